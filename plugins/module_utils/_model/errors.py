@@ -1,0 +1,74 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The one error tree of the collection.
+
+Every part below the modules raises one of these; a module catches
+``FootprintError`` once and hands :meth:`FootprintError.as_result` to
+``fail_json``. Nothing else may escape on bad input.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class FootprintError(Exception):
+    """Base of all errors this collection raises on purpose.
+
+    :arg message: what is wrong, with the numbers or names a person needs.
+    :arg path: where the bad value stands in the user's input, e.g. ``vms[2].ram``.
+    :arg mend: what to do about it, one imperative sentence.
+    """
+
+    def __init__(self, message: str, path: str | None = None, mend: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.mend = mend
+
+    def __str__(self) -> str:
+        text = f"{self.path}: {self.message}" if self.path else self.message
+        return f"{text} {self.mend}" if self.mend else text
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The error as keyword arguments for ``fail_json``."""
+        return {"msg": str(self), "error": {"path": self.path, "message": self.message, "mend": self.mend}}
+
+
+class InputError(FootprintError):
+    """A value the user gave is wrong; nothing was touched."""
+
+
+class TemplateError(FootprintError):
+    """A libvirt XML template cannot be rendered or is refused by libvirt."""
+
+
+class CapacityError(FootprintError):
+    """A host cannot carry what it is asked to; the message names the numbers."""
+
+
+class RefusedError(FootprintError):
+    """The request is understood and deliberately not done (ownership, protection, expert gate)."""
+
+
+class BackendError(FootprintError):
+    """libvirt, a command or a remote host failed."""
+
+
+class CommandError(BackendError):
+    """A command ended with a non-zero exit code or ran out of time.
+
+    :arg argv: the command as it was run.
+    :arg rc: its exit code, ``None`` when it ran out of time.
+    :arg stderr: what it said, last lines only.
+    """
+
+    def __init__(self, argv: t.Sequence[str], rc: int | None, stderr: str, mend: str | None = None) -> None:
+        said = stderr.strip().splitlines()[-5:]
+        how = "ran out of time" if rc is None else f"ended with exit code {rc}"
+        super().__init__(f"{argv[0]} {how}: {' | '.join(said) or 'it said nothing'}", mend=mend)
+        self.argv = list(argv)
+        self.rc = rc
+        self.stderr = stderr
