@@ -1,0 +1,277 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""VM details: what one virtual machine is to be (F2).
+
+A list (or its JSON text) of mappings becomes a tuple of :class:`VmDetails`; every refusal names
+the path of the bad value, e.g. ``vms[2].ram``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+import re
+import typing as t
+import uuid as uuid_module
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.identity import nic_mac, vm_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import GIB, MIB, TIB, parse_size, size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import (
+    Disk,
+    Nic,
+    check_keys,
+    parse_bool,
+    parse_disks,
+    parse_name,
+    parse_nics,
+)
+
+HYPERVISORS = ("auto", "kvm", "qemu", "lxc")
+
+# What upstream gave a VM whose details name neither (F3).
+DEFAULT_CPU = 2
+DEFAULT_MEMORY_MIB = 2048
+
+_MOST_CPU = 4096
+_LEAST_MEMORY = 4 * MIB
+_MOST_MEMORY = 64 * TIB
+
+# Names of one and the same thing; the first is the one the specification uses.
+CPU_KEYS = ("cpu", "vcpus")
+RAM_KEYS = ("ram", "mem", "memory_mb")
+_RAM_UNIT = {"ram": "GiB", "mem": "GiB", "memory_mb": "MiB"}
+_KNOWN = frozenset(
+    ("id", "name", "hypervisor", "roles", "nics", "disks", "vda_size", "address", "autostart", "protected", "machine", "uuid")
+    + CPU_KEYS
+    + RAM_KEYS
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class VmDetails:
+    """One VM as its user wants it; immutable, all values checked.
+
+    ``cpu`` and ``memory_mib`` are always numbers that can be counted with: upstream's 2 vCPU and
+    2048 MiB stand in where the details name none (``given`` tells which keys were named).
+    """
+
+    id: str
+    name: str
+    cpu: int
+    memory_mib: int
+    hypervisor: str
+    roles: tuple[str, ...]
+    nics: tuple[Nic, ...]
+    disks: tuple[Disk, ...]
+    address: str | None
+    uuid: str
+    autostart: bool | None
+    protected: bool
+    machine: str | None
+    free: t.Mapping[str, t.Any]
+    given: t.Mapping[str, t.Any]
+    path: str
+
+    @property
+    def macs(self) -> tuple[str, ...]:
+        """The MAC of every NIC, in the order of the NICs."""
+        return tuple(nic.mac for nic in self.nics)
+
+    @property
+    def cpu_given(self) -> bool:
+        """Whether the details themselves name the number of CPUs."""
+        return any(_named(self.given, key) for key in CPU_KEYS)
+
+    @property
+    def memory_given(self) -> bool:
+        """Whether the details themselves name the memory."""
+        return any(_named(self.given, key) for key in RAM_KEYS)
+
+
+def parse_vms(value: t.Any, path: str = "vms", *, cluster: str) -> tuple[VmDetails, ...]:
+    """The VM details of one host.
+
+    :arg value: list of mappings, or that list as JSON text; ``None`` and ``""`` mean none at all.
+    :arg path: name of the value in the user's input, for messages.
+    :arg cluster: name of the cluster; identities derive from it (X3).
+    :raises InputError: with the path of the bad value.
+    """
+    cluster = parse_name(cluster, "cluster")
+    entries = _as_list(value, path)
+    vms = tuple(_parse_vm(entry, f"{path}[{index}]", cluster) for index, entry in enumerate(entries))
+    _refuse_twins(vms)
+    return vms
+
+
+def _named(entry: t.Mapping[str, t.Any], key: str) -> bool:
+    return entry.get(key) is not None and entry.get(key) != ""
+
+
+def _as_list(value: t.Any, path: str) -> list[t.Any]:
+    if isinstance(value, str):
+        if not value.strip():
+            return []
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise InputError(f"is not valid JSON: {error}.", path, "Give a list of mappings, or that list as JSON text.") from error
+    if value is None:
+        return []
+    if isinstance(value, t.Mapping):
+        raise InputError("is one mapping, not a list.", path, "Put the VM details into a list, also when there is only one VM.")
+    if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
+        raise InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings, or that list as JSON text.")
+    return list(value)
+
+
+def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
+    if not isinstance(entry, t.Mapping):
+        raise InputError(f"is {type(entry).__name__}, not a mapping.", path, "Write each VM as a mapping, e.g. {id: 1, cpu: 2, ram: 4}.")
+    check_keys(entry, path)
+    vm_id = _parse_id(entry, path)
+    name = parse_name(entry["name"], f"{path}.name") if _named(entry, "name") else vm_id
+    hypervisor = entry["hypervisor"] if _named(entry, "hypervisor") else "auto"
+    if hypervisor not in HYPERVISORS:
+        raise InputError(f"{hypervisor!r} is no hypervisor type.", f"{path}.hypervisor", f"Use one of {', '.join(HYPERVISORS)}.")
+    nics = parse_nics(entry.get("nics"), f"{path}.nics", lambda index: nic_mac(cluster, vm_id, index))
+    disks = parse_disks(_disk_entries(entry, path), f"{path}.disks", name, hypervisor)
+    return VmDetails(
+        id=vm_id,
+        name=name,
+        cpu=_parse_cpu(entry, path),
+        memory_mib=_parse_memory(entry, path),
+        hypervisor=hypervisor,
+        roles=_parse_roles(entry.get("roles"), f"{path}.roles"),
+        nics=nics,
+        disks=disks,
+        address=_parse_address(entry.get("address"), f"{path}.address"),
+        uuid=_parse_uuid(entry, path, cluster, vm_id),
+        autostart=parse_bool(entry["autostart"], f"{path}.autostart") if entry.get("autostart") is not None else None,
+        protected=parse_bool(entry.get("protected") or False, f"{path}.protected"),
+        machine=parse_name(entry["machine"], f"{path}.machine") if _named(entry, "machine") else None,
+        free={key: entry[key] for key in entry if key not in _KNOWN},
+        given=dict(entry),
+        path=path,
+    )
+
+
+def _parse_id(entry: t.Mapping[str, t.Any], path: str) -> str:
+    # a falsy id is legal: upstream lost the VM with id 0
+    value = entry.get("id")
+    if value is None or value == "":
+        raise InputError("is missing.", f"{path}.id", "Give every VM an id that is unique in the cluster.")
+    return parse_name(value, f"{path}.id")
+
+
+def _one_of(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str, convert: t.Callable[[str], int]) -> int | None:
+    found = [(key, convert(key)) for key in keys if _named(entry, key)]
+    if not found:
+        return None
+    for key, value in found[1:]:
+        if value != found[0][1]:
+            raise InputError(f"says something else than {found[0][0]}, which names the same thing.", f"{path}.{key}", "Keep one of the two.")
+    return found[0][1]
+
+
+def _parse_cpu(entry: t.Mapping[str, t.Any], path: str) -> int:
+    def convert(key: str) -> int:
+        value = entry[key]
+        where = f"{path}.{key}"
+        if isinstance(value, str) and re.match(r"\A\s*[+-]?[0-9]+\s*\Z", value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InputError(f"{value!r} is not a whole number of CPUs.", where, "Write a whole number, e.g. 2.")
+        if not 1 <= value <= _MOST_CPU:
+            raise InputError(f"{value} is not between 1 and {_MOST_CPU} CPUs.", where, "Write the number of virtual CPUs, e.g. 2.")
+        return value
+
+    return _one_of(entry, CPU_KEYS, path, convert) or DEFAULT_CPU
+
+
+def _parse_memory(entry: t.Mapping[str, t.Any], path: str) -> int:
+    def convert(key: str) -> int:
+        unit = _RAM_UNIT[key]
+        size = parse_size(entry[key], unit, f"{path}.{key}")
+        if not _LEAST_MEMORY <= size <= _MOST_MEMORY:
+            raise InputError(
+                f"{size_text(size)} is not between {size_text(_LEAST_MEMORY)} and {size_text(_MOST_MEMORY)} of memory.",
+                f"{path}.{key}",
+                f"A bare number counts in {unit}; add a unit to mean another one, e.g. '512 MiB'.",
+            )
+        return -(-size // MIB)
+
+    return _one_of(entry, RAM_KEYS, path, convert) or DEFAULT_MEMORY_MIB
+
+
+def _disk_entries(entry: t.Mapping[str, t.Any], path: str) -> t.Any:
+    """The disks with Fuel's ``vda_size`` folded into the first."""
+    disks = entry.get("disks")
+    if not _named(entry, "vda_size"):
+        return disks
+    where = f"{path}.vda_size"
+    size = parse_size(entry["vda_size"], "GiB", where)
+    if not disks:
+        return [{"size": f"{size} B"}]
+    if isinstance(disks, (list, tuple)) and isinstance(disks[0], t.Mapping):
+        if disks[0].get("size") is None:
+            return [dict(disks[0], size=f"{size} B")] + list(disks[1:])
+        if parse_size(disks[0]["size"], "GiB", f"{path}.disks[0].size") != size:
+            raise InputError("says something else than disks[0].size, which names the same thing.", where, "Keep one of the two.")
+    return disks
+
+
+def _parse_roles(value: t.Any, path: str) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"{value!r} is not a list of roles.", path, "Write a list of names, e.g. [controller].")
+    roles = tuple(parse_name(role, f"{path}[{index}]") for index, role in enumerate(value))
+    return tuple(dict.fromkeys(roles))
+
+
+def _parse_address(value: t.Any, path: str) -> str | None:
+    if value is None or value == "":
+        return None
+    try:
+        if not isinstance(value, str):
+            raise ValueError("not text")
+        return str(ipaddress.ip_address(value))
+    except ValueError as error:
+        raise InputError(f"{value!r} is not an IP address.", path, "Write the address alone, e.g. 192.0.2.10.") from error
+
+
+def _parse_uuid(entry: t.Mapping[str, t.Any], path: str, cluster: str, vm_id: str) -> str:
+    if not _named(entry, "uuid"):
+        return vm_uuid(cluster, vm_id)
+    try:
+        return str(uuid_module.UUID(str(entry["uuid"])))
+    except ValueError as error:
+        raise InputError(f"{entry['uuid']!r} is not a UUID.", f"{path}.uuid", "Leave it out; it derives from cluster and id.") from error
+
+
+def _refuse_twins(vms: t.Sequence[VmDetails]) -> None:
+    """Refuse what two VMs of one call cannot share; the second one is named."""
+    seen: dict[tuple[str, str], str] = {}
+
+    def once(kind: str, value: str, path: str, mend: str) -> None:
+        first = seen.setdefault((kind, value), path)
+        if first != path:
+            raise InputError(f"{value!r} is already used at {first}.", path, mend)
+
+    for vm in vms:
+        once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")
+        once("name", vm.name, f"{vm.path}.name", "Give every VM its own name.")
+        once("uuid", vm.uuid, f"{vm.path}.uuid", "Leave the UUID out; it derives from cluster and id.")
+        for index, nic in enumerate(vm.nics):
+            once("mac", nic.mac, f"{vm.path}.nics[{index}].mac", "Give one of the two NICs another mac.")
+        for index, disk in enumerate(vm.disks):
+            once("disk", f"{disk.pool or ''}/{disk.name}", f"{vm.path}.disks[{index}].name", "Give every disk its own name in its pool.")
+
+
+__all__ = ["DEFAULT_CPU", "DEFAULT_MEMORY_MIB", "GIB", "HYPERVISORS", "Disk", "Nic", "VmDetails", "parse_vms"]

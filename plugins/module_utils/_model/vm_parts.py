@@ -1,0 +1,239 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The parts of a VM: NICs and disks, and the names they bear (F2, T5)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, TIB, parse_size, size_text
+
+DISK_FORMATS = ("raw", "qcow2", "dir")
+DISK_BUSES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd"}
+
+_LEAST_DISK = MIB
+_MOST_DISK = 1024 * TIB
+
+# legal as libvirt domain name, file name, host name part and Ansible group source alike
+_NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
+_INTERFACE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._:-]{0,14}\Z")
+_MAC = re.compile(r"\A[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+_TARGET = re.compile(r"\A[a-z]{2,3}[a-z]{1,2}\Z")
+_SERIAL = re.compile(r"\A[A-Za-z0-9_. -]{1,36}\Z")
+_KEY = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
+
+_NIC_KEYS = frozenset(("bridge", "network", "vlan", "mac", "model", "virtualport"))
+_DISK_KEYS = frozenset(("size", "pool", "format", "image", "backing", "name", "target", "bus", "protected", "serial", "mount"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Nic:
+    """A network card: on a ``bridge`` of the host or a libvirt ``network``, never both."""
+
+    bridge: str | None
+    network: str | None
+    vlan: int | None
+    mac: str
+    model: str
+    virtualport: str | None
+    free: t.Mapping[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Disk:
+    """A volume of a VM.
+
+    ``size`` is in bytes, ``None`` takes the base image's own. ``name`` is the volume's name in
+    its pool, ``pool`` is ``None`` where the call's pool is meant. ``mount`` is where a container
+    sees it (``/`` for the first), ``None`` on machines.
+    """
+
+    size: int | None
+    pool: str | None
+    format: str
+    image: str | None
+    backing: bool
+    name: str
+    target: str
+    bus: str
+    protected: bool
+    serial: str | None
+    mount: str | None
+    free: t.Mapping[str, t.Any]
+
+
+def parse_name(value: t.Any, path: str) -> str:
+    """A name that is legal for domains, files and hosts; whole numbers count as names.
+
+    :raises InputError: anything else.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value < 0:
+            raise InputError(f"{value} is negative.", path, "Use a name, or a number from 0 on.")
+        value = str(value)
+    if not isinstance(value, str) or not _NAME.match(value):
+        raise InputError(
+            f"{value!r} is not a legal name.", path, "Use up to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit."
+        )
+    return value
+
+
+def parse_bool(value: t.Any, path: str) -> bool:
+    """A truth value as Ansible and YAML users write it.
+
+    :raises InputError: anything else.
+    """
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word in ("yes", "true", "on", "1"):
+        return True
+    if word in ("no", "false", "off", "0"):
+        return False
+    raise InputError(f"{value!r} is neither true nor false.", path, "Write true or false.")
+
+
+def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
+    """Refuse keys that could never be a template variable.
+
+    :raises InputError: a key that is not a plain identifier.
+    """
+    for key in entry:
+        if not isinstance(key, str) or not _KEY.match(key):
+            raise InputError(
+                f"{key!r} cannot be the name of a template variable.", path, "Use letters, digits and '_', beginning with a letter or '_'."
+            )
+
+
+def parse_nics(value: t.Any, path: str, mac_of: t.Callable[[int], str]) -> tuple[Nic, ...]:
+    """The NICs of a VM; ``mac_of`` derives the address of one that names none.
+
+    :raises InputError: with the path of the bad value.
+    """
+    return tuple(_parse_nic(entry, f"{path}[{index}]", mac_of(index)) for index, entry in enumerate(_entries(value, path)))
+
+
+def parse_disks(value: t.Any, path: str, vm_name: str, hypervisor: str) -> tuple[Disk, ...]:
+    """The disks of a VM in their order; the first is the one it boots from.
+
+    :raises InputError: with the path of the bad value.
+    """
+    disks = []
+    letters: dict[str, int] = {}
+    targets: dict[str, int] = {}
+    mounts: dict[str, int] = {}
+    for index, entry in enumerate(_entries(value, path)):
+        disk = _parse_disk(entry, f"{path}[{index}]", index, vm_name, hypervisor, letters)
+        for seen, name, what in ((targets, disk.target, "target"), (mounts, disk.mount, "mount")):
+            if name is not None and seen.setdefault(name, index) != index:
+                raise InputError(f"{name!r} is already used at {path}[{seen[name]}].", f"{path}[{index}].{what}", f"Give every disk its own {what}.")
+        disks.append(disk)
+    return tuple(disks)
+
+
+def _entries(value: t.Any, path: str) -> list[t.Mapping[str, t.Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings.")
+    for index, entry in enumerate(value):
+        if not isinstance(entry, t.Mapping):
+            raise InputError(f"is {type(entry).__name__}, not a mapping.", f"{path}[{index}]", "Write each entry as a mapping.")
+        check_keys(entry, f"{path}[{index}]")
+    return list(value)
+
+
+def _match(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], path: str, mend: str) -> str | None:
+    value = entry.get(key)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or not pattern.match(value):
+        raise InputError(f"{value!r} is not a legal {key}.", f"{path}.{key}", mend)
+    return value
+
+
+def _parse_nic(entry: t.Mapping[str, t.Any], path: str, derived_mac: str) -> Nic:
+    bridge = _match(entry, "bridge", _INTERFACE, path, "Name a bridge of the host, up to 15 characters.")
+    network = _match(entry, "network", _NAME, path, "Name a network of libvirt.")
+    if (bridge is None) == (network is None):
+        raise InputError("names neither a bridge nor a network." if bridge is None else "names a bridge and a network.", path, "Name one of the two.")
+    vlan = entry.get("vlan")
+    if isinstance(vlan, str) and vlan.isdigit():
+        vlan = int(vlan)
+    if vlan is not None and (isinstance(vlan, bool) or not isinstance(vlan, int) or not 1 <= vlan <= 4094):
+        raise InputError(f"{vlan!r} is not a VLAN tag.", f"{path}.vlan", "Write a number from 1 to 4094.")
+    mac = entry.get("mac") or derived_mac
+    mac = mac.lower().replace("-", ":") if isinstance(mac, str) else mac
+    if not isinstance(mac, str) or not _MAC.match(mac) or int(mac[:2], 16) & 1:
+        raise InputError(f"{mac!r} is not the MAC of a card.", f"{path}.mac", "Leave it out, or write one like 52:54:00:12:34:56.")
+    return Nic(
+        bridge=bridge,
+        network=network,
+        vlan=vlan,
+        mac=mac,
+        model=_match(entry, "model", _NAME, path, "Name a model QEMU knows, e.g. virtio.") or "virtio",
+        virtualport=_match(entry, "virtualport", _NAME, path, "Name a type libvirt knows, e.g. openvswitch."),
+        free={key: entry[key] for key in entry if key not in _NIC_KEYS},
+    )
+
+
+def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: str, hypervisor: str, letters: dict[str, int]) -> Disk:
+    container = hypervisor == "lxc"
+    form = entry.get("format") or ("dir" if container else "raw")
+    allowed = ("dir",) if container else ("raw", "qcow2")
+    if form not in allowed:
+        kind = "a container" if container else "a machine"
+        raise InputError(f"{form!r} is no format for a disk of {kind}.", f"{path}.format", f"Use {' or '.join(allowed)}.")
+    size = parse_size(entry["size"], "GiB", f"{path}.size") if entry.get("size") not in (None, "") else None
+    if size is not None and not _LEAST_DISK <= size <= _MOST_DISK:
+        raise InputError(
+            f"{size_text(size)} is not between {size_text(_LEAST_DISK)} and {size_text(_MOST_DISK)}.",
+            f"{path}.size",
+            "A bare number counts in GiB; add a unit to mean another one, e.g. '512 MiB'.",
+        )
+    image = _match(entry, "image", _NAME, path, "Name a base image of the pool, without a folder.")
+    if size is None and image is None and not container:
+        raise InputError("is missing and there is no image to take it from.", f"{path}.size", "Give the disk a size or an image.")
+    backing = parse_bool(entry.get("backing") or False, f"{path}.backing")
+    if backing and (form != "qcow2" or image is None):
+        raise InputError("needs format qcow2 and an image.", f"{path}.backing", "Set both, or leave backing out for a full copy.")
+    bus = entry.get("bus") or "virtio"
+    if bus not in DISK_BUSES:
+        raise InputError(f"{bus!r} is no bus for a disk.", f"{path}.bus", f"Use one of {', '.join(DISK_BUSES)}.")
+    prefix = DISK_BUSES[bus]
+    letter = letters[prefix] = letters.get(prefix, -1) + 1
+    if letter > 25:
+        raise InputError("is the 27th disk on its bus.", path, "Use at most 26 disks per bus.")
+    ending = {"raw": ".img", "qcow2": ".qcow2", "dir": ""}[form]
+    return Disk(
+        size=size,
+        pool=_match(entry, "pool", _NAME, path, "Name an existing storage pool of libvirt."),
+        format=form,
+        image=image,
+        backing=backing,
+        name=_match(entry, "name", _NAME, path, "Use letters, digits, '.', '_' and '-'.") or f"{vm_name}-disk{index}{ending}",
+        target=_match(entry, "target", _TARGET, path, "Write a device name like vda.") or f"{prefix}{chr(ord('a') + letter)}",
+        bus=bus,
+        protected=parse_bool(entry.get("protected") or False, f"{path}.protected"),
+        serial=_match(entry, "serial", _SERIAL, path, "Use up to 36 letters, digits, '_', '.', '-' and spaces."),
+        mount=_parse_mount(entry.get("mount"), path, index) if container else None,
+        free={key: entry[key] for key in entry if key not in _DISK_KEYS},
+    )
+
+
+def _parse_mount(value: t.Any, path: str, index: int) -> str:
+    if value in (None, ""):
+        if index:
+            raise InputError("is missing.", f"{path}.mount", "Say where the container sees this disk, e.g. /srv.")
+        return "/"
+    parts = value.split("/") if isinstance(value, str) else []
+    if not isinstance(value, str) or not value.startswith("/") or ".." in parts or (value == "/") != (index == 0):
+        raise InputError(
+            f"{value!r} is not a place for this disk.", f"{path}.mount", "The first disk is mounted at /, each further one at its own absolute path."
+        )
+    return value
