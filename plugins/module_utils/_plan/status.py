@@ -1,0 +1,113 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The state of a footprint in one look, from what was found on its hosts (C9, F9)."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.availability import grade_availability
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One line of the report: what it is about, ``ok`` or ``down``, and the finding in words."""
+
+    topic: str
+    ok: bool
+    text: str
+
+    def __str__(self) -> str:
+        return f"{'ok  ' if self.ok else 'DOWN'} {self.topic}: {self.text}"
+
+
+def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Judge what was found.
+
+    :arg found: ``servers`` (name → ``reachable``, ``error`` or nothing, ``vms``: list of ``name`` and ``state``),
+        ``controllers`` (name → ``reachable``, ``place``: the server it stands on, ``services``: unit → systemd's
+        word, ``database``: wsrep variables or nothing, ``addresses``), ``virtual_address`` or nothing, and
+        ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime``, ``host``).
+    :returns: ``ok``, ``lines`` (text), ``ha_grade``, ``ha`` (sentences), ``virtual_address_holder``,
+        ``database_members`` (those Synced in the Primary component), ``vms`` and ``servers`` counts.
+    """
+    servers = found.get("servers") or {}
+    controllers = found.get("controllers") or {}
+    lines: list[Line] = []
+    lines.extend(_servers(servers))
+    lines.extend(_controllers(controllers))
+    synced = sorted(name for name, seen in controllers.items() if _synced(seen.get("database") or {}))
+    if controllers:
+        lines.append(Line("database", len(synced) == len(controllers), f"{len(synced)} of {len(controllers)} members synced ({', '.join(synced) or 'none'})"))
+    holder = _holder(controllers, found.get("virtual_address"))
+    if found.get("virtual_address"):
+        lines.append(Line("virtual address", len(holder) == 1, f"{found['virtual_address']} is on {' and '.join(holder) or 'no controller'}"))
+    for migration in found.get("migrations") or []:
+        lines.append(_migration(migration))
+    availability = grade_availability({name: str(seen.get("place") or name) for name, seen in controllers.items()})
+    return {
+        "ok": all(line.ok for line in lines),
+        "lines": [str(line) for line in lines],
+        "ha_grade": availability.grade,
+        "ha": [availability.words, *(loss.sentence() for loss in availability.losses)] if controllers else [],
+        "virtual_address_holder": holder[0] if len(holder) == 1 else None,
+        "database_members": synced,
+        "servers": {"reachable": sum(1 for seen in servers.values() if seen.get("reachable")), "all": len(servers)},
+        "vms": {
+            "running": sum(1 for seen in servers.values() for vm in seen.get("vms") or [] if vm["state"] == "running"),
+            "all": sum(len(seen.get("vms") or []) for seen in servers.values()),
+        },
+    }
+
+
+def _servers(servers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
+    for name, seen in sorted(servers.items()):
+        if not seen.get("reachable"):
+            yield Line(f"server {name}", False, "does not answer")
+            continue
+        if seen.get("error"):
+            yield Line(f"server {name}", False, f"cannot tell its VMs: {seen['error']}")
+            continue
+        vms = seen.get("vms") or []
+        down = [f"{vm['name']} is {vm['state']}" for vm in vms if vm["state"] != "running"]
+        running = f"{len(vms) - len(down)} of {len(vms)} VMs running"
+        yield Line(f"server {name}", not down, f"{running} ({'; '.join(down)})" if down else running)
+
+
+def _controllers(controllers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
+    for name, seen in sorted(controllers.items()):
+        if not seen.get("reachable"):
+            yield Line(f"controller {name}", False, f"does not answer (on {seen.get('place') or name})")
+            continue
+        services = seen.get("services") or {}
+        down = [f"{unit} is {word}" for unit, word in sorted(services.items()) if word != "active"]
+        active = f"{len(services) - len(down)} of {len(services)} services active"
+        yield Line(f"controller {name}", not down, f"{active} ({'; '.join(down)})" if down else active)
+
+
+def _synced(database: t.Mapping[str, t.Any]) -> bool:
+    """Readiness of C6, without the cluster uuid, which only its own members can compare."""
+    return (
+        database.get("wsrep_local_state_comment") == "Synced"
+        and database.get("wsrep_cluster_status") == "Primary"
+        and database.get("wsrep_ready") == "ON"
+        and database.get("wsrep_connected") == "ON"
+    )
+
+
+def _holder(controllers: t.Mapping[str, t.Any], address: str | None) -> list[str]:
+    if not address:
+        return []
+    return sorted(name for name, seen in controllers.items() if address in (seen.get("addresses") or []))
+
+
+def _migration(seen: t.Mapping[str, t.Any]) -> Line:
+    topic = f"migration {seen['name']}"
+    if seen.get("state") == "done":
+        return Line(topic, True, f"done, on {seen['host']}, {float(seen.get('downtime') or 0):.1f} s of downtime")
+    if seen.get("state") == "rolled_back":
+        return Line(topic, True, f"rolled back: the source serves ({seen.get('error') or 'on request'})")
+    return Line(topic, False, f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}")

@@ -1,0 +1,81 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The report on a footprint (C9, F9)."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.status import build_status
+
+SYNCED = {"wsrep_local_state_comment": "Synced", "wsrep_cluster_status": "Primary", "wsrep_ready": "ON", "wsrep_connected": "ON"}
+
+
+def controller(place: str, *addresses: str) -> dict[str, t.Any]:
+    return {
+        "reachable": True,
+        "place": place,
+        "services": {"mariadb": "active", "haproxy": "active"},
+        "database": dict(SYNCED),
+        "addresses": list(addresses),
+    }
+
+
+HEALTHY: dict[str, t.Any] = {
+    "servers": {
+        "metal1": {"reachable": True, "vms": [{"name": "c1", "state": "running"}, {"name": "c2", "state": "running"}]},
+        "metal2": {"reachable": True, "vms": [{"name": "c3", "state": "running"}]},
+    },
+    "controllers": {"c1": controller("metal1", "192.0.2.20"), "c2": controller("metal1"), "c3": controller("metal2")},
+    "virtual_address": "192.0.2.20",
+    "migrations": [{"name": "master", "state": "done", "phase": "commit", "downtime": 31.24, "host": "metal1"}],
+}
+
+
+def test_everything_stands() -> None:
+    report = build_status(HEALTHY)
+    assert report["ok"]
+    assert report["ha_grade"] == "restart"
+    assert report["virtual_address_holder"] == "c1"
+    assert report["database_members"] == ["c1", "c2", "c3"]
+    assert report["vms"] == {"running": 3, "all": 3}
+    assert report["lines"][-1] == "ok   migration master: done, on metal1, 31.2 s of downtime"
+
+
+def breakage(*path: str, value: t.Any) -> dict[str, t.Any]:
+    found = copy.deepcopy(HEALTHY)
+    place = found
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return found
+
+
+BROKEN = [
+    (("servers", "metal2", "reachable"), False, "DOWN server metal2: does not answer"),
+    (("servers", "metal2", "error"), "no libvirt", "DOWN server metal2: cannot tell its VMs: no libvirt"),
+    (("servers", "metal2", "vms"), [{"name": "c3", "state": "shutoff"}], "DOWN server metal2: 0 of 1 VMs running (c3 is shutoff)"),
+    (("controllers", "c2", "reachable"), False, "DOWN controller c2: does not answer (on metal1)"),
+    (("controllers", "c2", "services"), {"mariadb": "failed"}, "DOWN controller c2: 0 of 1 services active (mariadb is failed)"),
+    (("controllers", "c3", "database"), None, "DOWN database: 2 of 3 members synced (c1, c2)"),
+    (("controllers", "c3", "database"), dict(SYNCED, wsrep_cluster_status="non-Primary"), "DOWN database: 2 of 3 members synced (c1, c2)"),
+    (("controllers", "c3", "addresses"), ["192.0.2.20"], "DOWN virtual address: 192.0.2.20 is on c1 and c3"),
+    (("controllers", "c1", "addresses"), [], "DOWN virtual address: 192.0.2.20 is on no controller"),
+    (("migrations",), [{"name": "m", "state": "running", "phase": "precopy", "host": "metal1"}], "DOWN migration m: running in phase precopy on metal1"),
+]
+
+
+@pytest.mark.parametrize("path, value, line", BROKEN, ids=[row[2][:40] for row in BROKEN])
+def test_each_breakage_is_told(path: tuple[str, ...], value: t.Any, line: str) -> None:
+    report = build_status(breakage(*path, value=value))
+    assert not report["ok"]
+    assert line in report["lines"]
+
+
+def test_an_empty_footprint_is_no_failure() -> None:
+    report = build_status({})
+    assert report["ok"]
+    assert report["ha"] == []
