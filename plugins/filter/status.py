@@ -15,28 +15,34 @@ version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Turns what was found on servers and controllers into one report.
+  - Turns what the status playbook registered on servers and controllers into one report.
   - Says what is down, how many database members are synced, who holds the virtual address, and what the loss of each
     server would cost.
+positional: servers, controllers
 options:
   _input:
     description:
-      - A dictionary with V(servers), V(controllers), V(virtual_address) and V(migrations), as the status playbook
-        gathers it.
+      - The variables of all hosts, C(hostvars), with the results which the status playbook registered.
     type: dict
+    required: true
+  servers:
+    description:
+      - Names of the physical servers that carry virtual machines.
+    type: list
+    elements: str
+    required: true
+  controllers:
+    description:
+      - Names of the controllers.
+    type: list
+    elements: str
     required: true
 """
 
 EXAMPLES = r"""
 - name: Judge what was found
   ansible.builtin.debug:
-    msg: "{{ found | reduced.footprint.status }}"
-  vars:
-    found:
-      servers:
-        metal1: {reachable: true, vms: [{name: controller1, state: running}]}
-      controllers: {}
-      migrations: []
+    msg: "{{ hostvars | reduced.footprint.status(groups['virt'], groups['controller']) }}"
 """
 
 RETURN = r"""
@@ -48,15 +54,15 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.status import build_status
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.status import build_status, read_results
 
 
-def status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The report on ``found``; see :func:`build_status`."""
+def status(hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str]) -> dict[str, t.Any]:
+    """The report on the named hosts; see :func:`build_status`."""
     try:
-        return build_status(found)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise AnsibleFilterError(f"status: not what the status playbook finds: {error!r}") from error
+        return build_status(read_results(hostvars, servers, controllers))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise AnsibleFilterError(f"status: not what the status playbook registers: {error!r}") from error
 
 
 class FilterModule:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.availability import grade_availability
@@ -111,3 +112,41 @@ def _migration(seen: t.Mapping[str, t.Any]) -> Line:
     if seen.get("state") == "rolled_back":
         return Line(topic, True, f"rolled back: the source serves ({seen.get('error') or 'on request'})")
     return Line(topic, False, f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}")
+
+
+def read_results(hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str]) -> dict[str, t.Any]:
+    """What the status playbook registered, in the shape :func:`build_status` takes.
+
+    :arg hostvars: host name → variables, with ``status_vms``, ``status_migrations``, ``status_services``,
+        ``status_database`` and ``status_addresses`` where the play reached the host.
+    """
+    return {
+        "servers": {name: _read_server(hostvars[name]) for name in servers},
+        "controllers": {name: _read_controller(name, hostvars[name]) for name in controllers},
+        "virtual_address": next(
+            (str(hostvars[name]["load_balancer_virtual_address"]) for name in controllers if "load_balancer_virtual_address" in hostvars[name]), None
+        ),
+        "migrations": [migration for name in servers for migration in (hostvars[name].get("status_migrations") or {}).get("migrations") or []],
+    }
+
+
+def _read_server(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    result = variables.get("status_vms") or {"unreachable": True}
+    reachable = not result.get("unreachable")
+    error = "" if "vms" in result or not reachable else str(result.get("msg") or "no answer")
+    return {"reachable": reachable, "error": error, "vms": result.get("vms") or []}
+
+
+def _read_controller(name: str, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    services = variables.get("status_services") or {"unreachable": True}
+    units = services.get("cmd") or []
+    units = units[units.index("--") + 1 :] if "--" in units else []
+    rows = [line.split("\t", 1) for line in (variables.get("status_database") or {}).get("stdout_lines") or []]
+    interfaces = json.loads((variables.get("status_addresses") or {}).get("stdout") or "[]")
+    return {
+        "reachable": not services.get("unreachable"),
+        "place": variables.get("vm_host") or name,
+        "services": dict(zip(units, services.get("stdout_lines") or [])),
+        "database": {row[0]: row[1] for row in rows if len(row) == 2},
+        "addresses": [info.get("local") for interface in interfaces for info in interface.get("addr_info") or []],
+    }

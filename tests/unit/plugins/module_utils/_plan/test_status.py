@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.status import build_status
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.status import build_status, read_results
 
 SYNCED = {"wsrep_local_state_comment": "Synced", "wsrep_cluster_status": "Primary", "wsrep_ready": "ON", "wsrep_connected": "ON"}
 
@@ -79,3 +79,34 @@ def test_an_empty_footprint_is_no_failure() -> None:
     report = build_status({})
     assert report["ok"]
     assert report["ha"] == []
+
+
+def test_the_registered_results_are_read() -> None:
+    hostvars: dict[str, t.Any] = {
+        "metal1": {"status_vms": {"vms": [{"name": "c1", "state": "running"}]}, "status_migrations": {"migrations": [{"name": "master"}]}},
+        "metal2": {"status_vms": {"unreachable": True, "msg": "no route"}},
+        "metal3": {"status_vms": {"failed": True, "msg": "python3-libvirt is missing"}},
+        "c1": {
+            "vm_host": "metal1",
+            "load_balancer_virtual_address": "192.0.2.20",
+            "status_services": {"cmd": ["systemctl", "is-active", "--", "mariadb", "haproxy"], "stdout_lines": ["active", "failed"]},
+            "status_database": {"stdout_lines": ["wsrep_ready\tON", "wsrep_cluster_name\ta\tb", "odd"]},
+            "status_addresses": {"stdout": '[{"addr_info": [{"local": "192.0.2.20"}]}, {}]'},
+        },
+        "c2": {"status_services": {"unreachable": True}},
+    }
+    found = read_results(hostvars, ["metal1", "metal2", "metal3"], ["c1", "c2"])
+    assert found["servers"]["metal1"] == {"reachable": True, "error": "", "vms": [{"name": "c1", "state": "running"}]}
+    assert not found["servers"]["metal2"]["reachable"]
+    assert found["servers"]["metal3"]["error"] == "python3-libvirt is missing"
+    assert found["controllers"]["c1"] == {
+        "reachable": True,
+        "place": "metal1",
+        "services": {"mariadb": "active", "haproxy": "failed"},
+        "database": {"wsrep_ready": "ON", "wsrep_cluster_name": "a\tb"},
+        "addresses": ["192.0.2.20"],
+    }
+    assert found["controllers"]["c2"]["place"] == "c2"
+    assert not found["controllers"]["c2"]["reachable"]
+    assert found["virtual_address"] == "192.0.2.20"
+    assert found["migrations"] == [{"name": "master"}]
