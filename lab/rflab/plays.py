@@ -1,0 +1,122 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""Running the collection's playbooks against the lab, as an operator would."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlayRun:
+    """A finished ansible-playbook: exit code, seconds, output, and the recap as host → counts."""
+
+    rc: int
+    seconds: float
+    output: str
+    recap: dict[str, dict[str, int]]
+
+    @property
+    def changed(self) -> int:
+        """How many tasks changed something, over all hosts."""
+        return sum(counts["changed"] for counts in self.recap.values())
+
+    def changed_tasks(self) -> list[str]:
+        """The names of the tasks that changed something."""
+        names, task = [], ""
+        for line in self.output.splitlines():
+            if line.startswith(("TASK [", "RUNNING HANDLER [")):
+                task = line.split("[", 1)[1].rsplit("]", 1)[0]
+            elif line.startswith("changed:"):
+                names.append(f"{task} ({line.split('[', 1)[1].split(']', 1)[0]})")
+        return names
+
+
+def environment() -> dict[str, str]:
+    """The environment in which the collection of this checkout is found and the lab is reached."""
+    collections = REPOSITORY / ".cache" / "collections"
+    link = collections / "ansible_collections" / "reduced" / "footprint"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(REPOSITORY)
+    return dict(
+        os.environ,
+        ANSIBLE_CONFIG=str(REPOSITORY / "lab" / "ansible.cfg"),
+        ANSIBLE_COLLECTIONS_PATH=str(collections),
+        ANSIBLE_NOCOLOR="1",
+        PYTHONUNBUFFERED="1",
+    )
+
+
+def play(
+    playbook: str,
+    *arguments: str,
+    inventory: str | os.PathLike[str] | None = None,
+    log: pathlib.Path | None = None,
+    echo: bool = False,
+    kill_at: str | None = None,
+    kill_delay: float = 0.0,
+    extra: t.Mapping[str, str] | None = None,
+) -> PlayRun:
+    """Run one playbook.
+
+    :arg playbook: its fully qualified name, or a path.
+    :arg log: where to keep the output as well.
+    :arg echo: show the output while it runs.
+    :arg kill_at: kill -9 the whole run when a line of its output contains this text, ``kill_delay`` seconds later.
+    :arg extra: more environment variables.
+    """
+    command = [str(REPOSITORY / ".venv" / "bin" / "ansible-playbook"), "-i", str(inventory or REPOSITORY / "lab" / "inventory"), playbook, *arguments]
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env={**environment(), **(extra or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    )
+    lines: list[str] = []
+    try:
+        for line in process.stdout or ():
+            lines.append(line)
+            if echo:
+                sys.stdout.write(line)
+                sys.stdout.flush()
+            if kill_at and kill_at in line:
+                time.sleep(kill_delay)
+                os.killpg(process.pid, signal.SIGKILL)
+                kill_at = None
+        rc = process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    output = "".join(lines)
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(output, encoding="utf-8")
+    return PlayRun(rc, time.monotonic() - began, output, _recap(output))
+
+
+def _recap(output: str) -> dict[str, dict[str, int]]:
+    counts = {}
+    for line in output.split("PLAY RECAP", 1)[-1].splitlines():
+        found = RECAP.match(line)
+        if found:
+            numbers = dict(zip(("ok", "changed", "unreachable", "failed"), (int(text) for text in found.groups()[1:])))
+            counts[found.group(1)] = numbers
+    return counts
