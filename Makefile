@@ -1,0 +1,42 @@
+# Each target does its own set-up and can be run again at any time; `make help` names them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# A set-up that fails is a failed run, and says so in the form every runner ends with.
+SETUP := scripts/setup || { echo "0 passed, 1 failed"; exit 1; }
+GATES := .venv/bin/python tests/runner/gates.py
+
+.PHONY: help setup check test torture demo clean distclean
+
+help: ## this text
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## packages, virtual environment and collection path (every target does this itself)
+	@scripts/setup
+
+check: ## all gates that need no lab: units, lint, sanity, docs, changelog, importer (3 minutes)
+	@rm -f tests/output/summary.txt; $(SETUP)
+	@$(GATES) --suite check
+
+test: ## everything: the check gates, real libvirt, the lab, the whole flow (under 45 minutes)
+	@rm -f tests/output/summary.txt; $(SETUP)
+	@$(GATES) --suite test
+
+torture: ## the same under stress, for hours; ROUNDS=3 times the whole flow
+	@rm -f tests/output/summary.txt; $(SETUP)
+	@$(GATES) --suite torture
+
+demo: ## a whole footprint on this machine: lab up, site twice, a table of what happened (12 minutes)
+	@scripts/setup
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" lab/demo
+
+clean: ## take the lab down wholly, remove what runs left
+	@if [ -x lab/lab ] && [ -e .lab ]; then lab/lab down; fi
+	@rm -rf .lab* tests/output .pytest_cache .hypothesis .ansible .cache/checked .cache/build .cache/molecule
+	@find . -path ./.venv -prune -o -path ./.cache -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+distclean: clean ## also forget the virtual environment and all caches
+	@rm -rf .venv .cache

@@ -1,0 +1,86 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Counting tests honestly: from what the tools wrote, never from what was hoped for."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import typing as t
+from xml.etree import ElementTree
+
+
+@dataclasses.dataclass(frozen=True)
+class Count:
+    """Numbers of tests that passed, failed and were skipped."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+    def __str__(self) -> str:
+        """The line every runner ends with."""
+        text = f"{self.passed} passed, {self.failed} failed"
+        return f"{text}, {self.skipped} skipped" if self.skipped else text
+
+
+def count_exit(rc: int) -> Count:
+    """One command is one test."""
+    return Count(passed=1) if rc == 0 else Count(failed=1)
+
+
+def count_junit(reports: t.Iterable[pathlib.Path], rc: int) -> Count:
+    """The tests of some JUnit reports, mistrusting a report that looks better than its tool's exit code.
+
+    :arg reports: the report files; an unreadable one is a failure.
+    :arg rc: exit code of the tool that wrote them. Not zero without a failed test: it crashed, one failure.
+    :returns: never nothing at all: no test run is one failure.
+    """
+    total = Count()
+    for report in reports:
+        try:
+            cases = ElementTree.parse(report).iter("testcase")
+            for case in cases:
+                kinds = {child.tag for child in case}
+                if kinds & {"failure", "error"}:
+                    total += Count(failed=1)
+                elif "skipped" in kinds:
+                    total += Count(skipped=0 if _not_applicable(case) else 1)
+                else:
+                    total += Count(passed=1)
+        except (OSError, ElementTree.ParseError):
+            total += Count(failed=1)
+    if total.failed == 0 and (rc != 0 or total.passed == 0):
+        total += Count(failed=1)
+    return total
+
+
+def _not_applicable(case: ElementTree.Element) -> bool:
+    """Whether ansible-test says there is nothing such a test could look at, e.g. no PowerShell file: no test, no skip."""
+    return any(child.tag == "skipped" and "No tests applicable" in (child.text or "") + child.get("message", "") for child in case)
+
+
+def table(rows: t.Sequence[tuple[str, Count, float, str]]) -> str:
+    """The gates as a table.
+
+    :arg rows: name, count, seconds and a remark (empty when all is well) of each gate.
+    """
+    head = ("gate", "passed", "failed", "skipped", "seconds", "")
+    body = [
+        (name, str(count.passed), str(count.failed), str(count.skipped), f"{seconds:.1f}", remark)
+        for name, count, seconds, remark in rows
+    ]
+    widths = [max(len(line[column]) for line in [head, *body]) for column in range(len(head))]
+    lines = []
+    for line in [head, *body]:
+        cells = [line[0].ljust(widths[0])]
+        cells += [line[column].rjust(widths[column]) for column in range(1, 5)]
+        cells.append(line[5])
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "-" * max(len(line) for line in lines))
+    return "\n".join(lines)

@@ -1,0 +1,199 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The gates of the repository.
+
+    gates.py --list
+    gates.py --suite check           what make check runs
+    gates.py --suite test            what make test runs
+    gates.py --only units sanity     these alone
+
+Gates go on after a failure, so that one run tells everything. The last line is
+the honest count; the exit code is zero only if nothing failed. Logs and JUnit
+reports stay in tests/output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import shutil
+import sys
+import typing as t
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import workspace
+from engine import Gate, Step, run_all
+
+ROOT, COPY, OUTPUT = workspace.ROOT, workspace.COPY, workspace.OUTPUT
+CHECK = frozenset({"check", "test"})
+TEST = frozenset({"test"})
+TORTURE = frozenset({"torture"})
+PYTHON = str(workspace.BIN / "python")
+#: The checks of the copy find the collection there and nowhere else.
+CHECKED = {"ANSIBLE_COLLECTIONS_PATH": str(workspace.COLLECTIONS)}
+
+
+def _tool(name: str) -> str:
+    return str(workspace.BIN / name)
+
+
+def _reports(name: str) -> pathlib.Path:
+    folder = OUTPUT / "reports" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _pytest(name: str, *arguments: str, timeout: float = 600, env: t.Mapping[str, str] | None = None) -> Step:
+    reports = _reports(name)
+    argv = [PYTHON, "-m", "pytest", f"--junit-xml={reports / 'pytest.xml'}", *arguments]
+    search = {"PYTHONPATH": os.pathsep.join([str(workspace.CACHE / "collections"), str(ROOT)])}
+    return Step(argv, ROOT, env={**search, **(env or {})}, reports=reports, timeout=timeout)
+
+
+def _shell_scripts() -> list[str]:
+    """Files that are shell scripts by their name or their first line."""
+    found = []
+    for name in workspace.tracked():
+        path = COPY / name
+        with path.open("rb") as file:
+            first = file.readline(80)
+        if name.endswith((".sh", ".bash")) or first.startswith(b"#!") and first.rstrip().endswith((b"bash", b"/sh")):
+            found.append(name)
+    return found
+
+
+def shellcheck() -> t.Iterator[Step]:
+    """Every script is one test."""
+    workspace.refresh()
+    for name in _shell_scripts():
+        yield Step(["shellcheck", "--external-sources", name], COPY)
+
+
+def yaml_and_ansible() -> t.Iterator[Step]:
+    """YAML style, then everything Ansible: roles, playbooks, plugins, molecule."""
+    workspace.refresh()
+    yield Step([_tool("yamllint"), "--strict", "."], COPY)
+    yield Step([_tool("ansible-lint"), "--offline", "--strict", "--profile", "production"], COPY, env=CHECKED, expect=["profile"])
+
+
+def sanity() -> t.Iterator[Step]:
+    """ansible-test's own tests, without an ignore file, on every Python found here."""
+    workspace.refresh()
+    workspace.place_get_pip()
+    reports = COPY / "tests" / "output" / "junit"
+    home = {"HOME": str(workspace.HOME)}
+    argv = [_tool("ansible-test"), "sanity", "--venv", "--junit", "--color", "no"]
+    yield Step(argv, COPY, env=home, reports=reports, timeout=900)
+
+
+def units() -> t.Iterator[Step]:
+    """All unit tests."""
+    yield _pytest("units", "tests/unit", timeout=600)
+
+
+def docs() -> t.Iterator[Step]:
+    """Plugin and role documentation, changelog."""
+    workspace.refresh()
+    yield Step([_tool("antsibull-docs"), "lint-collection-docs", "--plugin-docs", "--skip-rstcheck", "."], COPY, env=CHECKED)
+    yield Step([_tool("antsibull-changelog"), "lint"], COPY)
+
+
+def importer() -> t.Iterator[Step]:
+    """What Galaxy and Automation Hub would say: build the artifact, import it, no warning."""
+    workspace.refresh()
+    build = workspace.CACHE / "build"
+    shutil.rmtree(build, ignore_errors=True)
+    yield Step([_tool("ansible-galaxy"), "collection", "build", "--output-path", str(build), "."], COPY)
+    artifacts = sorted(str(path) for path in build.glob("*.tar.gz")) or [str(build / "no-artifact.tar.gz")]
+    own = workspace.CACHE / "venv-importer" / "bin"
+    path = {"PATH": os.pathsep.join([str(own), workspace.search_path()]), **CHECKED, "HOME": str(workspace.HOME)}
+    argv = [str(own / "python"), "-m", "galaxy_importer.main", artifacts[0]]
+    yield Step(argv, build, env=path, refuse=r"^(WARNING|ERROR|CRITICAL)\b|Traceback")
+
+
+def execution_environment() -> t.Iterator[Step]:
+    """ansible-builder finds what an execution environment for AWX needs."""
+    workspace.refresh()
+    argv = [_tool("ansible-builder"), "introspect", str(workspace.COLLECTIONS)]
+    yield Step(argv, ROOT, expect=[r"lxml.*reduced\.footprint", r"openssh-clients.*reduced\.footprint"])
+
+
+def integration() -> t.Iterator[Step]:
+    """Every target of tests/integration is one test, against real libvirt."""
+    workspace.refresh()
+    workspace.place_get_pip()
+    targets = sorted(path for path in (COPY / "tests" / "integration" / "targets").glob("*") if (path / "tasks").is_dir() or (path / "runme.sh").is_file())
+    for target in targets:
+        argv = [_tool("ansible-test"), "integration", "--color", "no", "--allow-destructive", target.name]
+        yield Step(argv, COPY, env={"HOME": str(workspace.HOME)}, timeout=900)
+
+
+def _folder(name: str) -> t.Callable[[], t.Iterator[Step]]:
+    """Gate of one folder of pytest tests that need a lab."""
+
+    def steps() -> t.Iterator[Step]:
+        yield _pytest(name, f"tests/{name}", timeout=2400)
+
+    return steps
+
+
+def molecule() -> t.Iterator[Step]:
+    """Every scenario is one test: create, converge, again without a change, verify, destroy."""
+    extensions = ROOT / "extensions"
+    for scenario in sorted(path.parent.name for path in extensions.glob("molecule/*/molecule.yml")):
+        argv = [_tool("molecule"), "test", "--scenario-name", scenario]
+        yield Step(argv, extensions, env={"MOLECULE_EPHEMERAL_DIRECTORY": str(workspace.CACHE / "molecule" / scenario)}, timeout=1200)
+
+
+def lab_down() -> t.Iterator[Step]:
+    """Nothing of the lab may outlive its gate."""
+    if (ROOT / "lab" / "lab").is_file():
+        yield Step([str(ROOT / "lab" / "lab"), "down"], ROOT, timeout=180)
+
+
+def torture() -> t.Iterator[Step]:
+    """Hours, not minutes: random values by the thousand, kills, whole flows again and again."""
+    yield _pytest("torture-units", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}, timeout=7200)
+    if any((ROOT / "tests" / "torture").glob("test_*.py")):
+        yield _pytest("torture", "tests/torture", timeout=6 * 3600)
+    for number in range(int(os.environ.get("ROUNDS", "3"))):
+        yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", timeout=2400)
+
+
+GATES = (
+    Gate("units", "unit tests, layers and conventions", units, CHECK),
+    Gate("shellcheck", "shell scripts", shellcheck, CHECK),
+    Gate("lint", "yamllint and ansible-lint, profile production", yaml_and_ansible, CHECK),
+    Gate("sanity", "ansible-test sanity without an ignore file", sanity, CHECK),
+    Gate("docs", "documentation and changelog", docs, CHECK),
+    Gate("importer", "build and galaxy-importer", importer, CHECK),
+    Gate("ee", "execution environment requirements", execution_environment, CHECK),
+    Gate("integration", "modules against real libvirt", integration, TEST),
+    Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST, lab_down),
+    Gate("molecule", "user stories on the lab", molecule, TEST, lab_down),
+    Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST, lab_down),
+    Gate("torture", "the same under stress", torture, TORTURE, lab_down),
+)
+
+
+def main(arguments: t.Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--suite", choices=("check", "test", "torture"), default="test", help="which gates to run")
+    parser.add_argument("--only", nargs="+", metavar="GATE", choices=[gate.name for gate in GATES], help="run these gates alone")
+    parser.add_argument("--list", action="store_true", help="name the gates and end")
+    wanted = parser.parse_args(arguments)
+    if wanted.list:
+        for gate in GATES:
+            print(f"{gate.name:12} {gate.title} ({', '.join(sorted(gate.suites))})")
+        return 0
+    chosen = [gate for gate in GATES if (gate.name in wanted.only if wanted.only else wanted.suite in gate.suites)]
+    os.environ.update(workspace.environment())
+    return run_all(chosen, OUTPUT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

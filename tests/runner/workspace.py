@@ -1,0 +1,125 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The tree the checks look at.
+
+ansible-test wants a real path ``…/ansible_collections/reduced/footprint`` with a
+git repository and no symbolic link in it, so the checkout is copied there: every
+file that git knows or would know, none that it ignores. All static checks read
+this copy, so none of them sees caches, labs or virtual environments.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache"
+COLLECTIONS = CACHE / "checked"
+COPY = COLLECTIONS / "ansible_collections" / "reduced" / "footprint"
+#: ansible-test keeps environments and caches below its home; it gets one of ours, not the user's.
+HOME = CACHE / "ansible-test-home"
+OUTPUT = ROOT / "tests" / "output"
+BIN = ROOT / ".venv" / "bin"
+
+# ansible-test bootstraps pip from a host that closed networks cannot reach. What
+# it would download is only a way to get pip, which ensurepip carries anyhow.
+GET_PIP = '''\
+"""Stand-in for get-pip.py: pip from the standard library, then what was asked for."""
+
+import subprocess
+import sys
+
+wanted = [word for word in sys.argv[1:] if word not in ("--no-setuptools", "--no-wheel")]
+subprocess.check_call([sys.executable, "-m", "ensurepip"], stdout=subprocess.DEVNULL)
+sys.exit(subprocess.call([sys.executable, "-m", "pip", "install"] + [word for word in wanted if word != "install"]))
+'''
+
+
+def _git(*arguments: str, cwd: pathlib.Path = ROOT) -> str:
+    who = ["-c", "user.name=checks", "-c", "user.email=checks@localhost", "-c", "core.hooksPath=/dev/null"]
+    done = subprocess.run(["git", "-c", f"safe.directory={cwd}", *who, *arguments], cwd=cwd, check=True, stdout=subprocess.PIPE, encoding="utf-8")
+    return done.stdout
+
+
+def tracked() -> list[str]:
+    """Paths of all files that are, or after ``git add`` would be, part of the repository."""
+    listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    return sorted({name for name in listed if name and (ROOT / name).is_file()})
+
+
+def refresh() -> pathlib.Path:
+    """Bring the copy up to date and return its path. Unchanged files keep their times."""
+    wanted = tracked()
+    keep = set(wanted)
+    for name in wanted:
+        source, target = ROOT / name, COPY / name
+        if target.is_file() and not target.is_symlink() and _same(source, target):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+    for folder, folders, files in os.walk(COPY, topdown=False):
+        here = pathlib.Path(folder)
+        relative = here.relative_to(COPY)
+        if relative.parts and relative.parts[0] == ".git" or relative.parts[:2] == ("tests", "output"):
+            continue
+        for name in files:
+            if str(relative / name) not in keep:
+                (here / name).unlink()
+        if relative.parts and not any(here.iterdir()):
+            here.rmdir()
+    if not (COPY / ".git").is_dir():
+        _git("init", "--quiet", "--initial-branch=main", cwd=COPY)
+    _git("add", "--all", cwd=COPY)
+    _git("commit", "--quiet", "--allow-empty", "--no-verify", "--message", "what is checked", cwd=COPY)
+    return COPY
+
+
+def _same(source: pathlib.Path, target: pathlib.Path) -> bool:
+    one, other = source.stat(), target.stat()
+    if (one.st_size, one.st_mode) != (other.st_size, other.st_mode):
+        return False
+    return one.st_mtime_ns == other.st_mtime_ns or source.read_bytes() == target.read_bytes()
+
+
+def place_get_pip() -> None:
+    """Write the stand-in under every name this ansible-test may ask for."""
+    for source in BIN.parent.glob("lib/python3*/site-packages/ansible_test/_internal/python_requirements.py"):
+        for version in re.findall(r"pip='([0-9.]+)'", source.read_text(encoding="utf-8")):
+            target = HOME / ".ansible" / "test" / "cache" / f"get_pip_{version.replace('.', '_')}.py"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(GET_PIP, encoding="utf-8")
+
+
+def search_path() -> str:
+    """PATH with our tools first and real interpreters before any shims."""
+    system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+    # More Pythons mean more versions checked; a version manager keeps real ones here.
+    manager = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv")
+    others = sorted((str(path) for path in manager.glob("versions/3.*/bin")), key=_version)
+    return os.pathsep.join([str(BIN), *system, *others])
+
+
+def _version(path: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", path.split("versions")[-1]))
+
+
+def environment() -> dict[str, str]:
+    """Environment of every step: quiet, deterministic, away from the user's own settings."""
+    return {
+        "PATH": search_path(),
+        "ANSIBLE_COLLECTIONS_PATH": str(CACHE / "collections"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_FORCE_COLOR": "0",
+        "LC_ALL": "C.UTF-8",
+        "NO_COLOR": "1",
+        "PY_COLORS": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
