@@ -1,0 +1,235 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: nodes
+short_description: Servers and the virtual machines on them, as hosts of one kind
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Reads which physical servers there are, which roles they have and which virtual machines each carries (its VM
+    details), and shows B(all of them as ordinary hosts) in groups named after their roles. A play over the group
+    C(controller) needs no list typed in and does not see whether a controller is metal or a virtual machine.
+  - The servers stand in the option O(servers), or are hosts that another inventory source brought (read before this one),
+    or both. Such a host takes part when it has the variable C(vms) or C(node_roles), be it in the inventory itself or in
+      C(host_vars) beside it.
+  - UUIDs and MAC addresses are computed from cluster and id, so they are known before a machine exists. Its address is
+    taken from the first of O(address_sources) that knows it.
+  - A server that is down, a lease file that cannot be read or a machine that has no address yet never breaks the
+    inventory. They cost a warning at most, unless O(strict) is set.
+notes:
+  - Besides the groups of the roles there are C(servers) with every physical server and C(footprint_vms) with every virtual
+    machine.
+  - "Variables of every host: C(footprint_cluster), C(node_roles), C(ansible_host) when its address is known."
+  - "Variables of a server besides its own: C(vms)."
+  - "Variables of a virtual machine besides: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source)."
+  - Sources are read in the order in which they are given on the command line; inside a directory in the order of their
+    names. Hosts of sources that are read later are not seen.
+extends_documentation_fragment:
+  - constructed
+  - inventory_cache
+options:
+  plugin:
+    description: Marks the file as one for this plugin.
+    type: str
+    required: true
+    choices: [reduced.footprint.nodes, nodes]
+  cluster:
+    description:
+      - Name of the cluster. UUIDs and MAC addresses of its machines derive from it, so it must never change.
+      - Letters, digits, dot, hyphen and underscore.
+    type: str
+    required: true
+  servers:
+    description:
+      - The physical servers by name.
+      - In each, C(roles) is the list of its roles and C(vms) its VM details, a list of mappings or that list as JSON text. A
+        server with VM details needs the role C(virt). Everything else becomes host variables as it is.
+      - "Keys of VM details: C(id) (unique in the cluster), C(name), C(cpu), C(ram), C(hypervisor), C(roles), C(nics),
+        C(disks), C(address), C(autostart), C(protected), C(machine), and any other that a libvirt template uses."
+    type: dict
+    default: {}
+  address_sources:
+    description:
+      - Where the address of a virtual machine is looked for, the first that knows it wins.
+      - V(fixed) is C(address) in the VM details.
+      - V(lease) are O(dhcp_leases), then libvirt's own DHCP servers when O(libvirt_uri) is given.
+      - V(agent) is the guest agent, asked through libvirt.
+      - V(arp) is the neighbour table of the machine Ansible runs on, after a sweep of O(discover_network) if need be, then
+        that of the virtual machine's server, asked through libvirt.
+    type: list
+    elements: str
+    choices: [fixed, lease, agent, arp]
+    default: [fixed, lease, agent, arp]
+  dhcp_leases:
+    description:
+      - Lease files of dnsmasq, each a path or an C(http) or C(https) URL that serves the file.
+      - Several may be given; they are read one after the other until all addresses are known.
+    type: list
+    elements: str
+    default: []
+  libvirt_uri:
+    description:
+      - How to reach the servers' libvirt, by driver (C(qemu), which serves C(kvm) machines too, and C(lxc)). V({host}) stands
+        for the server's C(ansible_host), V({name}) for its name.
+      - Asked only for machines whose address no earlier source knows. Needs Python's libvirt binding.
+    type: dict
+    default: {}
+  discover_network:
+    description:
+      - An IPv4 network in which to look for the machines whose address is still unknown. The kernel learns who has which
+        address from one empty datagram to each.
+      - Networks wider than /22 are refused.
+    type: str
+  exclude_addresses:
+    description:
+      - Addresses or networks that never are a machine's own, for example the virtual address that moves between the
+        controllers.
+    type: list
+    elements: str
+    default: []
+  timeout:
+    description: Seconds to wait for a server that holds leases or runs libvirt.
+    type: float
+    default: 3.0
+  strict:
+    description: Fail where there would be a warning, and when a machine has no address.
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+# cluster.nodes.yml: two servers, three controllers on them. Try it with
+#   ansible-inventory -i cluster.nodes.yml --graph
+plugin: reduced.footprint.nodes
+cluster: blue
+servers:
+  metal1:
+    ansible_host: 192.0.2.11
+    roles: [virt, compute]
+    vms:
+      - {id: controller1, cpu: 2, ram: 8, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 40}]}
+      - {id: controller2, cpu: 2, ram: 8, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 40}]}
+  metal2:
+    ansible_host: 192.0.2.12
+    roles: [virt, compute]
+    vms:
+      - {id: controller3, cpu: 2, ram: 8, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 40}]}
+# the DHCP server is asked first, whoever holds the admin address at the moment
+dhcp_leases:
+  - http://192.0.2.2:8080/leases
+discover_network: 192.0.2.0/24
+exclude_addresses: [192.0.2.20]
+
+---
+# The servers are in an ordinary inventory, with their VM details as variable `vms` and `node_roles: [virt]`:
+#   ansible-inventory -i hosts.ini -i cluster.nodes.yml --graph
+plugin: reduced.footprint.nodes
+cluster: blue
+libvirt_uri:
+  qemu: qemu+ssh://root@{host}/system
+  lxc: lxc+ssh://root@{host}/
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleParserError
+from ansible.inventory.helpers import get_group_vars
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.utils.vars import combine_vars
+from ansible.vars.plugins import get_vars_from_inventory_sources
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.addresses import Found
+from ansible_collections.reduced.footprint.plugins.module_utils._run import inventory as use_case
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
+    """Thin shell around the use case in ``_run/inventory.py``."""
+
+    NAME = "reduced.footprint.nodes"
+
+    def verify_file(self, path: str) -> bool:
+        """Any YAML file may name this plugin; whether it does, parsing tells."""
+        return super().verify_file(path) and path.endswith((".yml", ".yaml"))
+
+    def parse(self, inventory: t.Any, loader: t.Any, path: str, cache: bool = True) -> None:
+        super().parse(inventory, loader, path, cache)
+        self._read_config_data(path)
+        try:
+            self._populate(path, cache)
+        except FootprintError as error:
+            raise AnsibleParserError(f"{path}: {error}") from error
+
+    def _populate(self, path: str, cache: bool) -> None:
+        servers = use_case.parse_servers(self.get_option("servers"))
+        named = {item.name for item in servers}
+        servers += tuple(item for item in self._servers_already_there() if item.name not in named)
+        plan = use_case.parse(self.get_option("cluster"), servers)
+        found = self._addresses(plan, path, cache)
+        if self.get_option("strict"):
+            missing = [machine.vm.name for machine in plan.machines if machine.vm.name not in found]
+            if missing:
+                raise RefusedError(f"no address is known for {', '.join(missing)}.", "strict", "Start them, name their address, or drop strict.")
+        for host in use_case.hosts(plan, found):
+            self._add(host)
+
+    def _servers_already_there(self) -> t.Iterator[use_case.Server]:
+        for host in list(self.inventory.hosts.values()):
+            variables = combine_vars(get_group_vars(host.get_groups()), host.get_vars())
+            # VM details often stand in host_vars/SERVER.yml, which no inventory source reads by itself
+            sources = getattr(self.inventory, "processed_sources", [])
+            variables = combine_vars(variables, get_vars_from_inventory_sources(self.loader, sources, [host], "all"))
+            if "vm_host" in variables or not ("vms" in variables or "node_roles" in variables):
+                continue
+            # its own variables stay where they are; only what decides about machines is read
+            entry = {key: variables[key] for key in ("vms", "node_roles", "ansible_host") if key in variables}
+            virt = [use_case.VIRT_ROLE] if use_case.VIRT_ROLE in [group.name for group in host.get_groups()] else []
+            yield use_case.server(host.name, entry, host.name, virt)
+
+    def _addresses(self, plan: use_case.Inventory, path: str, cache: bool) -> dict[str, Found]:
+        self.load_cache_plugin()
+        key = self.get_cache_key(path)
+        reads_cache = cache and self.get_option("cache")
+        wanted = {machine.vm.name: list(machine.vm.macs) for machine in plan.machines}
+        if reads_cache:
+            try:
+                kept = self._cache[key]
+            except KeyError:
+                kept = None
+            # a machine that came, went or changed its NICs makes what is kept useless
+            if kept and kept.get("machines") == wanted:
+                return {name: Found(*entry) for name, entry in kept["found"].items()}
+        lookup = use_case.Lookup(
+            sources=tuple(self.get_option("address_sources")),
+            leases=tuple(self.get_option("dhcp_leases")),
+            libvirt_uri=self.get_option("libvirt_uri"),
+            discover_network=self.get_option("discover_network"),
+            exclude=tuple(self.get_option("exclude_addresses")),
+            timeout=self.get_option("timeout"),
+        )
+        found, warnings = use_case.find_addresses(plan, lookup)
+        if self.get_option("strict") and warnings:
+            raise RefusedError(" ".join(warnings), "strict", "Drop strict to go on without.")
+        for warning in warnings:
+            self.display.warning(f"{path}: {warning}")
+        if self.get_option("cache") and len(found) == len(wanted):
+            # only a complete answer is worth keeping: a machine that is just starting must be found next time
+            self._cache[key] = {"machines": wanted, "found": {name: [item.address, item.source] for name, item in found.items()}}
+        return found
+
+    def _add(self, host: use_case.Host) -> None:
+        self.inventory.add_host(host.name)
+        for group in host.groups:
+            self.inventory.add_host(host.name, group=self.inventory.add_group(self._sanitize_group_name(group)))
+        for key, value in host.variables.items():
+            self.inventory.set_variable(host.name, key, value)
+        strict = self.get_option("strict")
+        variables = dict(host.variables)
+        self._set_composite_vars(self.get_option("compose"), variables, host.name, strict=strict)
+        self._add_host_to_composed_groups(self.get_option("groups"), variables, host.name, strict=strict)
+        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, host.name, strict=strict)
