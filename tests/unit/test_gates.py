@@ -1,0 +1,150 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The gate runner must not be able to look better than what it ran."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+
+import pytest
+
+RUNNER = pathlib.Path(__file__).resolve().parents[1] / "runner"
+sys.path.insert(0, str(RUNNER))
+
+import counts  # noqa: E402
+import engine  # noqa: E402
+import gates  # noqa: E402
+import workspace  # noqa: E402
+
+LAST_LINE = re.compile(r"\d+ passed, \d+ failed(, \d+ skipped)?")
+
+
+def report(*cases: str) -> str:
+    inside = "".join(f"<testcase name='x'>{case}</testcase>" for case in cases)
+    return f"<testsuites><testsuite>{inside}</testsuite></testsuites>"
+
+
+@pytest.mark.parametrize(
+    ("text", "rc", "expected"),
+    [
+        (report("", ""), 0, counts.Count(2, 0, 0)),
+        (report("", "<failure/>"), 1, counts.Count(1, 1, 0)),
+        (report("<error/>", "<skipped/>"), 1, counts.Count(0, 1, 1)),
+        (report("", "<skipped message='No tests applicable.'/>"), 0, counts.Count(1, 0, 0)),
+        (report(""), 2, counts.Count(1, 1, 0)),
+        (report(), 0, counts.Count(0, 1, 0)),
+        (report("<skipped/>"), 0, counts.Count(0, 1, 1)),
+        ("<testsuites>", 0, counts.Count(0, 1, 0)),
+    ],
+    ids=["passed", "failed", "error", "nothing applicable", "crashed after a pass", "nothing ran", "all skipped", "broken report"],
+)
+def test_reports_are_counted(text: str, rc: int, expected: counts.Count, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "report.xml"
+    path.write_text(text)
+    assert counts.count_junit([path], rc) == expected
+
+
+def test_no_report_is_a_failure() -> None:
+    assert counts.count_junit([], 0) == counts.Count(failed=1)
+
+
+def gate(name: str, *scripts: str, cleanup: str = "", **options: t.Any) -> engine.Gate:
+    """A gate of shell one-liners."""
+
+    def steps() -> t.Iterator[engine.Step]:
+        for script in scripts:
+            yield engine.Step(["sh", "-c", script], pathlib.Path("/"), **options)
+
+    def after() -> t.Iterator[engine.Step]:
+        if cleanup:
+            yield engine.Step(["sh", "-c", cleanup], pathlib.Path("/"))
+
+    return engine.Gate(name, name, steps, frozenset({"test"}), after)
+
+
+def run(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], *wanted: engine.Gate) -> tuple[int, str]:
+    code = engine.run_all(wanted, tmp_path)
+    last = capsys.readouterr().out.rstrip("\n").split("\n")[-1]
+    assert LAST_LINE.fullmatch(last)
+    assert (tmp_path / "summary.txt").read_text() == f"{last}\n"
+    return code, last
+
+
+def test_all_pass(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, capsys, gate("one", "true", "true"), gate("two", "true")) == (0, "3 passed, 0 failed")
+
+
+def test_a_failure_does_not_stop_the_rest(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, capsys, gate("one", "exit 3", "true"), gate("two", "true")) == (1, "2 passed, 1 failed")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        gate("empty"),
+        engine.Gate("broken", "broken", lambda: iter([1 // 0]), frozenset()),
+        gate("late", "sleep 60", timeout=0.2),
+        gate("warns", "echo WARNING: x", refuse="^WARNING"),
+        gate("silent", "true", expect=["hello"]),
+        gate("dirty", "true", cleanup="false"),
+        engine.Gate("absent", "absent", lambda: [engine.Step(["/no/such/program"], pathlib.Path("/"))], frozenset()),
+        gate("reportless", "true", reports=pathlib.Path("/nonexistent")),
+    ],
+    ids=lambda one: one.name,
+)
+def test_what_is_not_a_pass_is_a_failure(bad: engine.Gate, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, last = run(tmp_path, capsys, gate("good", "true"), bad)
+    assert code == 1
+    assert re.search(r" [1-9]\d* failed", last)
+
+
+def test_clean_up_runs_after_a_failure(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, capsys, gate("one", "false", cleanup=f"touch {tmp_path}/cleaned"))
+    assert (tmp_path / "cleaned").exists()
+
+
+def test_an_interruption_ends_children_cleans_up_and_still_counts(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        f"import pathlib, sys\nsys.path.insert(0, {str(RUNNER)!r})\nfrom engine import Gate, Step, run_all\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
+        "def sh(text):\n    return lambda: [Step(['sh', '-c', text], here)]\n"
+        "gates = [Gate('a', 'a', sh('true'), frozenset()),\n"
+        "         Gate('b', 'b', sh('sleep 300 & echo $! > pid; wait'), frozenset(), sh('touch cleaned')),\n"
+        "         Gate('c', 'c', sh('true'), frozenset())]\n"
+        "sys.exit(run_all(gates, here))\n"
+    )
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as process:
+        for _attempt in range(100):
+            if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip():
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=30)[0]
+    assert process.returncode == 130
+    assert said.rstrip("\n").split("\n")[-1] == "1 passed, 2 failed"
+    assert (tmp_path / "cleaned").exists()
+    child = int((tmp_path / "pid").read_text())
+    # A zombie waiting for init is dead enough.
+    state = pathlib.Path(f"/proc/{child}/stat")
+    assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def test_every_gate_has_its_own_name_and_suites_nest() -> None:
+    names = [one.name for one in gates.GATES]
+    assert len(set(names)) == len(names)
+    assert all("test" in one.suites for one in gates.GATES if "check" in one.suites)
+
+
+def test_the_stand_in_for_get_pip_is_python() -> None:
+    compile(workspace.GET_PIP, "get_pip.py", "exec")
+    assert os.pathsep in workspace.search_path()
