@@ -1,0 +1,125 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One control group per machine, in every hierarchy of the host.
+
+Whatever a machine's own libvirt makes inside then lies below one place, so
+that a machine can be killed whole and leaves no empty groups behind.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import time
+
+ROOT = pathlib.Path("/sys/fs/cgroup")
+
+
+def old_layout() -> bool:
+    """True where controllers are mounted one by one (cgroup v1 or hybrid)."""
+    return not (ROOT / "cgroup.controllers").exists()
+
+
+def _hierarchies() -> list[pathlib.Path]:
+    """Where this process stands in each mounted hierarchy."""
+    if not old_layout():
+        with open("/proc/self/cgroup", encoding="ascii") as stream:
+            path = next((line.strip().split(":", 2)[2] for line in stream if line.startswith("0::")), "/")
+        return [ROOT / path.lstrip("/")]
+    found = []
+    mounted = {}
+    with open("/proc/self/mounts", encoding="utf-8") as stream:
+        for line in stream:
+            _, point, kind, options = line.split()[:4]
+            if kind == "cgroup2":
+                mounted[""] = point
+            elif kind == "cgroup":
+                for option in options.split(","):
+                    mounted[option] = point
+    with open("/proc/self/cgroup", encoding="ascii") as stream:
+        for line in stream:
+            _, names, path = line.strip().split(":", 2)
+            point = mounted.get(names.split(",")[0])
+            if point:
+                found.append(pathlib.Path(point) / path.lstrip("/"))
+    return found
+
+
+def make(name: str) -> list[pathlib.Path]:
+    """Make the groups ``name`` below this process's own; answer their paths."""
+    groups = []
+    for parent in _hierarchies():
+        if not old_layout() and parent != ROOT:
+            # A group with processes of its own may not hand out controllers.
+            aside = parent / "lab"
+            aside.mkdir(exist_ok=True)
+            for pid in (parent / "cgroup.procs").read_text().split():
+                (aside / "cgroup.procs").write_text(pid)
+        if not old_layout():
+            for controller in (parent / "cgroup.controllers").read_text().split():
+                try:
+                    (parent / "cgroup.subtree_control").write_text(f"+{controller}")
+                except OSError:
+                    pass
+        group = parent / name
+        group.mkdir(exist_ok=True)
+        for knob in ("cpuset.cpus", "cpuset.mems"):
+            # Empty in a new v1 group, and then no process may enter it.
+            if old_layout() and (group / knob).exists() and not (group / knob).read_text().strip():
+                (group / knob).write_text((parent / knob).read_text())
+        groups.append(group)
+    return groups
+
+
+def enter(groups: list[pathlib.Path]) -> None:
+    """Move the calling process there (in a child, before exec)."""
+    for group in groups:
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def find(name: str) -> list[pathlib.Path]:
+    """Every group of that name on the host, wherever it hangs."""
+    found = []
+    for top, directories, _ in os.walk(ROOT):
+        if name in directories:
+            found.append(pathlib.Path(top) / name)
+            directories.remove(name)
+        # Ours hang at the top, or below a unit; never deeper.
+        if len(pathlib.Path(top).relative_to(ROOT).parts) >= 4:
+            directories.clear()
+    return found
+
+
+def processes(groups: list[pathlib.Path]) -> set[int]:
+    pids = set()
+    for group in groups:
+        for top, _, _ in os.walk(group):
+            try:
+                pids.update(int(pid) for pid in (pathlib.Path(top) / "cgroup.procs").read_text().split())
+            except OSError:
+                pass
+    return pids - {os.getpid()}
+
+
+def kill(name: str, patience: float = 10.0) -> None:
+    """Kill all that lives in the groups ``name`` and remove the groups."""
+    groups = find(name)
+    deadline = time.monotonic() + patience
+    while True:
+        pids = processes(groups)
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if not pids or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    for group in groups:
+        for top, _, _ in os.walk(group, topdown=False):
+            try:
+                os.rmdir(top)
+            except OSError:
+                pass

@@ -1,0 +1,121 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command line: ``lab/lab up|down|status|ssh|start|stop|kill|reboot|writer|prepare``."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import sys
+import typing as t
+from contextlib import contextmanager
+
+from . import lifecycle, machines, prepare, procs, writer
+from .say import LabError, complain, say, step
+from .settings import CACHE, MAX_SERVERS, Lab, current
+
+
+@contextmanager
+def _lock(lab: Lab) -> t.Iterator[None]:
+    """One ``up`` or ``down`` of a lab at a time."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / f"lock-{lab.title}", "w", encoding="ascii") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            raise LabError(f"another command is changing the lab {lab.title!r} now", "wait for it, then try again") from exc
+        yield
+
+
+def _up(lab: Lab, args: argparse.Namespace) -> None:
+    prepare.prepare()
+    with _lock(lab):
+        lifecycle.up(lab, args.servers, args.fresh)
+
+
+def _down(lab: Lab, args: argparse.Namespace) -> None:
+    with _lock(lab), step("lab down"):
+        lifecycle.down(lab)
+
+
+def _status(lab: Lab, args: argparse.Namespace) -> int:
+    facts = lifecycle.status(lab)
+    if args.json:
+        print(json.dumps(facts, indent=2))
+    else:
+        lifecycle.show(lab, facts)
+    return 0 if facts["up"] else 3
+
+
+def _ssh(lab: Lab, args: argparse.Namespace) -> None:
+    argv = lifecycle.ssh_argv(lab, args.machine) + args.command
+    os.execvp(argv[0], argv)
+
+
+def _power(lab: Lab, args: argparse.Namespace) -> None:
+    machine = lab.machine(args.machine)
+    action = {"start": machines.start, "stop": machines.stop, "kill": machines.cut, "reboot": machines.reboot}[args.action]
+    with step(f"{args.action} {machine.name}"):
+        action(lab, machine)
+        if args.action in ("start", "reboot") and args.wait:
+            machines.wait_ready(lab, machine)
+
+
+def _writer(lab: Lab, args: argparse.Namespace) -> None:
+    if args.what == "report":
+        print(json.dumps(writer.report(lab, args.address), indent=2))
+    elif args.what == "start":
+        if procs.alive(lab, "writer"):
+            raise LabError("the writer runs already")
+        if not (lab.state / "run").exists():
+            raise LabError("the lab is not up", "run: lab/lab up")
+        procs.launch(lab, "writer", ["rflab.writer", args.address or f"{lab.net}.2"])
+        procs.wait_alive(lab, "writer")
+        say(f"the writer writes to {args.address or lab.net + '.2'}; acknowledged rows: {lab.state / 'writer.jsonl'}")
+    elif not procs.stop(lab, "writer", patience=5):
+        say("the writer is not running")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="lab/lab", description="A whole footprint on one machine.",
+                                  epilog="LAB_NAME and LAB_NETWORK (a /24) make a second lab beside the first.")
+    commands = top.add_subparsers(dest="action", required=True, metavar="COMMAND")
+
+    def add(name: str, action: t.Callable[[Lab, argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(run=action)
+        return command
+
+    up = add("up", _up, "bring the lab up (again: only what is missing)")
+    up.add_argument("--servers", type=int, default=2, choices=range(1, MAX_SERVERS + 1), help="simulated servers (2)")
+    up.add_argument("--fresh", action="store_true", help="take a running lab down first")
+    add("down", _down, "take the lab away; leaves only its cache")
+    add("status", _status, "what runs; exit code 3 when the lab is not up").add_argument("--json", action="store_true")
+    ssh = add("ssh", _ssh, "a shell, or one command, on a machine")
+    ssh.add_argument("machine", help="metal1, metal2, metal3, laptop, or an address")
+    ssh.add_argument("command", nargs=argparse.REMAINDER)
+    for name, text in (("start", "switch a machine on"), ("stop", "shut a machine down and wait"),
+                       ("kill", "cut a machine's power"), ("reboot", "restart a machine from its own init")):
+        power = add(name, _power, text)
+        power.add_argument("machine")
+        power.add_argument("--no-wait", dest="wait", action="store_false", help="do not wait until it answers")
+    write = add("writer", _writer, "rows written through the master's address")
+    write.add_argument("what", choices=("start", "stop", "report"))
+    write.add_argument("address", nargs="?", help="database address (start: 10.213.0.2; report: none, no check of losses)")
+    add("prepare", lambda lab, args: prepare.prepare(), "install what the lab needs (apt)")
+    return top
+
+
+def main() -> int:
+    args = parser().parse_args()
+    try:
+        return args.run(current(), args) or 0
+    except LabError as error:
+        complain(error)
+        return 1
+    except KeyboardInterrupt:
+        print("lab: interrupted; lab/lab up or down goes on from here", file=sys.stderr)
+        return 130

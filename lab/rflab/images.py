@@ -1,0 +1,264 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Package pool, roots and images, made once and kept in the cache.
+
+Everything is built from one pool of .debs, which is also what the lab's mirror
+offers: the machines get exactly what was downloaded, with no internet inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+
+from . import files
+from .say import LabError, run, step
+from .settings import CACHE, FILES, LAB_DIR, Lab
+
+SUITE = "bookworm"
+DEFAULT_MIRROR = "http://deb.debian.org/debian"
+DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+# No documentation and no translations in the machines: smaller and quicker.
+DPKG_OPTIONS = ("force-unsafe-io", "path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
+                "path-exclude=/usr/share/locale/*", "path-exclude=/usr/share/info/*")
+
+
+def packages() -> dict[str, list[str]]:
+    """``packages.txt`` by section."""
+    found: dict[str, list[str]] = {}
+    section = ""
+    for line in (LAB_DIR / "packages.txt").read_text().splitlines():
+        line = line.partition("#")[0].strip()
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line:
+            found.setdefault(section, []).append(line)
+    return found
+
+
+def sources() -> tuple[str, str]:
+    """Addresses of Debian and its security archive as this machine uses them."""
+    main, security = DEFAULT_MIRROR, DEFAULT_SECURITY
+    homes = [pathlib.Path("/etc/apt/sources.list"), *sorted(pathlib.Path("/etc/apt/sources.list.d").glob("*"))]
+    for home in homes:
+        if home.suffix not in (".list", ".sources") or not home.is_file():
+            continue
+        text = re.sub(r"(?m)^\s*#.*$", "", home.read_text(errors="replace"))
+        for uri in re.findall(r"(?:https?|file|copy)://[^\s\]]+", text):
+            uri = uri.rstrip("/")
+            if re.search(r"/debian$", uri):
+                main = uri
+            elif re.search(r"/debian-security$", uri):
+                security = uri
+    return main, security
+
+
+def fingerprint(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _tree_text(*names: str) -> str:
+    texts = []
+    for name in names:
+        for path in sorted((FILES / name).rglob("*")):
+            if path.is_file():
+                texts.append(f"{path.relative_to(FILES)}\n{path.read_text()}")
+    return "\n".join(texts)
+
+
+class Cache:
+    """Paths in the cache; a path exists only when it is complete."""
+
+    def __init__(self) -> None:
+        listed = packages()
+        pool_key = fingerprint("pool-1", repr(sorted(listed.items())))
+        self.pool = CACHE / f"debs-{pool_key}"
+        base_key = fingerprint(pool_key, "base-1", repr(DPKG_OPTIONS))
+        self.base = CACHE / f"base-{base_key}"
+        self.laptop = CACHE / f"laptop-{fingerprint(base_key, 'laptop-1', (FILES / 'laptop-setup.sql').read_text())}"
+        self.base_key = base_key
+        self.listed = listed
+
+    def guest_tar(self, lab: Lab) -> pathlib.Path:
+        key = fingerprint(self.base_key, "guest-1", lab.mirror_url, _tree_text("guest", "debian"), public_key())
+        return CACHE / f"guest-{key}.tar"
+
+    def clean(self) -> None:
+        """Drop what earlier versions of the lists and files left behind."""
+        keep = {self.pool.name, self.base.name, self.laptop.name}
+        for path in CACHE.iterdir():
+            if re.match(r"(debs|base|laptop)-[0-9a-f]{16}$", path.name) and path.name not in keep:
+                files.remove(path)
+            elif path.name.startswith("part-"):
+                files.remove(path)
+
+
+def public_key() -> str:
+    """The lab's ssh key lives in the cache, since the cached roots admit it."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    key = CACHE / "id_ed25519"
+    if not key.exists():
+        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "reduced.footprint lab", "-f", str(key)])
+    return (CACHE / "id_ed25519.pub").read_text()
+
+
+def build_pool(cache: Cache) -> None:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    if not cache.pool.is_dir():
+        with step("downloading packages"):
+            _pool(cache)
+
+
+def build_base(cache: Cache) -> None:
+    if not cache.base.is_dir():
+        with step("building the minimal root"):
+            _base(cache)
+
+
+def build_laptop(cache: Cache) -> None:
+    if not cache.laptop.is_dir():
+        with step("building the laptop's disks"):
+            _laptop(cache)
+
+
+def _apt_environment(home: pathlib.Path) -> dict[str, str]:
+    for part in ("state/lists/partial", "cache/archives/partial"):
+        (home / part).mkdir(parents=True)
+    (home / "status").write_text("")
+    main, security = sources()
+    signed = f"[signed-by={KEYRING}] " if os.path.exists(KEYRING) else ""
+    (home / "sources.list").write_text(
+        f"deb {signed}{main} {SUITE} main\ndeb {signed}{main} {SUITE}-updates main\n"
+        f"deb {signed}{security} {SUITE}-security main\n")
+    (home / "apt.conf").write_text(f"""
+Dir::State "{home}/state";
+Dir::State::status "{home}/status";
+Dir::Cache "{home}/cache";
+Dir::Etc::sourcelist "{home}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+APT::Sandbox::User "root";
+APT::Architecture "amd64";
+APT::Architectures "amd64";
+APT::Install-Recommends "false";
+Acquire::Languages "none";
+Acquire::Retries "3";
+""")
+    return dict(os.environ, APT_CONFIG=str(home / "apt.conf"), LC_ALL="C", DEBIAN_FRONTEND="noninteractive")
+
+
+def _pool(cache: Cache) -> None:
+    """All listed packages with all dependencies, as if nothing were installed."""
+    work = CACHE / "part-pool"
+    files.remove(work)
+    work.mkdir()
+    env = _apt_environment(work)
+    names = sorted({name for section in cache.listed.values() for name in section})
+    run(["apt-get", "-q", "update", "-o", "APT::Update::Error-Mode=any"], env=env)
+    run(["apt-get", "-q", "-y", "install", "--download-only", "?priority(required)", *names], env=env)
+    archives = work / "cache/archives"
+    for extra in ("partial", "lock"):
+        files.remove(archives / extra)
+    listing = run(["apt-ftparchive", "packages", "."], cwd=archives).stdout
+    (archives / "Packages").write_text(listing)
+    run(["gzip", "-kf", "Packages"], cwd=archives)
+    release = run(["apt-ftparchive", "-o", f"APT::FTPArchive::Release::Codename={SUITE}",
+                   "-o", "APT::FTPArchive::Release::Origin=reduced.footprint lab", "release", "."], cwd=archives).stdout
+    (archives / "Release").write_text(release)
+    archives.rename(cache.pool)
+    files.remove(work)
+
+
+def _base(cache: Cache) -> None:
+    work = CACHE / "part-base"
+    files.remove(work)
+    argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory",
+            "--aptopt=APT::Install-Recommends \"false\"", "--aptopt=Acquire::Languages \"none\"",
+            "--include=" + ",".join(cache.listed["base"])]
+    argv += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
+    argv += [SUITE, str(work), f"deb [trusted=yes] copy://{cache.pool} ./"]
+    run(argv, env=dict(os.environ, LC_ALL="C"))
+    for path in (*work.glob("etc/ssh/ssh_host_*"), work / "etc/hostname", work / "etc/apt/sources.list",
+                 work / "etc/resolv.conf", work / "var/lib/dbus/machine-id"):
+        files.remove(path)
+    files.put(work, "etc/machine-id", "")
+    files.put(work, "etc/resolv.conf", "")
+    work.rename(cache.base)
+
+
+def _laptop(cache: Cache) -> None:
+    """The master's two file systems, as sparse ext4 images: ``/`` and ``/srv``."""
+    work = CACHE / "part-laptop"
+    files.remove(work)
+    work.mkdir()
+    root, srv = work / "root", work / "srv"
+    run(["cp", "-a", str(cache.base), str(root)])
+    shutil.copytree(cache.pool, root / "debs", copy_function=os.link)
+    files.put(root, "etc/apt/sources.list", "deb [trusted=yes] copy:///debs ./\n")
+    # Nothing may start while it is installed in a chroot.
+    files.put(root, "usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n", 0o755)
+    # "dep" would ask this machine for its drivers; it is set after the build.
+    files.put(root, "etc/initramfs-tools/conf.d/driver-policy", "MODULES=most\n")
+    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "HOME": "/root"}
+    inside = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={root}/proc", "chroot", str(root)]
+    run([*inside, "apt-get", "-q", "update"], env=env)
+    run([*inside, "apt-get", "-q", "-y", "install", "--no-install-recommends", *cache.listed["laptop"]], env=env)
+    run([*inside, "apt-get", "clean"], env=env)
+    run([*inside, "useradd", "--system", "--home-dir", "/srv/footprint", "--shell", "/usr/sbin/nologin", "footprint-api"],
+        env=env)
+    os.rename(root / "var/lib/mysql", root / "srv/mysql")
+    password = os.urandom(12).hex()
+    sql = files.fill((FILES / "laptop-setup.sql").read_text(), {"PASSWORD": password})
+    run([*inside, "mariadbd", "--bootstrap", "--user=mysql", "--datadir=/srv/mysql", "--skip-networking"],
+        env=env, stdin=None, input=sql)
+    for path in (root / "debs", root / "usr/sbin/policy-rc.d", root / "etc/apt/sources.list",
+                 *root.glob("etc/ssh/ssh_host_*")):
+        files.remove(path)
+    files.put(root, "etc/initramfs-tools/conf.d/driver-policy", "MODULES=dep\n")
+    os.rename(root / "srv", srv)
+    (root / "srv").mkdir()
+    files.put(work, "writer-password", password + "\n", 0o600)
+    for label, size, tree in (("rf-root", "3G", root), ("rf-srv", "1G", srv)):
+        run(["mke2fs", "-q", "-F", "-t", "ext4", "-L", label, "-m", "1", "-d", str(tree), f"{tree}.img", size])
+        files.remove(tree)
+    work.rename(cache.laptop)
+
+
+def guest_tar(cache: Cache, lab: Lab) -> pathlib.Path:
+    """The LXC root that virt hosts unpack: the minimal root plus ``files/guest``."""
+    target = cache.guest_tar(lab)
+    if target.exists():
+        return target
+    work = CACHE / f"part-guest-{lab.title}"
+    files.remove(work)
+    root = work / "root"
+    root.mkdir(parents=True)
+    files.lay("debian", root, lab.words())
+    files.lay("guest", root, lab.words())
+    files.put(root, "root/.ssh/authorized_keys", public_key(), 0o600)
+    os.chmod(root / "root", 0o700)
+    os.chmod(root / "root/.ssh", 0o700)
+    part = work / "guest.tar"
+    run(["tar", "--create", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls", "--sort=name", "--one-file-system",
+         f"--file={part}", f"--directory={cache.base}", "."])
+    run(["tar", "--append", "--numeric-owner", "--owner=0", "--group=0", f"--file={part}", f"--directory={root}", "."])
+    digest = hashlib.sha256()
+    with open(part, "rb") as stream:
+        for block in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(block)
+    target.with_suffix(".tar.sha256").write_text(f"{digest.hexdigest()}  debian-12-root.tar\n")
+    part.rename(target)
+    files.remove(work)
+    return target
+
+
+def check_space(path: pathlib.Path, need: int = 6 << 30) -> None:
+    """:raises LabError: when the disk cannot hold a lab."""
+    free = shutil.disk_usage(path).free
+    if free < need:
+        raise LabError(f"{path} has {free >> 20} MiB free, the lab needs {need >> 20}", "free some space, or set LAB_CACHE")

@@ -1,0 +1,166 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Up, down and status of a whole lab."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import shutil
+import typing as t
+
+from . import images, loops, machines, network, procs, teardown
+from .say import LabError, say, step
+from .settings import LAB_DIR, Lab
+
+
+def up(lab: Lab, servers: int, fresh: bool) -> None:
+    """Bring the lab up, or say that it is.
+
+    A complete lab stays as it is (with more servers when asked for); a half-dead
+    one is cleared first.
+    """
+    other = teardown.elsewhere(lab)
+    if other:
+        raise LabError(f"a lab named {lab.title!r} runs from {other}",
+                       "take it down there, or set LAB_NAME and LAB_NETWORK for a second one")
+    wanted = ["laptop", *(f"metal{n}" for n in range(1, servers + 1))]
+    cache = images.Cache()
+    if not fresh and _whole(lab):
+        _extend(lab, wanted, cache)
+        return
+    left = teardown.remains(lab)
+    if left:
+        with step(f"clearing an earlier lab ({'; '.join(left)})"):
+            teardown.clear(lab)
+    network.check_free(lab)
+    images.check_space(lab.state.parent)
+    images.public_key()
+    teardown.register(lab)
+    lab.state.mkdir(mode=0o755)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        images.build_pool(cache)
+        images.build_base(cache)
+        tar = pool.submit(images.guest_tar, cache, lab)
+        laptop = pool.submit(images.build_laptop, cache)
+        with step("network and mirror"):
+            teardown.register(lab, loops_made=loops.provide())
+            network.make_bridge(lab)
+            _papers(lab)
+        with step("booting the servers"):
+            for name in wanted[1:]:
+                machines.create(lab, lab.machine(name), cache)
+                machines.start(lab, lab.machine(name))
+        laptop.result()
+        shutil.copy(cache.laptop / "writer-password", lab.state / "writer-password")
+        with step("booting the laptop"):
+            machines.create(lab, lab.machine("laptop"), cache)
+            machines.start(lab, lab.machine("laptop"))
+        _shop(lab, cache, tar.result())
+        procs.launch(lab, "mirror", ["rflab.mirror"])
+        procs.wait_alive(lab, "mirror")
+        with step("waiting until all answer"):
+            list(pool.map(lambda name: machines.wait_ready(lab, lab.machine(name)), wanted))
+    say(f"the lab is up: {', '.join(wanted)} on {lab.bridge} {lab.cidr}")
+
+
+def _whole(lab: Lab) -> bool:
+    """Up and complete: machines may be off, but nothing of it has died."""
+    if not lab.state.exists() or not teardown.registered(lab) or not procs.alive(lab, "mirror"):
+        return False
+    if lab.bridge not in network.interfaces():
+        return False
+    made = _made(lab)
+    if "laptop" not in made or "metal1" not in made:
+        return False
+    for name in made:
+        machine = lab.machine(name)
+        if not os.path.ismount(machines.root(lab, machine)):
+            return False
+        # A record without its process: the supervisor was killed, not switched off.
+        if procs.known(lab, name) and not machines.is_on(lab, machine):
+            return False
+    return True
+
+
+def _made(lab: Lab) -> list[str]:
+    return [name for name in teardown.names(lab) if (lab.state / name).is_dir()]
+
+
+def _extend(lab: Lab, wanted: list[str], cache: images.Cache) -> None:
+    for name in wanted:
+        machine = lab.machine(name)
+        if not (lab.state / name).is_dir():
+            with step(f"adding {name}"):
+                machines.create(lab, machine, cache)
+                machines.start(lab, machine)
+                machines.wait_ready(lab, machine)
+        elif not machines.is_on(lab, machine):
+            say(f"{name} is off (switch it on: lab/lab start {name})")
+    say(f"the lab is up: {', '.join(_made(lab))} on {lab.bridge} {lab.cidr}")
+
+
+def _papers(lab: Lab) -> None:
+    """Key and inventory of this lab in its state directory."""
+    shutil.copy(images.CACHE / "id_ed25519", lab.key)
+    os.chmod(lab.key, 0o600)
+    shutil.copy(images.CACHE / "id_ed25519.pub", lab.state / "id_ed25519.pub")
+    for source in sorted((LAB_DIR / "inventory").rglob("*.yml")):
+        target = lab.state / "inventory" / source.relative_to(LAB_DIR / "inventory")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        text = source.read_text().replace("10.213.0.", f"{lab.net}.").replace("../../.lab/", "../")
+        target.write_text(text)
+
+
+def _shop(lab: Lab, cache: images.Cache, tar: os.PathLike) -> None:
+    """What the mirror offers: packages and the guests' root."""
+    www = lab.state / "www"
+    (www / "images").mkdir(parents=True)
+    os.symlink(cache.pool, www / "debs")
+    os.symlink(tar, www / "images/debian-12-root.tar")
+    os.symlink(f"{tar}.sha256", www / "images/debian-12-root.tar.sha256")
+
+
+def down(lab: Lab) -> None:
+    other = teardown.elsewhere(lab)
+    if other:
+        raise LabError(f"the lab named {lab.title!r} runs from {other}", "take it down there")
+    if not teardown.remains(lab):
+        say("nothing to take down")
+        return
+    teardown.clear(lab)
+
+
+def status(lab: Lab) -> dict[str, t.Any]:
+    """What runs, as data: ``machines[]`` with name, address, power on/off, ssh."""
+    found = []
+    for name in _made(lab):
+        machine = lab.machine(name)
+        power = machines.is_on(lab, machine)
+        found.append({"name": name, "address": machine.address, "power": "on" if power else "off",
+                      "ssh": power and machines.answers(machine)})
+    return {"lab": lab.title, "up": _whole(lab), "bridge": lab.bridge, "network": lab.cidr, "state": str(lab.state),
+            "mirror": lab.mirror_url if procs.alive(lab, "mirror") else None,
+            "writer": procs.alive(lab, "writer") is not None, "machines": found}
+
+
+def show(lab: Lab, facts: dict[str, t.Any]) -> None:
+    if not facts["up"]:
+        left = teardown.remains(lab)
+        print(f"lab {facts['lab']}: " + (f"half dead ({'; '.join(left)}); lab/lab up or down clears it" if left else "not up"))
+        if not left:
+            return
+    print(f"lab {facts['lab']} on {facts['bridge']} {facts['network']}, mirror {facts['mirror'] or 'not running'}, "
+          f"writer {'running' if facts['writer'] else 'stopped'}")
+    for one in facts["machines"]:
+        print(f"  {one['name']:<8} {one['address']:<15} power {one['power']:<4} {'ssh answers' if one['ssh'] else ''}".rstrip())
+
+
+def ssh_argv(lab: Lab, where: str) -> list[str]:
+    """ssh to a machine of the lab, or to any address on its network."""
+    address = where if where.startswith(f"{lab.net}.") else lab.machine(where).address
+    if not lab.key.exists():
+        raise LabError("the lab is not up", "run: lab/lab up")
+    return ["ssh", "-q", "-i", str(lab.key), "-o", "IdentitiesOnly=yes", "-o", f"UserKnownHostsFile={lab.state}/known_hosts",
+            "-o", "StrictHostKeyChecking=no", "-o", "ConnectTimeout=10", f"root@{address}"]

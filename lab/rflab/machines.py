@@ -1,0 +1,167 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The simulated machines: their file systems, and their power button."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import socket
+import time
+
+from . import cgroups, files, images, loops, procs
+from .awkward import plant
+from .say import LabError, run
+from .settings import Lab, Machine
+
+
+def home(lab: Lab, machine: Machine) -> pathlib.Path:
+    return lab.state / machine.name
+
+
+def root(lab: Lab, machine: Machine) -> pathlib.Path:
+    return home(lab, machine) / "root"
+
+
+def create(lab: Lab, machine: Machine, cache: images.Cache) -> None:
+    """Make and mount the file systems of a machine, ready to boot."""
+    base = home(lab, machine)
+    base.mkdir()
+    if machine.kind == "server":
+        _create_server(lab, machine, cache, base)
+    else:
+        _create_laptop(lab, machine, cache, base)
+    _host_keys(lab, machine)
+
+
+def _create_server(lab: Lab, machine: Machine, cache: images.Cache, base: pathlib.Path) -> None:
+    for name in ("upper", "work", "root", "libvirt"):
+        (base / name).mkdir()
+    run(["mount", "-t", "overlay", f"rflab-{machine.name}", "-o",
+         f"lowerdir={cache.base},upperdir={base}/upper,workdir={base}/work", str(base / "root")])
+    top = base / "root"
+    # Guests' disks lie on a plain file system: sparse, and no copy-up.
+    (top / "var/lib/libvirt").mkdir()
+    run(["mount", "--bind", str(base / "libvirt"), str(top / "var/lib/libvirt")])
+    words = lab.words(machine)
+    files.lay("debian", top, words)
+    files.lay("server", top, words)
+    if cgroups.old_layout():
+        files.lay("server-cgroup-v1", top, words)
+    _admit(top)
+
+
+def _create_laptop(lab: Lab, machine: Machine, cache: images.Cache, base: pathlib.Path) -> None:
+    for name in ("root.img", "srv.img"):
+        run(["cp", "--sparse=always", "--reflink=auto", str(cache.laptop / name), str(base / name)])
+    top = base / "root"
+    top.mkdir()
+    for image, point in (("root.img", top), ("srv.img", top / "srv")):
+        # barrier=0 and friends would hide what a power cut does; keep the defaults.
+        run(["mount", "-t", "ext4", loops.attach(base / image), str(point)])
+    words = lab.words(machine)
+    files.lay("debian", top, words)
+    files.lay("laptop", top, words)
+    _admit(top)
+    plant(top)
+
+
+def _admit(top: pathlib.Path) -> None:
+    (top / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
+    files.put(top, "root/.ssh/authorized_keys", images.public_key(), 0o600)
+    files.put(top, "etc/machine-id", os.urandom(16).hex() + "\n", 0o444)
+
+
+def _host_keys(lab: Lab, machine: Machine) -> None:
+    """Give the machine its ssh host key, and tell the lab's known_hosts."""
+    key = root(lab, machine) / "etc/ssh/ssh_host_ed25519_key"
+    run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", machine.name, "-f", str(key)])
+    public = " ".join(key.with_suffix(".pub").read_text().split()[:2])
+    with open(lab.state / "known_hosts", "a", encoding="ascii") as stream:
+        stream.write(f"{machine.name},{machine.address} {public}\n")
+
+
+def nspawn(lab: Lab, machine: Machine) -> list[str]:
+    """The command that boots a machine."""
+    argv = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", f"--directory={root(lab, machine)}",
+            f"--machine={lab.unit(machine.name)}", f"--hostname={machine.name}", "--console=pipe",
+            f"--network-veth-extra={lab.host_nic(machine.name)}:{machine.nic}", "--capability=all",
+            "--resolv-conf=off", "--timezone=off", "--link-journal=no"]
+    if machine.kind == "server":
+        argv += ["--bind=/dev/net/tun", "--bind=/dev/fuse", "--bind=/dev/loop-control"]
+        argv += [f"--bind=/dev/loop{n}" for n in range(16) if os.path.exists(f"/dev/loop{n}")]
+    return argv
+
+
+def is_on(lab: Lab, machine: Machine) -> bool:
+    return procs.alive(lab, machine.name) is not None
+
+
+def start(lab: Lab, machine: Machine) -> None:
+    if is_on(lab, machine):
+        raise LabError(f"{machine.name} is on already")
+    if not os.path.ismount(root(lab, machine)):
+        raise LabError(f"{machine.name} has no mounted root", "run: lab/lab up")
+    procs.forget(lab, machine.name)
+    procs.launch(lab, machine.name, ["rflab.supervise", machine.name], delegate=True)
+    procs.wait_alive(lab, machine.name)
+
+
+def stop(lab: Lab, machine: Machine) -> None:
+    """Shut down cleanly, as the power button would, and wait."""
+    if not procs.stop(lab, machine.name, signal.SIGTERM, patience=120):
+        raise LabError(f"{machine.name} is off already")
+
+
+def cut(lab: Lab, machine: Machine) -> None:
+    """Power loss: nothing in the machine runs another instruction."""
+    if not is_on(lab, machine):
+        raise LabError(f"{machine.name} is off already")
+    os.kill(procs.known(lab, machine.name)["pid"], signal.SIGUSR1)
+    _wait_off(lab, machine)
+
+
+def reboot(lab: Lab, machine: Machine) -> None:
+    """Ask the machine's init to restart it; answers when it is going down."""
+    leader = procs.known(lab, f"{machine.name}-init").get("pid")
+    if not is_on(lab, machine) or not leader:
+        raise LabError(f"{machine.name} is off", f"run: lab/lab start {machine.name}")
+    os.kill(leader, signal.SIGINT)
+    deadline = time.monotonic() + 120
+    while procs.known(lab, f"{machine.name}-init").get("pid") == leader:
+        if time.monotonic() > deadline:
+            raise LabError(f"{machine.name} does not go down; see {lab.state}/log/{machine.name}-console.log")
+        time.sleep(0.1)
+
+
+def _wait_off(lab: Lab, machine: Machine, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while is_on(lab, machine):
+        if time.monotonic() > deadline:
+            raise LabError(f"{machine.name} does not go off")
+        time.sleep(0.05)
+
+
+def answers(machine: Machine, port: int = 22) -> bool:
+    """True when something on the machine's address says hello (ssh does)."""
+    try:
+        with socket.create_connection((machine.address, port), timeout=1) as connection:
+            connection.settimeout(2)
+            return connection.recv(4).startswith(b"SSH") if port == 22 else True
+    except OSError:
+        return False
+
+
+def wait_ready(lab: Lab, machine: Machine, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    ports = (22,) if machine.kind == "server" else (22, 3306, 8080)
+    for port in ports:
+        while not answers(machine, port):
+            if not is_on(lab, machine):
+                raise LabError(f"{machine.name} went off while booting; see {lab.state}/log/{machine.name}-console.log")
+            if time.monotonic() > deadline:
+                raise LabError(f"{machine.name} does not answer on {machine.address}:{port} after {seconds:.0f} s; "
+                               f"see {lab.state}/log/{machine.name}-console.log")
+            time.sleep(0.1)

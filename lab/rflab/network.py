@@ -1,0 +1,69 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The admin network: one bridge of the lab's own, on a range nobody uses.
+
+No route, no address translation, no firewall rule: nothing outside the bridge
+is read or written except to see that the range is free.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import pathlib
+import typing as t
+
+from .say import LabError, run
+from .settings import Lab
+
+
+def _ip(*argv: str) -> list[dict[str, t.Any]]:
+    text = run(["ip", "-json", *argv]).stdout.strip()
+    return json.loads(text) if text else []
+
+
+def interfaces() -> list[str]:
+    return [path.name for path in pathlib.Path("/sys/class/net").iterdir()]
+
+
+def check_free(lab: Lab) -> None:
+    """:raises LabError: naming what already uses the range or the bridge's name."""
+    ours = ipaddress.IPv4Network(lab.cidr)
+    mend = "set LAB_NETWORK to a free /24, like LAB_NETWORK=10.214.0.0/24"
+    if lab.bridge in interfaces():
+        raise LabError(f"an interface named {lab.bridge} exists and is not this lab's",
+                       f"remove it if it is yours (ip link del {lab.bridge}), or set LAB_NAME")
+    for link in _ip("-4", "address", "show"):
+        for address in link.get("addr_info", []):
+            theirs = ipaddress.IPv4Network(f"{address['local']}/{address['prefixlen']}", strict=False)
+            if theirs.overlaps(ours):
+                raise LabError(f"{lab.cidr} is in use: {link['ifname']} has {address['local']}/{address['prefixlen']}", mend)
+    for route in _ip("-4", "route", "show", "table", "all"):
+        if route.get("dst", "default") == "default" or route.get("type") in ("broadcast", "multicast"):
+            continue
+        theirs = ipaddress.IPv4Network(route["dst"], strict=False)
+        # A route that covers half the internet is a default route in disguise.
+        if theirs.prefixlen > 1 and theirs.overlaps(ours):
+            where = route.get("dev") or route.get("gateway") or "?"
+            raise LabError(f"{lab.cidr} is in use: a route to {route['dst']} goes by {where}", mend)
+
+
+def make_bridge(lab: Lab) -> None:
+    run(["ip", "link", "add", "name", lab.bridge, "type", "bridge", "stp_state", "0", "forward_delay", "0"])
+    run(["ip", "address", "add", f"{lab.host_address}/24", "dev", lab.bridge])
+    run(["ip", "link", "set", lab.bridge, "up"])
+
+
+def attach(lab: Lab, nic: str) -> None:
+    run(["ip", "link", "set", nic, "master", lab.bridge, "up"])
+
+
+def remove_all(lab: Lab) -> list[str]:
+    """Remove the bridge and every ``<tag>-...`` interface of this lab."""
+    gone = []
+    for name in interfaces():
+        if name == lab.bridge or name.startswith(f"{lab.tag}-"):
+            if run(["ip", "link", "del", name], check=False).returncode == 0:
+                gone.append(name)
+    return gone

@@ -1,0 +1,57 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The distribution packages the lab itself stands on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from .say import LabError, run, say, step
+
+# A command that proves the package -> the package.
+NEEDS = {
+    "mmdebstrap": "mmdebstrap",
+    "systemd-nspawn": "systemd-container",
+    "apt-ftparchive": "apt-utils",
+    "ip": "iproute2",
+    "ssh-keygen": "openssh-client",
+    "losetup": "mount",
+    "mke2fs": "e2fsprogs",
+    "setfacl": "acl",
+    "setfattr": "attr",
+    "setcap": "libcap2-bin",
+    "nsenter": "util-linux",
+    "tar": "tar",
+}
+OTHER = {
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+    "/usr/lib/python3/dist-packages/pymysql": "python3-pymysql",
+}
+
+
+def missing() -> list[str]:
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    names = [p for c, p in NEEDS.items() if not shutil.which(c, path=path)]
+    names += [p for f, p in OTHER.items() if not os.path.exists(f)]
+    return sorted(set(names))
+
+
+def prepare() -> None:
+    """Install what is missing; quick when nothing is.
+
+    :raises LabError: not root, or not a machine with apt.
+    """
+    if os.geteuid() != 0:
+        raise LabError("the lab makes bridges and mounts, so it needs root", "run it with sudo")
+    names = missing()
+    if not names:
+        say("the lab's packages are there")
+        return
+    if not shutil.which("apt-get"):
+        raise LabError(f"missing: {', '.join(names)}; and no apt-get here", "use Debian or Ubuntu as lab host")
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    with step(f"installing {' '.join(names)}"):
+        run(["apt-get", "-q", "update"], env=env)
+        run(["apt-get", "-q", "-y", "install", "--no-install-recommends", *names], env=env)

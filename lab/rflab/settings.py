@@ -1,0 +1,127 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names and addresses of one lab; everything else derives from these.
+
+Two labs live side by side when ``LAB_NAME`` and ``LAB_NETWORK`` differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import ipaddress
+import os
+import pathlib
+import re
+
+from .say import LabError
+
+LAB_DIR = pathlib.Path(__file__).resolve().parent.parent
+REPO = LAB_DIR.parent
+FILES = LAB_DIR / "files"
+CACHE = pathlib.Path(os.environ.get("LAB_CACHE") or REPO / ".cache" / "lab")
+# Which lab runs where, for all checkouts on this machine; gone with the last lab.
+REGISTRY = pathlib.Path("/run/rflab")
+
+DEFAULT_NETWORK = "10.213.0.0/24"
+MIRROR_PORT = 8099
+MAX_SERVERS = 3
+LOOPS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """One simulated machine: ``kind`` is ``server`` or ``laptop``."""
+
+    name: str
+    kind: str
+    nic: str
+    address: str
+    mac: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Lab:
+    """``name`` is empty for the default lab; ``net`` is its first three octets."""
+
+    name: str
+    net: str
+
+    @property
+    def title(self) -> str:
+        return self.name or "default"
+
+    @property
+    def state(self) -> pathlib.Path:
+        return REPO / (f".lab-{self.name}" if self.name else ".lab")
+
+    @property
+    def tag(self) -> str:
+        """Short and unique, for names the kernel limits to 15 characters."""
+        if not self.name:
+            return "rf"
+        return "rf" + hashlib.sha256(self.name.encode()).hexdigest()[:4]
+
+    @property
+    def bridge(self) -> str:
+        return "rflab0" if not self.name else f"rflab-{self.tag[2:]}"
+
+    @property
+    def host_address(self) -> str:
+        return f"{self.net}.1"
+
+    @property
+    def cidr(self) -> str:
+        return f"{self.net}.0/24"
+
+    @property
+    def mirror_url(self) -> str:
+        return f"http://{self.host_address}:{MIRROR_PORT}"
+
+    @property
+    def key(self) -> pathlib.Path:
+        return self.state / "id_ed25519"
+
+    def unit(self, part: str) -> str:
+        """Name of a process of this lab: systemd unit, cgroup and nspawn machine."""
+        return f"rflab-{self.title}-{part}"
+
+    def host_nic(self, machine: str) -> str:
+        return f"{self.tag}-{machine}"
+
+    def machine(self, name: str) -> Machine:
+        if name == "laptop":
+            return Machine("laptop", "laptop", "enp0s31f6", f"{self.net}.2", "02:52:46:00:00:02")
+        found = re.fullmatch(r"metal([1-3])", name)
+        if not found:
+            raise LabError(f"no machine is named {name!r}", "use metal1, metal2, metal3 or laptop")
+        number = 10 + int(found.group(1))
+        return Machine(name, "server", "eno1", f"{self.net}.{number}", f"02:52:46:00:00:{number:02x}")
+
+    def words(self, machine: Machine | None = None) -> dict[str, str]:
+        """What ``@WORD@`` stands for in the files under ``lab/files``."""
+        words = {"NET": self.net, "MIRROR": self.mirror_url, "ADMIN": f"{self.net}.2"}
+        if machine:
+            words.update(NAME=machine.name, NIC=machine.nic, ADDRESS=machine.address, MAC=machine.mac)
+        return words
+
+
+def current() -> Lab:
+    """The lab that the environment names.
+
+    :raises LabError: for a name or network that cannot be used.
+    """
+    name = os.environ.get("LAB_NAME", "")
+    if name == "default":
+        name = ""
+    if name and not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,15}", name):
+        raise LabError(f"LAB_NAME={name!r} is not a usable name", "use up to 16 of a-z, 0-9 and -")
+    text = os.environ.get("LAB_NETWORK") or DEFAULT_NETWORK
+    try:
+        network = ipaddress.IPv4Network(text)
+    except ValueError as exc:
+        raise LabError(f"LAB_NETWORK={text!r}: {exc}", "give a private /24, like 10.214.0.0/24") from exc
+    if network.prefixlen != 24 or not network.is_private:
+        raise LabError(f"LAB_NETWORK={text!r} is not a private /24", "give one like 10.214.0.0/24")
+    return Lab(name, str(network.network_address).rpartition(".")[0])

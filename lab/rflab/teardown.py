@@ -1,0 +1,167 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Taking a lab away, whole or half dead, until nothing of it is left."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+from . import cgroups, files, loops, machines, network, procs
+from .say import LabError, run, say
+from .settings import MAX_SERVERS, REGISTRY, Lab
+
+HELPERS = ("writer", "mirror")
+
+
+def names(lab: Lab) -> list[str]:
+    return ["laptop", *(f"metal{n}" for n in range(1, MAX_SERVERS + 1))]
+
+
+def registered(lab: Lab) -> dict:
+    """What the running (or half-dead) lab of this name told the machine."""
+    try:
+        return json.loads((REGISTRY / f"{lab.title}.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def register(lab: Lab, **facts: object) -> None:
+    REGISTRY.mkdir(exist_ok=True)
+    part = REGISTRY / f"{lab.title}.part"
+    part.write_text(json.dumps({"state": str(lab.state), "bridge": lab.bridge, "cidr": lab.cidr, **facts}))
+    part.rename(REGISTRY / f"{lab.title}.json")
+
+
+def elsewhere(lab: Lab) -> str | None:
+    """The state directory of a lab of this name that another checkout runs."""
+    facts = registered(lab)
+    home = facts.get("state")
+    if home and home != str(lab.state) and os.path.isdir(home):
+        return home
+    return None
+
+
+def remains(lab: Lab) -> list[str]:
+    """What exists of this lab, in words; empty when nothing does."""
+    found = []
+    if lab.state.exists():
+        found.append(f"directory {lab.state}")
+    if registered(lab):
+        found.append(f"entry in {REGISTRY}")
+    mine = [n for n in network.interfaces() if n == lab.bridge or n.startswith(f"{lab.tag}-")]
+    if mine and (registered(lab) or lab.state.exists()):
+        found.append(f"interfaces {', '.join(sorted(mine))}")
+    points = mounts(lab)
+    if points:
+        found.append(f"{len(points)} mounts")
+    return found
+
+
+def mounts(lab: Lab) -> list[str]:
+    """Mount points below the lab's directory, innermost last."""
+    prefix = f"{lab.state}/"
+    with open("/proc/self/mounts", encoding="utf-8") as stream:
+        points = [line.split()[1].replace("\\040", " ") for line in stream]
+    return [point for point in points if point.startswith(prefix)]
+
+
+def clear(lab: Lab) -> None:
+    """Remove everything of this lab. Its disks go too, so nobody is shut down politely.
+
+    :raises LabError: naming what would not go.
+    """
+    for helper in HELPERS:
+        procs.stop(lab, helper, patience=5)
+    _machines_off(lab)
+    for name in names(lab):
+        cgroups.kill(lab.unit(name))
+        shutil.rmtree(f"/run/systemd/nspawn/propagate/{lab.unit(name)}", ignore_errors=True)
+    if procs.systemd():
+        for part in (*HELPERS, *names(lab)):
+            run(["systemctl", "stop", f"{lab.unit(part)}.service"], check=False)
+            run(["systemctl", "reset-failed", f"{lab.unit(part)}.service"], check=False)
+    _strays(lab)
+    roots = [lab.state / name / "root" for name in names(lab) if name != "laptop"]
+    loops.release(lab.state, [root for root in roots if os.path.ismount(root)])
+    _unmount(lab)
+    loops.release(lab.state)
+    network.remove_all(lab)
+    files.remove(lab.state)
+    _unregister(lab)
+
+
+def _machines_off(lab: Lab) -> None:
+    def off(name: str) -> None:
+        machine = lab.machine(name)
+        if not machines.is_on(lab, machine):
+            return
+        begin = time.monotonic()
+        try:
+            machines.cut(lab, machine)
+        except LabError as error:
+            say(str(error))
+            procs.stop(lab, name, patience=2)
+        say(f"{name} is off ({time.monotonic() - begin:.1f} s)")
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(off, names(lab)))
+
+
+def _strays(lab: Lab) -> None:
+    """Kill processes of the lab that nobody recorded: by root, by command line."""
+    prefix = f"{lab.state}/"
+    mine = os.getpid()
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == mine:
+            continue
+        try:
+            root = os.readlink(entry / "root")
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            environment = (entry / "environ").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        ours = root.startswith(prefix) or (words[0].endswith("systemd-nspawn") and f"--directory={prefix}" in "\0".join(words))
+        if words[1:2] == ["-m"] and words[2].startswith("rflab."):
+            ours = f"LAB_NAME={lab.name}" in environment and f"PYTHONPATH={files.FILES.parent}" in environment
+        if ours:
+            try:
+                os.kill(int(entry.name), 9)
+            except ProcessLookupError:
+                pass
+
+
+def _unmount(lab: Lab) -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        points = mounts(lab)
+        if not points:
+            return
+        for point in reversed(points):
+            late = time.monotonic() > deadline
+            subprocess.run(["umount", *(["--lazy"] if late else []), point], check=False, capture_output=True)
+        if mounts(lab):
+            if time.monotonic() > deadline + 5:
+                raise LabError(f"still mounted: {', '.join(mounts(lab))}", "find who holds it: fuser -vm " + mounts(lab)[-1])
+            time.sleep(0.2)
+
+
+def _unregister(lab: Lab) -> None:
+    made = registered(lab).get("loops_made", [])
+    (REGISTRY / f"{lab.title}.json").unlink(missing_ok=True)
+    others = list(REGISTRY.glob("*.json")) if REGISTRY.exists() else []
+    if others:
+        # The other lab's machines hold the same nodes; the last one removes them.
+        facts = json.loads(others[0].read_text())
+        facts["loops_made"] = sorted({*facts.get("loops_made", []), *made})
+        others[0].write_text(json.dumps(facts))
+        return
+    loops.withdraw(made)
+    if REGISTRY.exists() and not any(REGISTRY.iterdir()):
+        REGISTRY.rmdir()
