@@ -119,7 +119,7 @@ class HostCapacity:
             "cpu_model": self.facts.cpu_model,
             "kernel": self.facts.kernel,
             "qemu_version": self.facts.qemu_version,
-            "pools": {name: {"path": pool.path, "capacity_bytes": pool.capacity} for name, pool in sorted(self.pools.items())},
+            "pools": {name: {"path": pool.path} for name, pool in sorted(self.pools.items())},
         }
 
     def as_dict(self) -> dict[str, t.Any]:
@@ -132,7 +132,8 @@ class HostCapacity:
             vcpus_for_vms=self.vcpus_for_vms,
         )
         for name, pool in self.pools.items():
-            result["pools"][name]["available_bytes"] = pool.available
+            # some file systems have no lasting total size
+            result["pools"][name].update(capacity_bytes=pool.capacity, available_bytes=pool.available)
         return result
 
 

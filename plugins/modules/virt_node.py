@@ -1,0 +1,259 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: virt_node
+short_description: Make a physical server a node whose word can be trusted
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Validates the VM details of a server, proves which hypervisor types run guests there, measures what it can carry,
+    refuses a server that cannot carry what it is asked, and records the result as local facts.
+  - A hypervisor type counts as usable when a guest ran under it, not because a device or a capability says so. The guest
+    for V(kvm) and V(qemu) is a boot sector that enters 64-bit long mode on the CPU model guests are given, works, takes
+    an exception and a timer interrupt; the guest for V(lxc) is a container with a single process.
+  - The facts are found in C(ansible_local.reduced_footprint). Values of VM details whose name tells a secret (password,
+    token and the like) are masked there and in the result.
+requirements:
+  - python3-libvirt on the server, when it has the role V(virt)
+attributes:
+  check_mode:
+    support: full
+    description:
+      - Nothing is recorded and no pool is made; the proofs run, their guests leave nothing behind.
+      - Where libvirt is not installed yet, a warning says so and what depends on it is taken as given.
+  diff_mode:
+    support: full
+    description: Shows the storage pool and the recorded facts before and after.
+  platform:
+    support: full
+    platforms: linux
+    description: Linux on x86_64; on other machines V(kvm) and V(qemu) count as not proven.
+options:
+  name:
+    description: Name of the server, normally its inventory name.
+    type: str
+    required: true
+  cluster:
+    description: Name of the cluster; UUIDs and MACs of its VMs derive from it.
+    type: str
+    required: true
+  roles:
+    description:
+      - Roles of the server. Only a server with the role V(virt) may have VM details; without it nothing is proven and
+        libvirt is not asked.
+    type: list
+    elements: str
+    default: []
+  vms:
+    description:
+      - VM details, a list of mappings or the same list as JSON text.
+      - A VM with the role V(compute) is refused unless its details say C(nested=true).
+    type: raw
+    default: []
+  hypervisors:
+    description: The hypervisor types to prove. Those the VM details ask for are proven in any case.
+    type: list
+    elements: str
+    choices: [kvm, qemu, lxc]
+    default: [kvm, qemu, lxc]
+  pool:
+    description: The storage pool of libvirt for disks that name none.
+    type: str
+    default: default
+  pool_path:
+    description:
+      - Folder of O(pool). When given, the pool is defined there if there is none, started, and starts with the host.
+      - When not given, the pool is used as it is.
+    type: path
+  bridges:
+    description: Bridges the server must have, besides those the VM details name.
+    type: list
+    elements: str
+    default: []
+  memory_reserve:
+    description: Memory kept for the host; a number counts in GiB, a unit can be given.
+    type: str
+    default: 1 GiB
+  vcpu_ratio:
+    description: How many vCPUs of guests one CPU of the host carries.
+    type: float
+    default: 4.0
+  pool_reserve:
+    description: Bytes kept free in each pool; a number counts in GiB, a unit can be given.
+    type: str
+    default: '0'
+  proof_timeout:
+    description: Seconds after which the guest of a proof counts as hung.
+    type: float
+    default: 15.0
+  reprove:
+    description:
+      - Prove again even where a recorded proof still holds. A proof holds for one kernel, QEMU, CPU and microcode.
+    type: bool
+    default: false
+  state:
+    description: The server is a node.
+    type: str
+    choices: [present]
+    default: present
+seealso:
+  - module: reduced.footprint.virt_bridge
+"""
+
+EXAMPLES = r"""
+- name: A server for two controllers
+  reduced.footprint.virt_node:
+    name: metal1
+    cluster: lab
+    roles: [virt, compute]
+    pool_path: /var/lib/libvirt/images
+    memory_reserve: 4 GiB
+    vms:
+      - {id: controller1, cpu: 2, ram: 4, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 20GiB}]}
+      - {id: controller2, cpu: 2, ram: 4, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 20GiB}]}
+
+- name: VM details as JSON text, and only what emulation can do
+  reduced.footprint.virt_node:
+    name: metal2
+    cluster: lab
+    roles: [virt]
+    hypervisors: [qemu]
+    vms: '[{"id": 0, "cpu": 1, "ram": 1, "hypervisor": "qemu"}]'
+
+- name: Prove again after a firmware update
+  reduced.footprint.virt_node:
+    name: metal1
+    cluster: lab
+    roles: [virt]
+    reprove: true
+"""
+
+RETURN = r"""
+attributes:
+  description: The validated attributes of the server, secrets masked. Each VM also has its name, UUID and MACs.
+  returned: success
+  type: dict
+  sample: {name: metal1, cluster: lab, roles: [virt], vms: [{id: controller1, cpu: 2, ram: 4, name: controller1, uuid: '...', macs: []}]}
+hypervisors:
+  description: The proof of each hypervisor type.
+  returned: success; empty on a server without the role V(virt)
+  type: dict
+  contains:
+    kvm:
+      description: One key per proven type, V(kvm), V(qemu) or V(lxc), all of this shape.
+      returned: when asked for
+      type: dict
+      contains:
+        usable:
+          description: Whether a guest ran.
+          type: bool
+          returned: always
+        reason:
+          description: What was proven, or why not, in the hypervisor's own words.
+          type: str
+          returned: always
+          sample: '-cpu host: hung after 15 s; the last stage it reached: protected mode'
+        seconds:
+          description: What the proof took when it was made.
+          type: float
+          returned: always
+        cpu_models:
+          description: The outcome for each CPU model tried.
+          type: dict
+          returned: always
+        key:
+          description: The kernel, QEMU and CPU the proof holds for.
+          type: str
+          returned: always
+        cached:
+          description: Whether the proof was taken from the recorded facts.
+          type: bool
+          returned: always
+capacity:
+  description: What the server has, keeps for itself and can give to VMs.
+  returned: success
+  type: dict
+  sample:
+    memory_mib: 24105
+    memory_reserve_mib: 1024
+    memory_for_vms_mib: 23081
+    others_mib: 0
+    cpus: 8
+    vcpu_ratio: 4.0
+    vcpus_for_vms: 32
+    others_vcpus: 0
+    arch: x86_64
+    cpu_model: AMD EPYC
+    kernel: 6.1.0-18-amd64
+    qemu_version: 7.2.9
+    pools: {default: {path: /var/lib/libvirt/images, capacity_bytes: 107374182400, available_bytes: 96636764160}}
+actions:
+  description: What was done, or would be in check mode.
+  returned: success
+  type: list
+  elements: str
+  sample: [define pool, record]
+error:
+  description: What was wrong. For a server that cannot carry the ask the message names asked, available, reserve and missing.
+  returned: failure
+  type: dict
+  contains:
+    path:
+      description: Where the bad value stands.
+      type: str
+      returned: always
+    message:
+      description: What is wrong.
+      type: str
+      returned: always
+    mend:
+      description: What to do about it.
+      type: str
+      returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, hidden_values, prepare_node
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "cluster": {"type": "str", "required": True},
+            "roles": {"type": "list", "elements": "str", "default": []},
+            "vms": {"type": "raw", "default": []},
+            "hypervisors": {"type": "list", "elements": "str", "choices": ["kvm", "qemu", "lxc"], "default": ["kvm", "qemu", "lxc"]},
+            "pool": {"type": "str", "default": "default"},
+            "pool_path": {"type": "path"},
+            "bridges": {"type": "list", "elements": "str", "default": []},
+            "memory_reserve": {"type": "str", "default": "1 GiB"},
+            "vcpu_ratio": {"type": "float", "default": 4.0},
+            "pool_reserve": {"type": "str", "default": "0"},
+            "proof_timeout": {"type": "float", "default": 15.0},
+            "reprove": {"type": "bool", "default": False},
+            "state": {"type": "str", "choices": ["present"], "default": "present"},
+        },
+        supports_check_mode=True,
+    )
+    module.no_log_values.update(hidden_values(module.params["vms"]))
+    wanted = {key: value for key, value in module.params.items() if key != "state"}
+    try:
+        result = prepare_node(NodeRequest(**wanted), check_mode=module.check_mode)
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    for warning in result.warnings:
+        module.warn(warning)
+    module.exit_json(**result.as_dict())
+
+
+if __name__ == "__main__":
+    main()
