@@ -69,13 +69,13 @@ def prove(kind: str, facts: HostFacts, timeout: float) -> HypervisorProof:
 
 
 def _prove_machine(kind: str, timeout: float) -> tuple[bool, str, dict[str, str]]:
+    if kind == "kvm" and not os.path.exists(KVM_DEVICE):
+        return False, f"{KVM_DEVICE} does not exist", {}
     binary = qemu_binary()
     if binary is None:
         return False, "QEMU is not installed", {}
     if os.uname().machine != "x86_64":
         return False, f"there is no proof for {os.uname().machine} machines yet", {}
-    if kind == "kvm" and not os.path.exists(KVM_DEVICE):
-        return False, f"{KVM_DEVICE} does not exist", {}
     models = {}
     for model in CPU_MODELS[kind]:
         usable, said = _boot(binary, _ACCELERATOR[kind], model, timeout)

@@ -275,4 +275,4 @@ def _complain(error: FootprintError | None, only_warn: bool, warnings: list[str]
         return
     if not only_warn:
         raise error
-    warnings.append(f"{error.message} The play would stop here unless it is mended before.")
+    warnings.append(f"{error.message} Without check mode the play would stop here, unless an earlier task mends it.")
