@@ -1,0 +1,147 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A MariaDB server with Galera on this host: its client, its files, its systemd unit."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import stat
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
+
+_SYSTEM_DATABASES = frozenset(("mysql", "performance_schema", "sys", "information_schema", "lost+found"))
+_POSITION = re.compile(r"--wsrep[_-]start[_-]position=([0-9a-f-]{36}):(-?[0-9]+)")
+_PROGRAMS = ("/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld")
+_LOOK = "Look at `journalctl -u {unit}` on the host."
+
+
+class MariaDb:
+    """One server, spoken to as root through its local socket, never over the network.
+
+    :arg unit: its systemd unit.
+    :arg datadir: where its data are.
+    """
+
+    def __init__(self, unit: str = "mariadb.service", datadir: str = "/var/lib/mysql") -> None:
+        self.unit = unit
+        self.datadir = pathlib.Path(datadir)
+
+    def installed(self) -> bool:
+        """Whether the server's program is here."""
+        return any(os.path.exists(program) for program in _PROGRAMS)
+
+    def query(self, sql: str, timeout: float = 30) -> list[list[str]]:
+        """The rows a statement returns; the statement travels on standard input, where nobody sees secrets in it.
+
+        :raises CommandError: the server does not answer, or refuses.
+        """
+        client = shutil.which("mariadb") or "mysql"
+        done = run([client, "--batch", "--skip-column-names", "--connect-timeout=5", "mysql"], stdin=sql, timeout=timeout)
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def status(self) -> dict[str, str] | None:
+        """The server's ``wsrep_*`` status and the variable ``wsrep_on``; ``None`` when it does not answer."""
+        try:
+            rows = self.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'; SHOW GLOBAL VARIABLES LIKE 'wsrep\\_on';", timeout=15)
+        except CommandError:
+            return None
+        return {row[0]: row[1] for row in rows if len(row) > 1}
+
+    def unit_state(self) -> dict[str, str]:
+        """The unit's ``ActiveState``, ``MainPID`` and ``ExecMainStartTimestamp`` (``@seconds``)."""
+        names = "ActiveState,SubState,MainPID,ExecMainStartTimestamp"
+        try:
+            done = run(["systemctl", "show", "--timestamp=unix", f"--property={names}", "--", self.unit], timeout=30)
+        except CommandError:
+            return {}
+        return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+    def databases(self) -> tuple[str, ...]:
+        """The databases in the data directory that are not the server's own."""
+        try:
+            entries = sorted(self.datadir.iterdir())
+        except FileNotFoundError:
+            return ()
+        return tuple(entry.name for entry in entries if entry.is_dir() and entry.name not in _SYSTEM_DATABASES and not entry.name.startswith((".", "#")))
+
+    def grastate(self) -> dict[str, str] | None:
+        """Galera's own note of the cluster and position, ``None`` when this never was a member."""
+        text = read_text(self.datadir / "grastate.dat")
+        if text is None:
+            return None
+        return {key.strip(): value.strip() for key, _colon, value in (line.partition(":") for line in text.splitlines()) if value}
+
+    def allow_bootstrap(self) -> None:
+        """Mark this member as safe to start from; the caller has decided so."""
+        path = self.datadir / "grastate.dat"
+        text = read_text(path)
+        if text is None:
+            return
+        before = path.stat()
+        write_atomic(path, re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", text), stat.S_IMODE(before.st_mode))
+        os.chown(path, before.st_uid, before.st_gid)
+
+    def started_at_position(self, pid: int) -> tuple[str, int] | None:
+        """The position a server that is still starting was told to start from."""
+        try:
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+        except OSError:
+            return None
+        found = _POSITION.search(words)
+        return (found.group(1), int(found.group(2))) if found else None
+
+    def recover_position(self) -> tuple[str, int] | None:
+        """The position InnoDB itself holds; the server must be stopped. ``None`` when it cannot be read."""
+        program = shutil.which("galera_recovery")
+        if program is None:
+            return None
+        try:
+            done = run([program], timeout=900)
+        except CommandError:
+            return None
+        found = _POSITION.search(done.stdout)
+        return (found.group(1), int(found.group(2))) if found else None
+
+    def start(self) -> None:
+        """Ask systemd for a start; does not wait, because a joiner may copy for hours."""
+        self._systemctl("start", "--no-block")
+
+    def stop(self) -> None:
+        """Stop in an orderly way."""
+        self._systemctl("stop")
+
+    def restart(self) -> None:
+        """Stop in an orderly way, then start without waiting."""
+        self.stop()
+        self.start()
+
+    def bootstrap(self) -> None:
+        """Start the server as the first of its cluster, by the distribution's own script."""
+        run(["galera_new_cluster", self.unit], timeout=1800, mend=_LOOK.format(unit=self.unit))
+
+    def reform(self) -> None:
+        """Declare the component this member is in Primary."""
+        self.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true';")
+
+    def newest(self, paths: t.Iterable[str]) -> float:
+        """When the youngest of the files was written, seconds since the epoch; 0 when there is none."""
+        return max((os.stat(path).st_mtime for path in paths if os.path.exists(path)), default=0.0)
+
+    def _systemctl(self, *words: str) -> None:
+        run(["systemctl", *words, "--", self.unit], timeout=1800, mend=_LOOK.format(unit=self.unit))
+
+    def last_words(self, lines: int = 5) -> str:
+        """The end of the unit's journal, for an error message."""
+        try:
+            done = run(["journalctl", "--unit", self.unit, "--lines", str(lines), "--no-pager", "--output=cat"], timeout=30)
+        except BackendError:
+            return ""
+        return " | ".join(done.stdout.strip().splitlines())

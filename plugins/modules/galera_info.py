@@ -1,0 +1,140 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: galera_info
+short_description: Look at one member of a Galera cluster
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Tells whether the MariaDB server of this host is a ready member of a Galera cluster, which cluster its data belong to,
+    and at which position they are, also when the server is stopped.
+  - Put the results of all members together and give them to the filter P(reduced.footprint.galera_decision#filter) to learn
+    who has to start the cluster.
+attributes:
+  check_mode:
+    description: Can run in check_mode and return the same as otherwise.
+    support: full
+  diff_mode:
+    description: Nothing is changed, so there is no difference to show.
+    support: none
+  platform:
+    description: Systems the module runs on.
+    platforms: linux
+    support: full
+options:
+  settle:
+    description:
+      - Seconds to give a member that is just starting, or that has lost its peers, before it is described. Galera heals much
+        by itself.
+    type: float
+    default: 0
+  recover:
+    description:
+      - Read the position out of the stopped server's data when the server left no note of it, as after a power loss.
+      - This starts the server's program for a moment, without network.
+    type: bool
+    default: true
+  unit:
+    description: The server's systemd unit.
+    type: str
+    default: mariadb.service
+  datadir:
+    description: The server's data directory.
+    type: path
+    default: /var/lib/mysql
+seealso:
+  - module: reduced.footprint.galera_member
+"""
+
+EXAMPLES = r"""
+- name: Look at the members
+  reduced.footprint.galera_info:
+    settle: 30
+  register: look
+
+- name: Show the position of each
+  ansible.builtin.debug:
+    msg: "{{ look.galera.cluster_uuid }}:{{ look.galera.seqno }}"
+"""
+
+RETURN = r"""
+galera:
+  description: The member.
+  returned: success
+  type: dict
+  contains:
+    installed:
+      description: Whether the server is installed.
+      type: bool
+    unit:
+      description: What systemd says of the unit, for example V(active).
+      type: str
+    standalone:
+      description: Whether the server runs without replication.
+      type: bool
+    running:
+      description: Whether the server answers and takes part in replication.
+      type: bool
+    primary:
+      description: Whether it is in a Primary Component.
+      type: bool
+    ready:
+      description: Whether it is Primary, connected, ready and Synced.
+      type: bool
+    ailments:
+      description: Why it is not ready.
+      type: list
+      elements: str
+    cluster_uuid:
+      description: The cluster its data belong to, none if it never was a member or lost its data.
+      type: str
+    seqno:
+      description: The position of its last transaction, -1 when it cannot be read.
+      type: int
+    safe_to_bootstrap:
+      description: Whether it was the last one to leave.
+      type: bool
+    databases:
+      description: Databases of a server that never was a member.
+      type: list
+      elements: str
+    size:
+      description: How many members its component has.
+      type: int
+    local_state:
+      description: Its state in words, for example V(Synced).
+      type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.mariadb import MariaDb
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import look
+
+
+def main() -> None:
+    """Look and tell."""
+    module = AnsibleModule(
+        argument_spec={
+            "settle": {"type": "float", "default": 0},
+            "recover": {"type": "bool", "default": True},
+            "unit": {"type": "str", "default": "mariadb.service"},
+            "datadir": {"type": "path", "default": "/var/lib/mysql"},
+        },
+        supports_check_mode=True,
+    )
+    database = MariaDb(module.params["unit"], module.params["datadir"])
+    try:
+        module.exit_json(changed=False, galera=look(database, module.params["settle"], module.params["recover"]))
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: galera_member
+short_description: Bring a MariaDB server into its Galera cluster
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Starts, or restarts when its configuration is newer than it, the MariaDB server of this host and waits until it is a ready
+    member of its cluster, that is Primary, connected, ready and Synced.
+  - With O(state=bootstrapped) it starts the cluster. Do so on one member only, the one which the filter
+    P(reduced.footprint.galera_decision#filter) names.
+  - A member that is in a Primary Component already is never made to start another one.
+attributes:
+  check_mode:
+    description: Can run in check_mode and tell what would be done without doing it.
+    support: full
+  diff_mode:
+    description: Shows the member's state before and after.
+    support: full
+  platform:
+    description: Systems the module runs on.
+    platforms: linux
+    support: full
+options:
+  state:
+    description:
+      - V(present) joins the cluster that lives.
+      - V(bootstrapped) starts the cluster with this member's data.
+    type: str
+    choices: [present, bootstrapped]
+    default: present
+  cluster_uuid:
+    description: The cluster it must belong to. A member of another one is refused.
+    type: str
+  config_files:
+    description: A server that was started before one of these files was last written is restarted.
+    type: list
+    elements: path
+    default: []
+  timeout:
+    description: Seconds until the member must be ready. A new member copies all data first.
+    type: float
+    default: 600
+  unit:
+    description: The server's systemd unit.
+    type: str
+    default: mariadb.service
+  datadir:
+    description: The server's data directory.
+    type: path
+    default: /var/lib/mysql
+seealso:
+  - module: reduced.footprint.galera_info
+"""
+
+EXAMPLES = r"""
+- name: Join one by one
+  reduced.footprint.galera_member:
+    cluster_uuid: 6f2e8a5c-c3a1-11ef-9f0b-3b1d1f0a8f0e
+    config_files:
+      - /etc/mysql/mariadb.conf.d/70-footprint-galera.cnf
+  throttle: 1
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or in check mode would be. Of V(start), V(restart), V(bootstrap), V(reform).
+  returned: success
+  type: list
+  elements: str
+  sample: [restart]
+galera:
+  description: The member as RV(reduced.footprint.galera_info#module:galera) describes it, after the change.
+  returned: success
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.mariadb import MariaDb
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import MemberRequest, ensure
+
+
+def main() -> None:
+    """Ensure and tell."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "bootstrapped"], "default": "present"},
+            "cluster_uuid": {"type": "str"},
+            "config_files": {"type": "list", "elements": "path", "default": []},
+            "timeout": {"type": "float", "default": 600},
+            "unit": {"type": "str", "default": "mariadb.service"},
+            "datadir": {"type": "path", "default": "/var/lib/mysql"},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    request = MemberRequest(given["state"], given["cluster_uuid"] or None, tuple(given["config_files"]), given["timeout"])
+    try:
+        result = ensure(request, MariaDb(given["unit"], given["datadir"]), check_mode=module.check_mode)
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    diff = {"before": dict(result.before, actions=[]), "after": dict(result.after, actions=list(result.actions))}
+    module.exit_json(changed=result.changed, actions=list(result.actions), galera=dict(result.after), diff=diff)
+
+
+if __name__ == "__main__":
+    main()

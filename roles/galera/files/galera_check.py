@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Tell over HTTP whether the local Galera member may be used: 200 or 503, with the reasons as text.
+
+Started by systemd, which hands over the listening socket; asks MariaDB through its local socket as the system user
+it runs as, who has no right but to look.
+"""
+
+from __future__ import annotations
+
+import http.server
+import socket
+import sys
+import threading
+import typing as t
+
+import pymysql
+
+import galera_plan
+
+
+class Database:
+    """One lasting connection; renewed when it breaks."""
+
+    def __init__(self, path: str, user: str) -> None:
+        self.path, self.user = path, user
+        self.connection: t.Any = None
+        self.lock = threading.Lock()
+
+    def status(self) -> dict[str, str]:
+        """The server's ``wsrep_*`` status."""
+        with self.lock:
+            try:
+                if self.connection is None:
+                    self.connection = pymysql.connect(
+                        unix_socket=self.path, user=self.user, connect_timeout=2, read_timeout=2, write_timeout=2
+                    )
+                with self.connection.cursor() as cursor:
+                    cursor.execute("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'")
+                    return dict(cursor.fetchall())
+            except BaseException:
+                self.connection = None
+                raise
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers any path the same."""
+
+    server_version = "footprint"
+    sys_version = ""
+    timeout = 5
+    database: Database
+
+    def do_GET(self) -> None:  # pylint: disable=invalid-name
+        """Judge and tell."""
+        try:
+            why = galera_plan.ailments(self.database.status(), serves=True)
+        except (pymysql.MySQLError, OSError) as error:
+            why = (f"the server does not answer: {error}",)
+        body = ("\n".join(why or ("ready",)) + "\n").encode()
+        self.send_response(503 if why else 200)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_OPTIONS = do_GET  # noqa: N815
+
+    def log_message(self, format: str, *args: t.Any) -> None:  # pylint: disable=redefined-builtin
+        """Several requests a second are not worth a line each."""
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves on the socket systemd listens on."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("", 0), Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = socket.socket(fileno=3)
+
+
+def main() -> None:
+    """``galera_check.py SOCKET`` as the user whose name is the account."""
+    import getpass
+
+    Handler.database = Database(sys.argv[1], getpass.getuser())
+    Server().serve_forever()
+
+
+if __name__ == "__main__":
+    main()
