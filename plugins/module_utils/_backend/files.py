@@ -25,7 +25,7 @@ def write_atomic(path: str | os.PathLike[str], text: str, mode: int = 0o600) -> 
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=str(target.parent), prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
             os.fchmod(stream.fileno(), mode)
             stream.write(text)
             stream.flush()

@@ -1,0 +1,72 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the destination host is like, as far as a migration asks."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pathlib
+import platform
+import shutil
+import typing as t
+import xml.etree.ElementTree as ElementTree
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.libvirt_host import LibvirtHost
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def gather(spec: MigrationSpec, vm: VmDetails, tools: t.Sequence[str], own_addresses: t.Container[str] = ()) -> dict[str, t.Any]:
+    """Facts of this host as the destination of a migration.
+
+    :arg tools: programs whose paths are wanted.
+    :arg own_addresses: MACs of the source's cards; when one of them answers for the temporary
+        address, it is the source itself, parked by an earlier run.
+    :raises BackendError: libvirt does not answer.
+    """
+    bridges = sorted(os.path.basename(os.path.dirname(each)) for each in glob.glob("/sys/class/net/*/bridge"))
+    facts: dict[str, t.Any] = {
+        "arch": platform.machine(),
+        "tools": {tool: shutil.which(tool, path=_PATH) for tool in tools},
+        "bridges": bridges,
+        "memory_available": _memory_available(),
+        "temporary_taken": None,
+    }
+    with DomainHost(spec.uri) as host:
+        for each in host.domains():
+            if each.uuid == vm.uuid:
+                facts["domain_exists"] = True
+                facts["volume_exists"] = os.path.exists(first_disk(each.config_xml) or "")
+            elif each.name == vm.name:
+                facts.update(domain_exists=True, domain_foreign=True)
+    with LibvirtHost(spec.uri) as host_of_pools:
+        pool = host_of_pools.pool(spec.pool)
+        facts["pool_available"] = pool[0].available if pool else None
+    bridge = vm.nics[0].bridge if vm.nics else None
+    if bridge in bridges:
+        taken = arp.probe(t.cast(str, bridge), spec.admin.temporary_address)
+        facts["temporary_taken"] = None if taken in own_addresses else taken
+    return facts
+
+
+def _memory_available() -> int:
+    for line in pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def first_disk(xml: str) -> str | None:
+    """The file or block device of a domain's first disk."""
+    for disk in ElementTree.fromstring(xml).findall("./devices/disk"):
+        source = disk.find("source")
+        if disk.get("device", "disk") == "disk" and source is not None:
+            return source.get("file") or source.get("dev")
+    return None

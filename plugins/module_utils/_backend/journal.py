@@ -1,0 +1,80 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a migration keeps its files on the destination host: request, journal, log, key, lock."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import pathlib
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal, parse_journal
+
+HOME = pathlib.Path("/var/lib/reduced.footprint/migrations")
+
+
+class JournalStore:
+    """The folder of one migration; 0700, its files 0600."""
+
+    def __init__(self, name: str, home: pathlib.Path = HOME) -> None:
+        self.name = name
+        self.directory = home / name
+
+    def read_job(self) -> dict[str, t.Any] | None:
+        """The request that the worker carries out, ``None`` when there never was one."""
+        text = read_text(self.directory / "job.json")
+        return dict(json.loads(text)) if text else None
+
+    def write_job(self, params: t.Mapping[str, t.Any]) -> None:
+        """Keep the request."""
+        self._make()
+        write_atomic(self.directory / "job.json", json.dumps(params, indent=1, sort_keys=True) + "\n")
+
+    def read(self) -> Journal | None:
+        """The journal, ``None`` when the migration never began."""
+        text = read_text(self.directory / "journal.json")
+        return parse_journal(text) if text else None
+
+    def write(self, journal: Journal) -> None:
+        """Keep the journal, safe against a power loss."""
+        self._make()
+        write_atomic(self.directory / "journal.json", journal.to_json())
+
+    def log(self, message: str) -> None:
+        """One line into the migration's log, with the time in UTC."""
+        self._make()
+        with open(self.directory / "log", "a", encoding="utf-8") as stream:
+            stream.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {message}\n")
+
+    def tail(self, lines: int = 20) -> list[str]:
+        """The last lines of the log."""
+        return (read_text(self.directory / "log") or "").splitlines()[-lines:]
+
+    @contextlib.contextmanager
+    def locked(self) -> t.Iterator[None]:
+        """The worker's lock; it dies with its holder.
+
+        :raises RefusedError: another worker has it.
+        """
+        self._make()
+        with open(self.directory / "lock", "w", encoding="ascii") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RefusedError(f"The migration {self.name} is being worked on already.", mend="Wait for it; master_migrate_info shows its progress.") from error
+            yield
+
+    def _make(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def names(home: pathlib.Path = HOME) -> list[str]:
+    """All migrations this host knows."""
+    return sorted(each.name for each in home.iterdir() if (each / "journal.json").exists()) if home.is_dir() else []

@@ -1,0 +1,155 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The source as the destination sees it: pinned host keys, one key for one migration, nothing of the user's ssh touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
+
+# the program that answers on the source
+AGENT = "ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent"
+
+KEY_MARKER = "reduced.footprint-migrate"
+_LIBRARY = "/var/lib/reduced.footprint/lib"
+
+
+def key_marker(name: str) -> str:
+    """Comment of a migration's one-time key."""
+    return f"{KEY_MARKER}-{name}"
+
+
+def ensure_key(directory: pathlib.Path, name: str) -> str:
+    """The public half of the migration's key; made when there is none."""
+    private = directory / "id_ed25519"
+    if not private.exists():
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        half_made = directory / "id_ed25519.new"
+        half_made.unlink(missing_ok=True)
+        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", key_marker(name), "-f", str(half_made)])
+        os.replace(f"{half_made}.pub", f"{private}.pub")
+        os.replace(half_made, private)
+    return pathlib.Path(f"{private}.pub").read_text(encoding="ascii").strip()
+
+
+def drop_key_files(directory: pathlib.Path) -> None:
+    """Forget the migration's key on this side."""
+    for name in ("id_ed25519", "id_ed25519.pub"):
+        (directory / name).unlink(missing_ok=True)
+
+
+class RemoteSource:
+    """ssh to the source.
+
+    :arg directory: of the migration; holds key and known hosts.
+    :arg addresses: where the source may be found, tried in this order: admin and temporary address.
+    :arg library: zip with this collection's code, copied to the source once.
+    """
+
+    def __init__(self, name: str, directory: pathlib.Path, addresses: t.Sequence[str], port: int, host_keys: t.Sequence[str], library: pathlib.Path) -> None:
+        self.name = name
+        self.directory = directory
+        self.addresses = list(addresses)
+        self.address = self.addresses[0]
+        self.port = port
+        self.host_keys = list(host_keys)
+        self.library = library
+        self._installed: set[str] = set()
+
+    def ssh_argv(self, address: str | None = None) -> list[str]:
+        """ssh with everything pinned; what is missing is the user@host and the command."""
+        known = self.directory / "known_hosts"
+        text = "".join(f"{self._known_name(each)} {key}\n" for each in self.addresses for key in self.host_keys)
+        if not known.exists() or known.read_text(encoding="ascii") != text:
+            write_atomic(known, text)
+        options = {
+            "BatchMode": "yes",
+            "IdentitiesOnly": "yes",
+            "StrictHostKeyChecking": "yes",
+            "UserKnownHostsFile": str(known),
+            "GlobalKnownHostsFile": "/dev/null",
+            "ConnectTimeout": "5",
+            "ServerAliveInterval": "5",
+            "ServerAliveCountMax": "3",
+            "ControlPath": "none",
+            "Compression": "no",
+        }
+        argv = ["ssh", "-F", "/dev/null", "-i", str(self.directory / "id_ed25519"), "-p", str(self.port), "-l", "root"]
+        for key, value in options.items():
+            argv += ["-o", f"{key}={value}"]
+        return argv
+
+    def _known_name(self, address: str) -> str:
+        return address if self.port == 22 else f"[{address}]:{self.port}"
+
+    def _remote_library(self) -> str:
+        return f"{_LIBRARY}/{self.library.name}"
+
+    def _install(self) -> None:
+        """Bring our code to the source; content-addressed, so an existing one is right."""
+        if self.address in self._installed:
+            return
+        target = self._remote_library()
+        # the only words a remote shell sees are fixed here, no value of the user's is among them
+        argv = [*self.ssh_argv(), self.address, f"test -s {target} || (umask 077; mkdir -p {_LIBRARY} && cat > {target}.new && mv {target}.new {target})"]
+        done = subprocess.run(argv, input=self.library.read_bytes(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+        if done.returncode != 0:
+            raise CommandError(["ssh"], done.returncode, done.stderr.decode(errors="replace"), mend=self._mend())
+        self._installed.add(self.address)
+
+    def _mend(self) -> str:
+        return f"Make sure that root on {self.address} accepts the migration's key and that its host key is the one given."
+
+    def ask(self, command: str, given: t.Mapping[str, t.Any] | None = None, timeout: float = 60.0) -> dict[str, t.Any]:
+        """Let the source's agent do something; at the last good address first, then at the other.
+
+        :raises BackendError: the source cannot be reached at any address, or says no.
+        """
+        order = [self.address] + [each for each in self.addresses if each != self.address]
+        failure: CommandError | None = None
+        for address in order:
+            self.address = address
+            try:
+                self._install()
+                done = run(
+                    [*self.ssh_argv(), address, f"PYTHONPATH={self._remote_library()} python3 -m {AGENT} {command} {self.name}"],
+                    stdin=json.dumps(given or {}),
+                    timeout=timeout,
+                    ok=(0, 1),
+                    mend=self._mend(),
+                )
+            except CommandError as error:
+                failure = failure or error
+                continue
+            except subprocess.TimeoutExpired as error:
+                failure = failure or CommandError(["ssh"], None, str(error), mend=self._mend())
+                continue
+            return self._answer(command, done.stdout, done.stderr)
+        self.address = order[0]
+        raise failure or BackendError(f"{self.name}: the source has no address.")
+
+    @staticmethod
+    def _answer(command: str, stdout: str, stderr: str) -> dict[str, t.Any]:
+        try:
+            answer = json.loads(stdout.strip().splitlines()[-1])
+        except (ValueError, IndexError) as error:
+            said = (stderr.strip().splitlines() or ["nothing"])[-1]
+            raise BackendError(f"The source's agent did not understand {command!r}; it said: {said}") from error
+        if "error" in answer:
+            raise BackendError(f"On the source: {answer['error']['message']}", mend=answer["error"].get("mend"))
+        return dict(answer["ok"])
+
+
+def scan_host_keys(address: str, port: int, timeout: int = 5) -> list[str]:
+    """The host keys somebody shows at an address, as ``type base64``."""
+    done = run(["ssh-keyscan", "-T", str(timeout), "-p", str(port), address], timeout=timeout + 10, ok=range(256))
+    return sorted(" ".join(line.split()[1:3]) for line in done.stdout.splitlines() if line and not line.startswith("#"))

@@ -1,0 +1,129 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""rsync from the source, with everything that belongs to a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import tempfile
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError
+
+# hard links, ACLs, xattrs (capabilities among them), sparse files, ids as numbers, nothing that is too much
+FLAGS = ("-aHAXS", "--numeric-ids", "--delete", "--one-file-system", "--no-human-readable")
+# files of the source that were gone before they could be read: harmless while it is alive
+VANISHED = 24
+# never part of a machine's disk, wherever they are mounted
+ALWAYS_OUT = (
+    "/proc/*",
+    "/sys/*",
+    "/dev/*",
+    "/run/*",
+    "/var/lib/reduced.footprint/source",
+    "/var/lib/reduced.footprint/lib",
+)
+
+_TOTAL = re.compile(r"^(Number of regular files transferred|Total transferred file size|Total bytes received|Total file size): ([0-9]+)", re.MULTILINE)
+_PROGRESS = re.compile(r"^\s*([0-9]+)\s+([0-9]+)%\s+(\S+)\s+(\S+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Copied:
+    """One finished run: seconds, files and bytes of content brought over, size of all files."""
+
+    seconds: float
+    files: int
+    bytes: int
+    total_bytes: int
+    vanished: bool
+    changes: tuple[str, ...]
+
+
+def filters(mount: str, other_mounts: t.Sequence[str], excludes: t.Sequence[str]) -> list[str]:
+    """Exclude options for one file system of the source, patterns made relative to its mount point.
+
+    What lies below another mount point is left alone on both sides: it has a run of its own.
+    """
+    prefix = mount.rstrip("/")
+    patterns = ["/lost+found"]
+    for pattern in [*ALWAYS_OUT, *excludes, *(f"{each.rstrip('/')}/*" for each in other_mounts if each != mount)]:
+        if pattern.startswith(prefix + "/"):
+            patterns.append(pattern[len(prefix) :])
+    # our own state on the source, which lies in others' folders
+    patterns.append("zz-reduced-footprint-held.conf")
+    return [f"--exclude={each}" for each in patterns]
+
+
+def pull(
+    ssh: t.Sequence[str],
+    address: str,
+    mount: str,
+    target: str,
+    options: t.Sequence[str],
+    *,
+    tolerate_vanished: bool,
+    dry_run: bool = False,
+    progress: t.Callable[[int, int, str], None] | None = None,
+) -> Copied:
+    """Bring one file system of the source to ``target``.
+
+    :arg ssh: the ssh command without user and host.
+    :arg dry_run: only tell what would change (``changes``).
+    :arg progress: called with bytes, percent and rate while it runs.
+    :raises CommandError: on any exit code but 0 (and 24 where that is tolerated).
+    """
+    how = ["--dry-run", "--itemize-changes"] if dry_run else ["--info=progress2,stats2"]
+    argv = ["rsync", *FLAGS, *how, "--stats", "--outbuf=L", *options, "-e", " ".join(ssh), f"{address}:{mount.rstrip('/')}/", f"{target.rstrip('/')}/"]
+    started = time.monotonic()
+    # a file for the complaints: a pipe nobody reads meanwhile would block after 64 KiB of them
+    with tempfile.TemporaryFile() as complaints:
+        with subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, env=dict(os.environ, LC_ALL="C"), encoding="utf-8", errors="replace"
+        ) as process:
+            lines = _follow(process, progress)
+            code = process.wait()
+        complaints.seek(0)
+        errors = complaints.read().decode(errors="replace")
+    if code != 0 and not (code == VANISHED and tolerate_vanished):
+        raise CommandError(argv, code, errors, mend=_mend(code))
+    text = "\n".join(lines)
+    totals = {name: int(number) for name, number in _TOTAL.findall(text)}
+    return Copied(
+        seconds=round(time.monotonic() - started, 3),
+        files=totals.get("Number of regular files transferred", 0),
+        bytes=totals.get("Total transferred file size", 0),
+        total_bytes=totals.get("Total file size", 0),
+        vanished=code == VANISHED,
+        changes=tuple(line for line in lines if re.match(r"\A([<>ch.*][fdLDS.]|\*deleting)", line)) if dry_run else (),
+    )
+
+
+def _follow(process: subprocess.Popen[str], progress: t.Callable[[int, int, str], None] | None) -> list[str]:
+    lines: list[str] = []
+    # universal newlines turn rsync's carriage returns into lines
+    for line in process.stdout or ():
+        line = line.rstrip("\n")
+        found = _PROGRESS.match(line)
+        if found:
+            if progress:
+                progress(int(found.group(1)), int(found.group(2)), found.group(3))
+        elif line:
+            lines.append(line)
+    return lines
+
+
+def _mend(code: int) -> str | None:
+    if code == 12:
+        return "Look for a full disk on the destination and for a lost connection."
+    if code in (23, 24):
+        return "Something wrote or vanished on the source; list what does in services, so that it is stopped before the last copy."
+    if code == 11:
+        return "Make the partition larger."
+    return None

@@ -1,0 +1,83 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Network names and addresses of cards in the copy (F19), and of the source that steps aside (F14)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+PATTERNS = (
+    "/etc/systemd/network/*.network",
+    "/etc/systemd/network/*.link",
+    "/etc/systemd/network/*.netdev",
+    "/etc/netplan/*.yaml",
+    "/etc/network/interfaces",
+    "/etc/network/interfaces.d/*",
+    "/etc/NetworkManager/system-connections/*",
+    "/etc/sysconfig/network-scripts/ifcfg-*",
+    "/etc/udev/rules.d/*net*.rules",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class NicChange:
+    """A card of the source whose name goes to a card of the VM."""
+
+    name: str
+    old_mac: str
+    new_mac: str
+
+
+def fix_network(tree: t.Mapping[str, str], nics: t.Sequence[NicChange]) -> dict[str, str | None]:
+    """The old names stay valid on the new cards, and the old MACs vanish from the configuration.
+
+    The names are kept because everything else on the master (dnsmasq's ``interface=``, firewall
+    rules, monitoring) speaks of them.
+    """
+    changes: dict[str, str | None] = {}
+    for path, text in tree.items():
+        if is_network_file(path):
+            changes[path] = replace_macs(text, nics)
+    for nic in nics:
+        # named so that it sorts before every link file a distribution or a person brings
+        changes[f"/etc/systemd/network/01-reduced-footprint-{nic.name}.link"] = (
+            f"# reduced.footprint: the card keeps the name it had on the old machine\n[Match]\nMACAddress={nic.new_mac}\n\n[Link]\nName={nic.name}\n"
+        )
+    return changes
+
+
+def is_network_file(path: str) -> bool:
+    """Whether a path belongs to the configuration of a network manager."""
+    return path.startswith(
+        (
+            "/etc/systemd/network/",
+            "/etc/netplan/",
+            "/etc/network/",
+            "/etc/NetworkManager/",
+            "/etc/sysconfig/network-scripts/",
+            "/etc/udev/rules.d/",
+        )
+    )
+
+
+def replace_macs(text: str, nics: t.Sequence[NicChange]) -> str:
+    """Every spelling of the old MACs becomes the new MAC, with the old separator."""
+    for nic in nics:
+        for separator in (":", "-"):
+            old = re.escape(nic.old_mac.replace(":", separator))
+            text = re.sub(rf"(?i)(?<![0-9a-f]){old}(?![0-9a-f])", nic.new_mac.replace(":", separator), text)
+    return text
+
+
+def replace_address(text: str, old: str, new: str) -> str:
+    """One address for another, whole addresses only (10.0.0.2 is not in 10.0.0.20 nor in 110.0.0.2).
+
+    Comments are left alone, and so are lines that name the address as somebody else's.
+    """
+    pattern = re.compile(rf"(?<![0-9.]){re.escape(old)}(?![0-9]|\.[0-9])")
+    others = re.compile(r"(?i)^\s*(#|;|dns|gateway\b|ntp|destination|dns-nameservers|nameserver)")
+    return "".join(line if others.match(line) else pattern.sub(new, line) for line in text.splitlines(keepends=True))

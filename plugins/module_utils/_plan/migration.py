@@ -1,0 +1,80 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The phase machine of a migration: where to go on, when to stop copying, what must be true beforehand.
+
+The address rule (F16) rests on a lease. The source holds its services and gives up the admin
+address only for ``return_after`` seconds at a time; the worker renews that. A worker that cannot
+renew for :data:`FENCE` of the lease stops the clone; a source whose lease ran out takes the
+address back after asking the network whether somebody else answers for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, PHASES, QUIESCED, SERVING, Journal
+
+# Part of the lease after which the clone is stopped when the source was not heard from.
+FENCE = 0.6
+# How often the lease is renewed, as a part of it.
+RENEW = 0.15
+
+_AT_QUIESCE = PHASES.index("quiesce")
+_AT_DETACH = PHASES.index("detach")
+
+
+@dataclasses.dataclass(frozen=True)
+class Resume:
+    """Where a worker begins.
+
+    :arg phase: the first phase to do.
+    :arg stop_clone: the clone must not run while the source serves; stop it first.
+    :arg reason: for the log, ``None`` for an ordinary start.
+    """
+
+    phase: str
+    stop_clone: bool
+    reason: str | None
+
+
+def resume(journal: Journal, source_state: str | None, clone_running: bool) -> Resume:
+    """Where to go on after a start, a kill, a reboot of the destination or of the source.
+
+    :arg source_state: what the source says, ``None`` when it cannot be asked.
+    """
+    phase = next((each for each in PHASES if not journal.finished(each)), PHASES[-1])
+    at = PHASES.index(phase)
+    if source_state == HANDED_OVER:
+        return Resume("commit", False, "the source has handed over already")
+    if source_state == PARKED:
+        if at < _AT_DETACH:
+            # its services are off and the copy was final before it left the address
+            return Resume("detach", False, "the source is parked already")
+        return Resume(phase, False, f"interrupted in {phase}" if journal.phase == phase and phase in journal.phases else None)
+    if source_state == QUIESCED:
+        return Resume("quiesce" if at >= _AT_QUIESCE else phase, clone_running, "the services of the source are held already")
+    if at >= _AT_QUIESCE and source_state == SERVING:
+        return Resume("precopy", clone_running, "the source serves again, so the copy is no longer final")
+    return Resume(phase, clone_running and at < PHASES.index("boot"), None)
+
+
+def converged(passes: t.Sequence[t.Mapping[str, t.Any]], max_passes: int, max_downtime: float) -> bool:
+    """Whether another live pass is not worth it (X9): short enough, no gain any more, or the limit."""
+    if not passes:
+        return False
+    last = float(passes[-1]["seconds"])
+    if last <= max_downtime or len(passes) >= max_passes:
+        return True
+    return len(passes) > 1 and last > 0.8 * float(passes[-2]["seconds"])
+
+
+def predict_downtime(passes: t.Sequence[t.Mapping[str, t.Any]], services: int, boot_seconds: float) -> float:
+    """Seconds from the first stopped service to the last health check.
+
+    The final pass costs what the last live one did; every service about a second to stop.
+    """
+    final = float(passes[-1]["seconds"]) if passes else 0.0
+    return round(2 * final + services + boot_seconds, 1)

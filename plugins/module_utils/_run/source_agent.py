@@ -1,0 +1,213 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The program on the source: answers the destination, and is the dead man's hand (X12).
+
+``python3 -m …source_agent COMMAND NAME`` with a JSON mapping on standard input; one JSON mapping
+comes back. ``watch`` is the daemon: it alone changes addresses and returns, because the
+connection of whoever asks for that would not survive it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import sys
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import source_facts
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import SourceState, drop_address
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, SERVING
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, drop_key, mask_secrets
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import is_network_file, replace_address
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import SOURCE_TOOLS
+
+MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent"
+_AUTHORIZED_KEYS = "/root/.ssh/authorized_keys"
+_POLL = 0.2
+# how long a returning source waits before it asks the network again
+_TAKEN_WAIT = 2.0
+# how often a parked source makes sure that nothing gave the admin address back to it
+_GUARD = 2.0
+
+
+def gather_facts(services: t.Sequence[str] = (), address: str | None = None, *, secrets: bool = False) -> dict[str, t.Any]:
+    """All that preflight and fix-ups want to know of this machine as a source.
+
+    :arg address: the admin address; ``address_files`` names the files that configure it.
+    :arg secrets: give the configuration files as they are; without it passwords are blotted out.
+    """
+    facts = source_facts.gather(services, SOURCE_TOOLS)
+    tree = source_facts.read_tree(PATTERNS)
+    facts["address_files"] = sorted(_address_files(address)) if address else []
+    facts["tree"] = tree if secrets else {path: mask_secrets(text) for path, text in tree.items()}
+    return facts
+
+
+def _address_files(address: str) -> dict[str, str]:
+    """The network configuration files that give this machine an address: path → text."""
+    tree = source_facts.read_tree(PATTERNS)
+    return {path: text for path, text in tree.items() if is_network_file(path) and replace_address(text, address, "0.0.0.0") != text}
+
+
+def watch_unit(name: str) -> str:
+    """Name of the unit that runs :func:`watch` on the source until its next boot."""
+    return f"reduced-footprint-source-{name}.service"
+
+
+def boot_unit(name: str) -> str:
+    """Name of the unit that runs :func:`watch` after a reboot of a parked source."""
+    return f"reduced-footprint-parked-{name}.service"
+
+
+def _boot_file(name: str) -> pathlib.Path:
+    return pathlib.Path("/etc/systemd/system", boot_unit(name))
+
+
+def _boot_link(name: str) -> pathlib.Path:
+    return pathlib.Path("/etc/systemd/system/multi-user.target.wants", boot_unit(name))
+
+
+def start_watch(name: str) -> None:
+    """Run the watch detached from whoever asks for it; a running one is left alone."""
+    unit = watch_unit(name)
+    if source_facts.unit_state(unit)["active"] == "active":
+        return
+    run(["systemctl", "reset-failed", unit], ok=range(256))
+    run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=Restart=on-failure", "--property=RestartSec=1", *_watch_argv(name)])
+
+
+def _watch_argv(name: str) -> list[str]:
+    return ["/usr/bin/env", f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}", sys.executable, "-m", MODULE, "watch", name]
+
+
+def _enable_at_boot(name: str) -> None:
+    text = (
+        "[Unit]\nDescription=Way back of a master that was moved by reduced.footprint\nAfter=network.target\n\n"
+        "[Service]\nRestart=on-failure\nRestartSec=1\nExecStart=" + " ".join(_watch_argv(name)) + "\n\n[Install]\nWantedBy=multi-user.target\n"
+    )
+    write_atomic(_boot_file(name), text, mode=0o644)
+    _boot_link(name).parent.mkdir(parents=True, exist_ok=True)
+    if not _boot_link(name).is_symlink():
+        _boot_link(name).symlink_to(_boot_file(name))
+
+
+def _disable_at_boot(name: str) -> None:
+    _boot_link(name).unlink(missing_ok=True)
+    _boot_file(name).unlink(missing_ok=True)
+
+
+def watch(name: str) -> None:
+    """Do what is asked by the request file; return to service when the lease runs out."""
+    state = SourceState(name)
+    guarded = 0.0
+    while True:
+        request = source_facts.read_text(str(state.request_file))
+        data = state.read()
+        if data["state"] == SERVING or (data["state"] == HANDED_OVER and request is None):
+            _disable_at_boot(name)
+            return
+        if request == "detach":
+            _enable_at_boot(name)
+            state.detach(_address_files, replace_address)
+            state.request_file.unlink(missing_ok=True)
+        elif request is not None and request.startswith("restore"):
+            _come_back(state, request.partition(" ")[2] or "asked to")
+        elif data["state"] != HANDED_OVER:
+            left = state.remaining(data)
+            if left == float("-inf"):
+                # first look after a reboot: the destination gets the whole lease again to speak up
+                if data["state"] == PARKED:
+                    state.detach(_address_files, replace_address)
+                state.renew(float(data.get("lease", 120)))
+            elif left <= 0:
+                _come_back(state, "the destination was not heard from in time")
+            elif data["state"] == PARKED and time.monotonic() - guarded > _GUARD:
+                guarded = time.monotonic()
+                drop_address(data["admin"]["address"])
+        time.sleep(_POLL)
+
+
+def _come_back(state: SourceState, reason: str) -> None:
+    if state.restore(reason) is None:
+        state.request_file.unlink(missing_ok=True)
+    else:
+        # somebody serves on the address; taking it now would make two of us
+        time.sleep(_TAKEN_WAIT)
+
+
+def _request(state: SourceState, what: str) -> dict[str, t.Any]:
+    write_atomic(state.request_file, what)
+    start_watch(state.name)
+    return {"state": state.read()}
+
+
+def forget_key(marker: str) -> bool:
+    """Withdraw the one-time key of a migration."""
+    text = source_facts.read_text(_AUTHORIZED_KEYS)
+    if text is None or drop_key(text, marker) == text:
+        return False
+    mode = os.stat(_AUTHORIZED_KEYS)
+    write_atomic(_AUTHORIZED_KEYS, drop_key(text, marker), mode=mode.st_mode & 0o7777)
+    os.chown(_AUTHORIZED_KEYS, mode.st_uid, mode.st_gid)
+    return True
+
+
+def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """One command of the destination.
+
+    :raises FootprintError: when it cannot be done.
+    """
+    state = SourceState(name)
+    if command == "facts":
+        facts = gather_facts(given.get("services", ()), given.get("address"), secrets=True)
+        return {"facts": facts, "state": state.read()}
+    if command == "state":
+        return {"state": state.read(), "boot_id": source_facts.read_text("/proc/sys/kernel/random/boot_id")}
+    if command == "quiesce":
+        data = state.quiesce(given["services"], given["lease"], given["admin"])
+        start_watch(name)
+        return {"state": data}
+    if command == "renew":
+        return {"state": state.renew(given["lease"])}
+    if command == "detach":
+        return _request(state, "detach")
+    if command == "restore":
+        return _request(state, f"restore {given.get('reason', '')}")
+    if command == "hand_over":
+        return {"state": state.hand_over()}
+    if command == "forget_key":
+        return {"changed": forget_key(given["marker"])}
+    if command == "power_off":
+        run(["systemd-run", "--quiet", "--collect", "--on-active=2", "systemctl", "poweroff"])
+        return {}
+    raise InputError(f"{command!r} is no command of the source's agent.")
+
+
+def main(argv: t.Sequence[str]) -> int:
+    """Entry point; exit code 0 with ``{"ok": …}`` or 1 with ``{"error": …}``."""
+    if len(argv) != 2 or not re.match(r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z", argv[1]):
+        sys.stderr.write("usage: source_agent COMMAND NAME\n")
+        return 2
+    command, name = argv
+    if command == "watch":
+        watch(name)
+        return 0
+    try:
+        given = json.loads(sys.stdin.read() or "{}")
+        sys.stdout.write(json.dumps({"ok": answer(command, name, given)}) + "\n")
+        return 0
+    except FootprintError as error:
+        sys.stdout.write(json.dumps({"error": {"message": error.message, "mend": error.mend}}) + "\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
