@@ -140,7 +140,7 @@ def settle(folder: str) -> int:
     trial = Trial(folder)
     with trial:
         if trial.state in (STATE_TRYING, STATE_APPLIED):
-            trial.revert(f"nobody confirmed the change within {trial.plan['timeout']} s")
+            trial.revert(f"nobody confirmed the change (it had {trial.plan['timeout']} s)")
     return 0
 
 
@@ -163,4 +163,4 @@ def _call(argv: list) -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit({"try": attempt, "settle": settle}[sys.argv[1]](sys.argv[2]))
+    raise SystemExit({"try": attempt, "settle": settle}[sys.argv[1]](sys.argv[2]))

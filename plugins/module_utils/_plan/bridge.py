@@ -6,32 +6,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
-import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.network import Change
 
 _NETWORKD_ETC = "/etc/systemd/network"
 _NETWORKD_RUN = "/run/systemd/network"
 _PREFIX = "00-reduced-footprint"
 _TRIAL_INTERFACES = "/run/reduced.footprint/interfaces-{bridge}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Change:
-    """A change of the network.
-
-    ``trial`` are files that a reboot forgets, ``keep`` those that make the change last; both map
-    path to text. ``apply`` and ``revert`` are commands.
-    """
-
-    manager: str
-    trial: t.Mapping[str, str]
-    keep: t.Mapping[str, str]
-    apply: tuple[tuple[str, ...], ...]
-    revert: tuple[tuple[str, ...], ...]
 
 
 def networkd_change(bridge: str, port: str, mac: str, path: str, text: str) -> Change:
@@ -103,17 +87,6 @@ def ifupdown_change(bridge: str, port: str, mac: str, path: str, text: str) -> C
         # the trial's file is gone by then, so the bridge is taken down by hand
         revert=(("ip", "link", "delete", "dev", bridge), ("ifdown", "--force", port), ("ifup", "--force", port)),
     )
-
-
-def has_stanza(text: str, name: str) -> bool:
-    """Whether an interfaces file configures a link."""
-    return any(line.split()[:2] == ["iface", name] for line in text.splitlines())
-
-
-def sourced_patterns(text: str) -> list[str]:
-    """The files and folders an interfaces file takes in."""
-    words = (line.split() for line in text.splitlines())
-    return [parts[1] for parts in words if len(parts) > 1 and parts[0] in ("source", "source-directory")]
 
 
 def _sections(text: str) -> list[tuple[str, list[str]]]:

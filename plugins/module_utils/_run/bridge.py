@@ -14,7 +14,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import deadman
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.bridge import Change, ifupdown_change, networkd_change
+from ansible_collections.reduced.footprint.plugins.module_utils._model.network import Change
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.bridge import ifupdown_change, networkd_change
 
 _INTERFACE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,14}\Z")
 _PENDING = (deadman.STATE_PLANNED, deadman.STATE_TRYING, deadman.STATE_APPLIED)
