@@ -27,7 +27,9 @@ requirements:
 attributes:
   check_mode:
     support: full
-    description: Says exactly what the real run would do, volumes included.
+    description:
+      - Says exactly what the real run would do, volumes included.
+      - On a host where libvirt is not installed or does not answer yet, every VM counts as new and a warning says so.
   diff_mode:
     support: full
     description: Shows state, new volumes and the rendered document of each VM, before and after.
@@ -116,6 +118,12 @@ options:
     description: Roles of this host. When given, VM details on a host without the role V(virt) are refused.
     type: list
     elements: str
+  pending_images:
+    description:
+      - File names of base images that an earlier task is going to fetch. In check mode they count as there.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: reduced.footprint.vm_info
   - module: reduced.footprint.virt_node
@@ -258,6 +266,7 @@ def main() -> None:
             "lock_timeout": {"type": "float", "default": 300.0},
             "parallel": {"type": "int", "default": 4},
             "node_roles": {"type": "list", "elements": "str"},
+            "pending_images": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )

@@ -37,11 +37,13 @@ class VolumeStore:
 
     :arg host: an open connection.
     :arg markers: folder for the markers of unfinished volumes in pools that are not files.
+    :arg pending: file names of base images that count as there though they are not yet (check mode).
     """
 
-    def __init__(self, host: DomainHost, markers: pathlib.Path = _MARKERS) -> None:
+    def __init__(self, host: DomainHost, markers: pathlib.Path = _MARKERS, pending: t.Container[str] = ()) -> None:
         self._host = host
         self._markers = markers
+        self._pending = pending
         self._pools: dict[str, tuple[Pool, t.Any]] = {}
         self._images: dict[str, Image] = {}
 
@@ -108,6 +110,10 @@ class VolumeStore:
                 if key not in self._images:
                     self._images[key] = _inspect(disk.image, candidate, disk.format == "dir", where)
                 return self._images[key]
+        for ending in endings:
+            if f"{disk.image}{ending}" in self._pending:
+                form = "tar" if disk.format == "dir" else "qcow2" if ending == ".qcow2" else "raw"
+                return Image(disk.image, str(folder / f"{disk.image}{ending}"), form, 0)
         names = ", ".join(f"{disk.image}{ending}" for ending in endings)
         raise InputError(f"there is no base image {disk.image!r} in {folder}.", where, f"Put one of {names} there (virt_guests_images does).")
 

@@ -18,7 +18,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import STATES, Actual, DomainPlan, Wanted
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import FACTS_PATH, HypervisorChoice, Prepared, prepare
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blind import check_libraries, foresee
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import HypervisorChoice, Prepared, prepare
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest, DefineResult, VmResult
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import ORIGIN_LIST, Ownership
@@ -26,79 +28,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._xml.packaged im
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Template
 
 _VIRT = "virt"
-
-
-@dataclasses.dataclass(frozen=True)
-class DefineRequest:
-    """What is asked of a host; see ``vm_define`` for each value.
-
-    ``origin`` says who keeps the VMs: the list of the host, or something else (a migration), whose
-    VMs a list never misses. Timeouts are in seconds.
-    """
-
-    cluster: str
-    vms: t.Any
-    state: str = "running"
-    template: str = "default"
-    uri: str | None = None
-    pool: str = "default"
-    autostart: bool = True
-    strict: bool = False
-    allow_power_cycling: bool = False
-    force: bool = False
-    shutdown_timeout: float = 120
-    lock_timeout: float = 300
-    parallel: int = 4
-    node_roles: t.Sequence[str] | None = None
-    origin: str = ORIGIN_LIST
-    facts_path: str = FACTS_PATH
-
-
-@dataclasses.dataclass
-class VmResult:
-    """What came of one VM; ``state`` is the one it has (in check mode: would have)."""
-
-    id: str
-    name: str
-    uuid: str
-    macs: list[str]
-    hypervisor: str | None = None
-    state: str | None = None
-    changed: bool = False
-    actions: list[str] = dataclasses.field(default_factory=list)
-    unused_attributes: list[str] = dataclasses.field(default_factory=list)
-    missing_variables: list[str] = dataclasses.field(default_factory=list)
-    restart_required: bool = False
-    error: str | None = None
-
-
-@dataclasses.dataclass
-class DefineResult:
-    """What came of a call: one result per VM, in the order of the details."""
-
-    vms: list[VmResult]
-    warnings: list[str]
-    diff: list[dict[str, str]]
-    unlisted: list[str]
-
-    @property
-    def failed(self) -> bool:
-        """Whether any VM has an error."""
-        return any(vm.error for vm in self.vms)
-
-    def as_result(self) -> dict[str, t.Any]:
-        """The result as keyword arguments for ``exit_json`` or, when :attr:`failed`, ``fail_json``; warnings go their own way."""
-        result: dict[str, t.Any] = {
-            "changed": any(vm.changed for vm in self.vms),
-            "vms": [dataclasses.asdict(vm) for vm in self.vms],
-            "unlisted": self.unlisted,
-            "diff": self.diff,
-        }
-        bad = [vm for vm in self.vms if vm.error]
-        if bad:
-            said = "; ".join(f"{vm.name}: {vm.error}" for vm in bad)
-            result["msg"] = f"{len(bad)} of {len(self.vms)} VMs failed, the others are done. {said}"
-        return result
 
 
 @dataclasses.dataclass
@@ -133,14 +62,32 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
             "vms",
             f"Give the server the role {_VIRT}, or take the VM details away.",
         )
-    template = Template(template_source(request.template))
+    source = template_source(request.template)
     choice = HypervisorChoice(request.uri, request.facts_path)
+    needed = {choice.of(vm).uri for vm in vms}
+    if check_mode:
+        reason = _unprepared(needed, connect)
+        if reason:
+            return foresee(request, vms, choice, reason)
+    template = Template(source)
     with contextlib.ExitStack() as stack:
         if not check_mode:
             stack.enter_context(host_lock("domains", request.lock_timeout))
         run = _Run(request, choice, template, check_mode)
-        run.open({choice.of(vm).uri for vm in vms}, connect, stack)
+        run.open(needed, connect, stack)
         return run.all(vms)
+
+
+def _unprepared(needed: set[str], connect: t.Callable[[str], DomainHost]) -> str | None:
+    """Why this host cannot even be asked; nothing when it can."""
+    try:
+        check_libraries()
+        for uri in needed:
+            with connect(uri):
+                pass
+    except BackendError as error:
+        return error.message
+    return None
 
 
 class _Run:
@@ -166,7 +113,7 @@ class _Run:
                     raise
                 continue
             self.hosts[uri] = host
-            self.stores[uri] = VolumeStore(host)
+            self.stores[uri] = VolumeStore(host, pending=self.request.pending_images if self.check_mode else ())
             self.actuals[uri] = [self._actual(record) for record in host.domains()]
 
     def all(self, vms: t.Sequence[VmDetails]) -> DefineResult:

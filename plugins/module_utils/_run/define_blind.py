@@ -1,0 +1,54 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Check mode on a host that is not prepared yet: what the real run will do once it is."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import HypervisorChoice
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest, DefineResult, VmResult
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import LXML_ERROR
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import JINJA2_ERROR
+
+
+def check_libraries() -> None:
+    """See to it that documents can be made at all.
+
+    :raises BackendError: a library is missing.
+    """
+    for name, failure in (("lxml", LXML_ERROR), ("Jinja2", JINJA2_ERROR)):
+        if failure is not None:
+            raise BackendError(f"{name} is not installed for this host's Python.", mend=f"Install python3-{name.lower()} on the host.")
+
+
+def foresee(request: DefineRequest, vms: t.Sequence[VmDetails], choice: HypervisorChoice, reason: str) -> DefineResult:
+    """The result for a host without libvirt: no domain exists there, so every VM is a new one.
+
+    :arg reason: why the host cannot be asked; it becomes a warning.
+    """
+    results = []
+    for vm in vms:
+        actions: list[str] = []
+        if request.state != "absent":
+            actions += [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
+            actions.append(plan_of.DEFINE)
+            if request.autostart if vm.autostart is None else vm.autostart:
+                actions.append(plan_of.AUTOSTART_ON)
+            if request.state == "running":
+                actions.append(plan_of.START)
+        state = {"running": "running", "absent": "absent"}.get(request.state, "shutdown")
+        kind = choice.of(vm).type
+        results.append(VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=state, changed=bool(actions), actions=actions))
+    before = "".join(f"{vm.name}: absent\n" for vm in results)
+    after = "".join(f"{vm.name}: {vm.state}\n" for vm in results)
+    diff = [{"before_header": "VMs", "after_header": "VMs", "before": before, "after": after}] if before != after else []
+    warnings = choice.warnings() if vms else []
+    if vms:
+        warnings.append(f"this host is not prepared yet ({reason.rstrip('.')}); all its VMs count as new and the template was not rendered")
+    return DefineResult(results, warnings, diff, [])

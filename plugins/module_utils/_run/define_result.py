@@ -1,0 +1,89 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What goes into ``define_vms`` and what comes out."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import FACTS_PATH
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import ORIGIN_LIST
+
+
+@dataclasses.dataclass(frozen=True)
+class DefineRequest:
+    """What is asked of a host; see ``vm_define`` for each value.
+
+    ``origin`` says who keeps the VMs: the list of the host, or something else (a migration), whose
+    VMs a list never misses. Timeouts are in seconds. ``pending_images`` are file names of base images
+    that are on their way; in check mode they count as there.
+    """
+
+    cluster: str
+    vms: t.Any
+    state: str = "running"
+    template: str = "default"
+    uri: str | None = None
+    pool: str = "default"
+    autostart: bool = True
+    strict: bool = False
+    allow_power_cycling: bool = False
+    force: bool = False
+    shutdown_timeout: float = 120
+    lock_timeout: float = 300
+    parallel: int = 4
+    node_roles: t.Sequence[str] | None = None
+    origin: str = ORIGIN_LIST
+    pending_images: t.Sequence[str] = ()
+    facts_path: str = FACTS_PATH
+
+
+@dataclasses.dataclass
+class VmResult:
+    """What came of one VM; ``state`` is the one it has (in check mode: would have)."""
+
+    id: str
+    name: str
+    uuid: str
+    macs: list[str]
+    hypervisor: str | None = None
+    state: str | None = None
+    changed: bool = False
+    actions: list[str] = dataclasses.field(default_factory=list)
+    unused_attributes: list[str] = dataclasses.field(default_factory=list)
+    missing_variables: list[str] = dataclasses.field(default_factory=list)
+    restart_required: bool = False
+    error: str | None = None
+
+
+@dataclasses.dataclass
+class DefineResult:
+    """What came of a call: one result per VM, in the order of the details."""
+
+    vms: list[VmResult]
+    warnings: list[str]
+    diff: list[dict[str, str]]
+    unlisted: list[str]
+
+    @property
+    def failed(self) -> bool:
+        """Whether any VM has an error."""
+        return any(vm.error for vm in self.vms)
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The result as keyword arguments for ``exit_json`` or, when :attr:`failed`, ``fail_json``; warnings go their own way."""
+        result: dict[str, t.Any] = {
+            "changed": any(vm.changed for vm in self.vms),
+            "vms": [dataclasses.asdict(vm) for vm in self.vms],
+            "unlisted": self.unlisted,
+            "diff": self.diff,
+        }
+        bad = [vm for vm in self.vms if vm.error]
+        if bad:
+            said = "; ".join(f"{vm.name}: {vm.error}" for vm in bad)
+            others = ", the others are done" if len(bad) < len(self.vms) else ""
+            result["msg"] = f"{len(bad)} of {len(self.vms)} VMs failed{others}. {said}"
+        return result
