@@ -9,12 +9,20 @@ import os
 import pathlib
 import signal
 import socket
+import stat
 import time
 
 from . import cgroups, files, images, loops, procs
 from .awkward import plant
 from .say import LabError, run
-from .settings import Lab, Machine
+from .settings import LOOPS, Lab, Machine
+
+
+# What virtualization needs of the kernel: node, place in the machine, numbers.
+# Notably absent: /dev/kvm.
+DEVICES = [("tun", "net/tun", stat.S_IFCHR, 10, 200), ("fuse", "fuse", stat.S_IFCHR, 10, 229),
+           ("loop-control", "loop-control", stat.S_IFCHR, 10, 237),
+           *((f"loop{n}", f"loop{n}", stat.S_IFBLK, 7, n) for n in range(LOOPS))]
 
 
 def home(lab: Lab, machine: Machine) -> pathlib.Path:
@@ -37,8 +45,12 @@ def create(lab: Lab, machine: Machine, cache: images.Cache) -> None:
 
 
 def _create_server(lab: Lab, machine: Machine, cache: images.Cache, base: pathlib.Path) -> None:
-    for name in ("upper", "work", "root", "libvirt"):
+    for name in ("upper", "work", "root", "libvirt", "dev"):
         (base / name).mkdir()
+    # Nodes of its own: its init sets their modes, which must not reach the host's.
+    run(["mount", "-t", "tmpfs", "-o", "mode=755", f"rflab-{machine.name}", str(base / "dev")])
+    for name, _, kind, major, minor in DEVICES:
+        os.mknod(base / "dev" / name, kind | 0o600, os.makedev(major, minor))
     run(["mount", "-t", "overlay", f"rflab-{machine.name}", "-o",
          f"lowerdir={cache.base},upperdir={base}/upper,workdir={base}/work", str(base / "root")])
     top = base / "root"
@@ -90,8 +102,7 @@ def nspawn(lab: Lab, machine: Machine) -> list[str]:
             f"--network-veth-extra={lab.host_nic(machine.name)}:{machine.nic}", "--capability=all",
             "--resolv-conf=off", "--timezone=off", "--link-journal=no"]
     if machine.kind == "server":
-        argv += ["--bind=/dev/net/tun", "--bind=/dev/fuse", "--bind=/dev/loop-control"]
-        argv += [f"--bind=/dev/loop{n}" for n in range(16) if os.path.exists(f"/dev/loop{n}")]
+        argv += [f"--bind={home(lab, machine)}/dev/{name}:/dev/{path}" for name, path, *_ in DEVICES]
     return argv
 
 

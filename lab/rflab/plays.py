@@ -14,7 +14,9 @@ import sys
 import time
 import typing as t
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+from .settings import REPO as REPOSITORY
+from .settings import current
+
 RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)")
 
 
@@ -77,7 +79,7 @@ def play(
     :arg kill_at: kill -9 the whole run when a line of its output contains this text, ``kill_delay`` seconds later.
     :arg extra: more environment variables.
     """
-    command = [str(REPOSITORY / ".venv" / "bin" / "ansible-playbook"), "-i", str(inventory or REPOSITORY / "lab" / "inventory"), playbook, *arguments]
+    command = [str(REPOSITORY / ".venv" / "bin" / "ansible-playbook"), "-i", str(inventory or current().state / "inventory"), playbook, *arguments]
     began = time.monotonic()
     process = subprocess.Popen(
         command,

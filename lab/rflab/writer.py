@@ -102,6 +102,8 @@ def report(lab: Lab, address: str | None = None) -> dict[str, t.Any]:
         "gaps": gaps,
         "largest_gap_seconds": largest["seconds"] if largest else 0.0,
         "largest_gap_at": largest["at"] if largest else None,
+        "rows_before_largest_gap": sum(1 for row in rows if not largest or _utc(row["t"]) <= largest["at"]),
+        "rows_after_largest_gap": sum(1 for row in rows if largest and _utc(row["t"]) > largest["at"]),
         "checked_address": address,
         "rows_in_database": None,
         "rows_lost": None,
