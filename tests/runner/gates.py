@@ -149,10 +149,13 @@ def molecule() -> t.Iterator[Step]:
         yield Step(argv, extensions, env={"MOLECULE_EPHEMERAL_DIRECTORY": str(workspace.CACHE / "molecule" / scenario)}, timeout=1200)
 
 
-def lab_down() -> t.Iterator[Step]:
-    """Nothing of the lab may outlive its gate."""
-    if (ROOT / "lab" / "lab").is_file():
-        yield Step([str(ROOT / "lab" / "lab"), "down"], ROOT, timeout=180)
+def _lab_down(name: str = "") -> t.Callable[[], t.Iterator[Step]]:
+    """Nothing of a gate's lab may outlive the gate; the default lab is the one without a name."""
+
+    def steps() -> t.Iterator[Step]:
+        yield Step([str(ROOT / "lab" / "lab"), "down"], ROOT, env={"LAB_NAME": name}, timeout=180)
+
+    return steps
 
 
 def torture() -> t.Iterator[Step]:
@@ -173,10 +176,10 @@ GATES = (
     Gate("importer", "build and galaxy-importer", importer, CHECK),
     Gate("ee", "execution environment requirements", execution_environment, CHECK),
     Gate("integration", "modules against real libvirt", integration, TEST),
-    Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST, lab_down),
-    Gate("molecule", "user stories on the lab", molecule, TEST, lab_down),
-    Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST, lab_down),
-    Gate("torture", "the same under stress", torture, TORTURE, lab_down),
+    Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST, _lab_down("gate")),
+    Gate("molecule", "user stories on the lab", molecule, TEST, _lab_down("molecule")),
+    Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST, _lab_down()),
+    Gate("torture", "the same under stress", torture, TORTURE, _lab_down()),
 )
 
 

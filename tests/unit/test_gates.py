@@ -73,7 +73,7 @@ def gate(name: str, *scripts: str, cleanup: str = "", **options: t.Any) -> engin
 
 def run(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], *wanted: engine.Gate) -> tuple[int, str]:
     code = engine.run_all(wanted, tmp_path)
-    last = capsys.readouterr().out.rstrip("\n").split("\n")[-1]
+    last = capsys.readouterr().out.splitlines()[-1]
     assert LAST_LINE.fullmatch(last)
     assert (tmp_path / "summary.txt").read_text() == f"{last}\n"
     return code, last
@@ -131,7 +131,7 @@ def test_an_interruption_ends_children_cleans_up_and_still_counts(tmp_path: path
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=30)[0]
     assert process.returncode == 130
-    assert said.rstrip("\n").split("\n")[-1] == "1 passed, 2 failed"
+    assert said.splitlines()[-1] == "1 passed, 2 failed"
     assert (tmp_path / "cleaned").exists()
     child = int((tmp_path / "pid").read_text())
     # A zombie waiting for init is dead enough.
