@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import pathlib
+import signal
 import time
 import typing as t
 
@@ -22,6 +25,7 @@ try:
 
     LIBVIRT_ERROR: ImportError | None = None
 except ImportError as error:
+    libvirt = None
     LIBVIRT_ERROR = error
 
 # one address per driver; kvm and qemu are the same one
@@ -179,6 +183,8 @@ class DomainHost:
     @staticmethod
     def _ask(domain: t.Any) -> bool:
         """Ask a guest to shut down; false when there is no way to ask it."""
+        if domain.OSType() == "exe" and _ask_systemd(domain.ID()):
+            return True
         try:
             domain.shutdown()
             return True
@@ -206,3 +212,20 @@ class DomainHost:
             config_xml=domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE if persistent else 0),
             live_xml=domain.XMLDesc(0) if active else None,
         )
+
+
+def _ask_systemd(controller: int) -> bool:
+    """Ask the systemd of a container to power off; false when its init is another one.
+
+    libvirt itself knows the init control pipe, which newer systemd no longer has, and a signal that
+    systemd takes for something else.
+    """
+    try:
+        for child in pathlib.Path(f"/proc/{controller}/task/{controller}/children").read_text(encoding="ascii").split():
+            if pathlib.Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip() == "systemd":
+                os.kill(int(child), signal.SIGRTMIN + 4)
+                return True
+    except OSError:
+        # it is gone already, or runs on another host
+        pass
+    return False
