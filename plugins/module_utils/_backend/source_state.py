@@ -83,8 +83,8 @@ class SourceState:
             return float("-inf")
         return float(data["deadline"]) - time.clock_gettime(time.CLOCK_BOOTTIME)
 
-    def quiesce(self, services: t.Sequence[str], lease: float, admin: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """Hold and stop the services in the order given; they come back at a reboot or at :meth:`restore`.
+    def begin(self, services: t.Sequence[str], lease: float, admin: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """Note down what is about to be stopped, so that it comes back whatever happens next.
 
         :arg admin: interface, prefix, address, temporary_address.
         """
@@ -96,16 +96,20 @@ class SourceState:
                 self.request_file.unlink(missing_ok=True)
             data.update(boot_id=boot_id(), deadline=time.clock_gettime(time.CLOCK_BOOTTIME) + lease, lease=lease)
             self.write(data)
-        if data["state"] != QUIESCED:
             return data
+
+    def stop_services(self, services: t.Sequence[str]) -> None:
+        """Hold and stop the services in the order given; they come back at a reboot or at :meth:`restore`.
+
+        :raises BackendError: one of them still runs.
+        """
         _hold(_TRANSIENT, services)
         for unit in services:
-            run(["systemctl", "stop", "--", unit], timeout=max(lease, 120.0))
+            run(["systemctl", "stop", "--", unit], timeout=600)
         alive = [unit for unit in services if unit_state(unit)["active"] not in ("inactive", "failed")]
         if alive:
             raise BackendError(f"{', '.join(alive)} did not stop on the source.", mend="List what keeps it up (sockets, timers) in services, before it.")
         run(["sync"])
-        return data
 
     def detach(self, files_of: t.Callable[[str], dict[str, str]], readdress: t.Callable[[str, str, str], str]) -> None:
         """Step aside: temporary address up, admin address down, now and after a reboot.

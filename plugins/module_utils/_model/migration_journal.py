@@ -84,6 +84,20 @@ class Journal:
             self.phases.pop(later, None)
         self.phase = phase
 
+    def new_attempt(self, now: float) -> None:
+        """Begin again after a return; disk and definition stay, so the copy only catches up."""
+        self.attempt += 1 if self.started else 0
+        self.started = self.started or now
+        self.ended = None
+        self.downtime = {}
+        self.passes = []
+        self.progress = {}
+        self.problems = []
+        self.warnings = []
+        self.verified = False
+        self.forget_from("precopy")
+        self.phases.pop("preflight", None)
+
     @property
     def bytes(self) -> int:
         """Bytes of file content brought over so far, all passes."""

@@ -24,7 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.command
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import SourceState, drop_address
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, SERVING
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, drop_key, mask_secrets
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import is_network_file, replace_address
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import SOURCE_TOOLS
@@ -172,8 +172,11 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
     if command == "state":
         return {"state": state.read(), "boot_id": source_facts.read_text("/proc/sys/kernel/random/boot_id")}
     if command == "quiesce":
-        data = state.quiesce(given["services"], given["lease"], given["admin"])
+        data = state.begin(given["services"], given["lease"], given["admin"])
+        # the dead man's hand is there before the first service stops
         start_watch(name)
+        if data["state"] == QUIESCED:
+            state.stop_services(given["services"])
         return {"state": data}
     if command == "renew":
         return {"state": state.renew(given["lease"])}
@@ -186,7 +189,7 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
     if command == "forget_key":
         return {"changed": forget_key(given["marker"])}
     if command == "power_off":
-        run(["systemd-run", "--quiet", "--collect", "--on-active=2", "systemctl", "poweroff"])
+        run(["systemd-run", "--quiet", "--collect", "--on-active=5", "systemctl", "poweroff"])
         return {}
     raise InputError(f"{command!r} is no command of the source's agent.")
 

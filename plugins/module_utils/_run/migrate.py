@@ -1,0 +1,222 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case of the module ``master_migrate``: start, attach to, resume, take back, or only look."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import remote_source, units
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec, parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import fixups_diff, plan_fixups
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import find_problems, find_warnings, fixup_context
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import layout_of, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import destination, problem_text
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_look import described
+
+# a migration may pause only where nobody feels it
+STOP_AFTER = PHASES[: PHASES.index("quiesce")]
+_JOB_KEYS = (
+    "name",
+    "cluster",
+    "uri",
+    "template",
+    "pool",
+    "vm",
+    "source",
+    "admin",
+    "services",
+    "partitions",
+    "excludes",
+    "health_checks",
+    "max_passes",
+    "max_downtime",
+    "boot_timeout",
+    "return_after",
+    "source_after",
+    "stop_after",
+)
+_POLL = 1.0
+
+
+def migrate(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
+    """Bring a migration to the state that is asked for.
+
+    :arg params: of the module.
+    :returns: keyword arguments for ``exit_json``.
+    :raises FootprintError: bad input, something in the way, or the migration did not succeed.
+    """
+    state = params["state"]
+    if state == "prepared":
+        return _prepared(_name(params), check_mode)
+    if state == "migrated":
+        return _migrated(params, check_mode)
+    return _backward(params, check_mode)
+
+
+def _name(params: t.Mapping[str, t.Any]) -> str:
+    vm = params.get("vm") or {}
+    name = params.get("name") or vm.get("name") or vm.get("id")
+    if name is None:
+        raise InputError("is missing.", "name", "Name the migration, or give the VM details.")
+    return parse_name(name, "name")
+
+
+def _prepared(name: str, check_mode: bool) -> dict[str, t.Any]:
+    store = JournalStore(name)
+    exists = (store.directory / "id_ed25519").exists()
+    public = None if check_mode and not exists else remote_source.ensure_key(store.directory, name)
+    return {"changed": not exists, "public_key": public, "key_marker": remote_source.key_marker(name)}
+
+
+def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    facts = params.get("source_facts") or None
+    given = _with_facts(params, facts)
+    spec = parse_spec(given)
+    if spec.stop_after is not None and spec.stop_after not in STOP_AFTER:
+        raise InputError(f"{spec.stop_after!r} is no phase to stop after.", "stop_after", f"Use one of {', '.join(STOP_AFTER)}.")
+    store = JournalStore(spec.name)
+    journal = store.read()
+    if journal and journal.state in ("done", "retired"):
+        return {"changed": False, "migration": described(journal)}
+    if check_mode:
+        return _rehearse(spec, facts, journal)
+    if not spec.source.host_keys:
+        raise InputError("are missing.", "source.host_keys", "Give the source's public host keys; they are never trusted blindly.")
+    vm_details(spec)
+    if not units.unit_active(units.unit_name(spec.name)):
+        _refresh(store, journal, given)
+        _start(store, migrate_worker.MIGRATE, {key: given.get(key) for key in _JOB_KEYS})
+    return _outcome(store, params, ("done", "stopped"))
+
+
+def _with_facts(params: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+    """The parameters with what the source's facts say where they are silent."""
+    given = dict(params)
+    source = {key: value for key, value in (params.get("source") or {}).items() if value not in (None, [])}
+    if facts:
+        source.setdefault("host_keys", facts.get("host_keys"))
+        source.setdefault("machine_id", facts.get("machine_id"))
+    given["source"] = source
+    return given
+
+
+def _refresh(store: JournalStore, journal: Journal | None, given: t.Mapping[str, t.Any]) -> None:
+    """A changed VM or disk is made anew; what was copied onto the old one is of no use then."""
+    job = store.read_job()
+    if journal is None or job is None:
+        return
+    if any(phase in journal.phases for phase in PHASES[PHASES.index("quiesce") :]) and journal.state == "running":
+        # a pause that was cut short is brought to its end as it was begun
+        return
+    before = job["params"]
+    if any(before.get(key) != given.get(key) for key in ("vm", "partitions", "template", "pool", "uri", "cluster")):
+        journal.forget_from("define")
+        store.write(journal)
+
+
+def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal: Journal | None) -> dict[str, t.Any]:
+    """What would be done: everything preflight sees, and the fix-ups as a diff."""
+    vm = vm_details(spec)
+    layout = layout_of(spec, vm, facts)
+    problems = find_problems(spec, vm, layout, facts, destination(spec, vm, facts))
+    if problems:
+        raise FootprintError(problem_text(problems))
+    warnings = find_warnings(facts)
+    result: dict[str, t.Any] = {"changed": True, "migration": described(journal or Journal(name=spec.name))}
+    if facts is None:
+        warnings.append("The source was not looked at; give source_facts to have it checked and to see the fix-ups.")
+    else:
+        tree = dict(facts.get("tree", {}))
+        changes = plan_fixups(tree, fixup_context(spec, vm, layout, facts, remote_source.key_marker(spec.name)))
+        result["diff"] = [{"prepared": fixups_diff(tree, changes)}]
+        result["plan"] = {
+            "phases": list(PHASES),
+            "bytes": sum(int(each["used"]) for each in facts.get("filesystems", [])),
+            "services": list(spec.services),
+            "fixups": sorted(changes),
+            "partitions": [{"mount": each.mount, "fs": each.fs, "size": each.size, "uuid": each.uuid} for each in layout.partitions],
+        }
+    if warnings:
+        result["warnings"] = warnings
+    return result
+
+
+def _start(store: JournalStore, action: str, params: t.Mapping[str, t.Any]) -> None:
+    with store.locked():
+        store.write_job({"action": action, "params": dict(params)})
+    code = units.keep_code()
+    try:
+        units.start_unit(store.name, code, migrate_worker.MODULE, [store.name], store.directory / "output")
+    except CommandError:
+        # two callers at once: the other one's unit does the work
+        if not units.unit_active(units.unit_name(store.name)):
+            raise
+
+
+def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """``rolled_back`` and ``retired``: from the stored job, so that the name is enough."""
+    name = _name(params)
+    state = params["state"]
+    store = JournalStore(name)
+    journal, job = store.read(), store.read_job()
+    if journal is None or job is None:
+        if state == "rolled_back":
+            return {"changed": False, "migration": None}
+        raise RefusedError(f"There is no migration {name} on this host.", "name", "Run this on the host that carries the master.")
+    if journal.state == state:
+        return {"changed": False, "migration": described(journal)}
+    if journal.state == "retired":
+        raise RefusedError(f"The source of {name} is retired; nothing can take it back.", "state", "Restore the master from a backup instead.")
+    if state == "retired" and journal.state != "done":
+        raise RefusedError(f"The migration {name} is {journal.state}, not done.", "state", "Finish the migration first.")
+    if check_mode:
+        return {"changed": True, "migration": described(journal)}
+    unit = units.unit_name(name)
+    if units.unit_active(unit):
+        # whoever wants everything back does not wait for what is under way
+        run(["systemctl", "stop", unit], timeout=120)
+    wanted = dict(job["params"])
+    _start(store, migrate_worker.ROLL_BACK if state == "rolled_back" else migrate_worker.RETIRE, wanted)
+    return _outcome(store, params, (state,))
+
+
+def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Container[str]) -> dict[str, t.Any]:
+    """Wait for the unit's end, if that is wanted, and say how it ended."""
+    unit = units.unit_name(store.name)
+    until = time.monotonic() + float(params.get("wait_timeout") or 7200)
+    while params.get("wait", True) and units.unit_active(unit):
+        if time.monotonic() > until:
+            raise FootprintError(
+                f"The migration {store.name} still runs.", mend="It goes on by itself; look with master_migrate_info, or run this again to wait on."
+            )
+        time.sleep(_POLL)
+    journal = store.read() or Journal(name=store.name)
+    if params.get("wait", True) and journal.state not in good:
+        raise MigrationFailed(journal, store.tail(5))
+    return {"changed": True, "migration": described(journal)}
+
+
+class MigrationFailed(FootprintError):
+    """The migration ended otherwise than wished; the result tells all about it."""
+
+    def __init__(self, journal: Journal, log: t.Sequence[str]) -> None:
+        serves = "the source serves as before" if journal.state == "rolled_back" or "quiesce" not in journal.phases else f"it stands at {journal.phase}"
+        super().__init__(
+            f"The migration {journal.name} did not succeed ({serves}): {journal.reason or 'its worker died; ' + (list(log) or ['no log'])[-1]}",
+            mend="Mend that and run again; it goes on where it can.",
+        )
+        self.journal = journal
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The error with the migration's report."""
+        return {**super().as_result(), "migration": described(self.journal)}

@@ -1,0 +1,131 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What all phases of a migration share: request, journal, the ways to source, disk and domain."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource, key_marker
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import filesystems_of
+
+WORK = pathlib.Path("/run/reduced.footprint")
+# how often a progress report may rewrite the journal, in seconds
+_SAVE_EVERY = 1.0
+
+
+def vm_details(spec: MigrationSpec) -> VmDetails:
+    """The master's VM, with what a master needs where its details are silent.
+
+    It boots from its disk alone: a master asks nobody for a boot image, and the wait for an answer
+    would be downtime.
+
+    :raises InputError: it is no machine with a raw disk of a known size and a card.
+    """
+    vm = parse_vms([vm_entry(spec)], "vm", cluster=spec.cluster)[0]
+    if vm.hypervisor == "lxc":
+        raise InputError("lxc cannot carry a machine that boots its own kernel.", "vm.hypervisor", "Use kvm, qemu or auto.")
+    if not vm.nics:
+        raise InputError("are missing.", "vm.nics", "Name the bridge of the admin network, e.g. [{bridge: br-admin}].")
+    if not vm.disks or vm.disks[0].size is None or vm.disks[0].image:
+        raise InputError("has no size of its own.", "vm.disks[0]", "Give the first disk a size and no image; the copy fills it.")
+    if vm.disks[0].format != "raw":
+        raise InputError(f"{vm.disks[0].format!r} cannot be filled by the destination host.", "vm.disks[0].format", "Use raw.")
+    return vm
+
+
+def vm_entry(spec: MigrationSpec) -> dict[str, t.Any]:
+    """The VM details as they are handed to the template."""
+    return {"roles": ["master"], "boot": ["hd"], "name": spec.name, **spec.vm}
+
+
+def layout_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any] | None) -> DiskLayout:
+    """The new disk's layout.
+
+    :raises CapacityError: the partitions do not fit.
+    """
+    return plan_layout(t.cast(int, vm.disks[0].size), spec.partitions, filesystems_of(source or {}), vm.uuid)
+
+
+@dataclasses.dataclass
+class Context:
+    """One worker's view of its migration."""
+
+    spec: MigrationSpec
+    vm: VmDetails
+    store: JournalStore
+    journal: Journal
+    code: pathlib.Path
+    source: RemoteSource
+    saved: float = 0.0
+    image: DiskImage | None = None
+
+    @property
+    def key_marker(self) -> str:
+        """Comment of the one-time key."""
+        return key_marker(self.spec.name)
+
+    @property
+    def source_facts(self) -> dict[str, t.Any]:
+        """What preflight learned of the source."""
+        return dict(self.journal.facts.get("source_facts", {}))
+
+    @property
+    def bridge(self) -> str | None:
+        """The bridge of the destination that carries the admin network."""
+        return self.vm.nics[0].bridge
+
+    def layout(self) -> DiskLayout:
+        """The new disk's layout."""
+        return layout_of(self.spec, self.vm, self.source_facts)
+
+    def disk(self) -> DiskImage:
+        """The new disk as files of this host."""
+        if self.image is None:
+            self.image = DiskImage(self.journal.facts["vm"]["disk"], self.layout(), WORK / f"migrate-{self.spec.name}")
+        return self.image
+
+    def domains(self) -> DomainHost:
+        """A connection to the hypervisor; use as a context manager."""
+        return DomainHost(self.spec.uri)
+
+    def clone_running(self) -> bool:
+        """Whether the new master's VM runs."""
+        with self.domains() as host:
+            record = host.domain(self.vm.uuid)
+        return record is not None and record.active
+
+    def save(self) -> None:
+        """Write the journal."""
+        self.saved = time.monotonic()
+        self.store.write(self.journal)
+
+    def progress(self, **values: t.Any) -> None:
+        """Tell how far it is; writes seldom enough not to cost anything."""
+        self.journal.progress.update(values)
+        if time.monotonic() - self.saved >= _SAVE_EVERY:
+            self.save()
+
+    def log(self, message: str) -> None:
+        """One line into the log."""
+        self.store.log(f"{self.journal.phase}: {message}")
+
+
+def remote(spec: MigrationSpec, store: JournalStore, code: pathlib.Path) -> RemoteSource:
+    """The way to the source."""
+    addresses = list(dict.fromkeys((spec.source.address, spec.admin.address, spec.admin.temporary_address)))
+    return RemoteSource(spec.name, store.directory, addresses, spec.source.port, spec.source.host_keys, code)

@@ -1,0 +1,184 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The phases before the services stop: nothing here is felt on the source."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import boot, destination_facts, rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_tree
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, plan_fixups
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import converged
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import (
+    DESTINATION_TOOLS,
+    MKFS_TOOLS,
+    Problem,
+    admin_interface,
+    find_problems,
+    find_warnings,
+    fixup_context,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, layout_of, vm_entry
+
+_TOOLS = (*DESTINATION_TOOLS, *MKFS_TOOLS.values())
+
+
+def destination(context_spec: t.Any, vm: t.Any, source: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+    """Facts of this host, the source's own cards known."""
+    macs = [each["mac"] for each in (source or {}).get("interfaces", [])]
+    return destination_facts.gather(context_spec, vm, _TOOLS, macs)
+
+
+def preflight(context: Context) -> None:
+    """Look at both machines; raise one error with everything that is wrong."""
+    source: dict[str, t.Any] | None = None
+    problems: list[Problem] = []
+    try:
+        asked = time.time()
+        answer = context.source.ask("facts", {"services": list(context.spec.services), "address": context.spec.admin.address})
+        source = answer["facts"]
+        source["clock_offset"] = source["time"] - (asked + time.time()) / 2
+    except FootprintError as error:
+        problems.append(Problem(f"The source does not answer: {error.message}", error.mend or "Look at the log.", "source.address"))
+    layout = layout_of(context.spec, context.vm, source)
+    problems += find_problems(context.spec, context.vm, layout, source, destination(context.spec, context.vm, source))
+    context.journal.problems = [each.as_dict() for each in problems]
+    if problems or source is None:
+        raise FootprintError(problem_text(problems))
+    source.pop("tree")
+    name, prefix = admin_interface(context.spec, source)
+    context.journal.facts["source_facts"] = source
+    context.journal.facts["source"] = {
+        "hostname": source["hostname"],
+        "machine_id": source["machine_id"],
+        "interface": context.journal.facts.get("source", {}).get("interface") or name,
+        "prefix": context.spec.admin.prefix or prefix,
+        "address": context.spec.admin.address,
+        "temporary_address": context.spec.admin.temporary_address,
+    }
+    context.journal.warnings = find_warnings(source)
+
+
+def problem_text(problems: t.Sequence[Problem]) -> str:
+    """All problems in one message."""
+    lines = [f"{number}. {f'{each.path}: ' if each.path else ''}{each.message} {each.mend}" for number, each in enumerate(problems, start=1)]
+    return f"The migration cannot begin; nothing was touched. {len(lines)} thing(s) to mend: " + " ".join(lines)
+
+
+def define(context: Context) -> None:
+    """The VM from the libvirt template, stopped and without autostart; its empty disk."""
+    stop_clone(context)
+    spec = context.spec
+    request = DefineRequest(
+        cluster=spec.cluster,
+        vms=[vm_entry(spec)],
+        state="present",
+        template=spec.template or "default",
+        uri=spec.uri,
+        pool=spec.pool,
+        autostart=False,
+        origin="migration",
+    )
+    result = define_vms(request, check_mode=False)
+    if result.failed:
+        raise BackendError("; ".join(str(each.error) for each in result.vms if each.error), "vm")
+    with context.domains() as host:
+        record = host.domain(context.vm.uuid)
+    disk = destination_facts.first_disk(record.config_xml) if record else None
+    if record is None or disk is None:
+        raise BackendError(f"{context.vm.name} was defined without a disk.", "template", "Let the template name the disks.")
+    context.journal.facts["vm"] = {
+        "name": record.name,
+        "uuid": record.uuid,
+        "macs": list(context.vm.macs),
+        "disk": disk,
+        "host": socket.gethostname(),
+    }
+
+
+def partition(context: Context) -> None:
+    """Table and file systems; what was on the disk is gone."""
+    size = os.stat(context.journal.facts["vm"]["disk"]).st_size
+    if size < context.layout().size:
+        raise BackendError(f"The disk image has {size} bytes, {context.layout().size} are needed.", "vm.disks[0].size", "Remove the image and run again.")
+    context.disk().write_table()
+    context.disk().make_filesystems()
+
+
+def precopy(context: Context) -> None:
+    """Copy while the source serves, again and again until a pass is short."""
+    passes = context.journal.passes = []
+    while not converged(passes, context.spec.max_passes, context.spec.max_downtime):
+        copy_pass(context, "live", tolerate_vanished=True)
+
+
+def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes: t.Sequence[str] = ()) -> None:
+    """One run over all file systems of the source, noted in the journal."""
+    root = context.disk().mount()
+    systems = context.source_facts["filesystems"]
+    mounts = [each["mount"] for each in systems]
+    number = len(context.journal.passes) + 1
+    entry: dict[str, t.Any] = {"number": number, "kind": kind, "seconds": 0.0, "bytes": 0, "files": 0, "total_bytes": 0}
+    started = time.monotonic()
+    used = max(1, sum(int(each["used"]) for each in systems))
+    for system in systems:
+
+        def report(done: int, percent: int, rate: str, before: int = entry["bytes"]) -> None:
+            context.progress(phase=context.journal.phase, number=number, bytes=before + done, percent=min(100, 100 * (before + done) // used), rate=rate)
+
+        copied = rsync.pull(
+            context.source.ssh_argv(),
+            context.source.address,
+            system["mount"],
+            str(root / system["mount"].lstrip("/")),
+            rsync.filters(system["mount"], mounts, [*context.spec.excludes, *excludes]),
+            tolerate_vanished=tolerate_vanished,
+            progress=report,
+        )
+        entry["bytes"] += copied.bytes
+        entry["files"] += copied.files
+        entry["total_bytes"] += copied.total_bytes
+    entry["seconds"] = round(time.monotonic() - started, 3)
+    context.journal.passes.append(entry)
+    context.log(f"{kind} pass {number}: {entry['files']} files, {entry['bytes']} bytes in {entry['seconds']} s")
+    context.save()
+
+
+def prepare_boot(context: Context) -> None:
+    """Make the copy bootable while the source still serves: this is the slow part of the fix-ups."""
+    root = context.disk().mount()
+    apply_fixups(context)
+    boot.make_bootable(context.disk(), root)
+    context.journal.facts["kernels"] = boot.kernels(root)
+    # what the source wrote meanwhile is better copied now than in the pause
+    copy_pass(context, "live", tolerate_vanished=True, excludes=boot.MADE_HERE)
+
+
+def apply_fixups(context: Context) -> None:
+    """Change the copy's configuration; repeated after every copy, which brings the originals back."""
+    root = context.disk().mount()
+    tree = read_tree(PATTERNS, str(root))
+    changes = plan_fixups(tree, fixup_context(context.spec, context.vm, context.layout(), context.source_facts, context.key_marker))
+    boot.write_changes(root, changes)
+    context.journal.facts["fixups"] = sorted(changes)
+
+
+def stop_clone(context: Context) -> bool:
+    """Cut the VM's power if it runs, and see to it that it does not come up with its host."""
+    with context.domains() as host:
+        record = host.domain(context.vm.uuid)
+        if record is None:
+            return False
+        if record.autostart:
+            host.set_autostart(context.vm.uuid, False)
+        if record.active:
+            host.shutdown(context.vm.uuid, timeout=0, force=True)
+        return record.active

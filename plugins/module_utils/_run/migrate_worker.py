@@ -1,0 +1,199 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The worker: carries a migration through its phases, detached from whoever asked for it (X11).
+
+``python3 -m …migrate_worker NAME`` reads the job of that name and writes its journal. It may be
+killed at any moment: the next worker finds out where things stand and goes on from there.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import time
+import traceback
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import units
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import HOME, JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import predict_downtime, resume
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_copy, migrate_cutover
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, remote, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
+
+MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_worker"
+
+MIGRATE = "migrate"
+ROLL_BACK = "roll_back"
+RETIRE = "retire"
+
+_BEFORE: t.Mapping[str, t.Callable[[Context], None]] = {
+    "preflight": migrate_copy.preflight,
+    "define": migrate_copy.define,
+    "partition": migrate_copy.partition,
+    "precopy": migrate_copy.precopy,
+    "prepare_boot": migrate_copy.prepare_boot,
+}
+_PAUSE: t.Mapping[str, t.Callable[[Context, Lease], None]] = {
+    "quiesce": migrate_cutover.quiesce,
+    "final_sync": migrate_cutover.final_sync,
+    "detach": migrate_cutover.detach,
+    "boot": migrate_cutover.boot_clone,
+    "commit": migrate_cutover.commit,
+}
+# what a boot is thought to take before one was measured, in seconds
+_BOOT_GUESS = 30.0
+
+
+def open_context(store: JournalStore, params: t.Mapping[str, t.Any]) -> Context:
+    """A context from a stored job.
+
+    :raises InputError: the job makes no sense (any more).
+    """
+    spec = parse_spec(params)
+    code = units.keep_code()
+    journal = store.read() or Journal(name=spec.name)
+    return Context(spec=spec, vm=vm_details(spec), store=store, journal=journal, code=code, source=remote(spec, store, code))
+
+
+def carry_out(context: Context, action: str) -> None:
+    """One action, from wherever things stand; the journal says how it ended."""
+    journal = context.journal
+    journal.state = "running"
+    context.save()
+    if action == ROLL_BACK:
+        migrate_cutover.give_back(context, "asked to")
+    elif action == RETIRE:
+        migrate_cutover.retire(context)
+        journal.state = "retired"
+    elif journal.facts.get("returning"):
+        migrate_cutover.give_back(context, journal.facts["returning"])
+    else:
+        _migrate(context)
+    context.save()
+
+
+def _migrate(context: Context) -> None:
+    first = _where(context)
+    for phase in PHASES[PHASES.index(first) : PHASES.index("quiesce")]:
+        if context.journal.finished(phase) and phase != "preflight":
+            continue
+        if _phase(context, phase, lambda phase=phase: _BEFORE[phase](context)):
+            return
+    if not context.journal.facts.get("handed_over"):
+        journal_boot = context.journal.facts.get("boot_seconds", _BOOT_GUESS)
+        context.journal.downtime["predicted"] = predict_downtime(context.journal.passes, len(context.spec.services), journal_boot)
+    try:
+        with Lease(remote(context.spec, context.store, context.code), context.spec.return_after, lambda: migrate_copy.stop_clone(context)) as lease:
+            for phase in PHASES[max(PHASES.index(first), PHASES.index("quiesce")) :]:
+                _phase(context, phase, lambda phase=phase: _PAUSE[phase](context, lease))
+    except Exception as error:
+        if context.journal.facts.get("handed_over"):
+            raise
+        if not isinstance(error, FootprintError):
+            context.store.log(traceback.format_exc())
+        migrate_cutover.give_back(context, f"{context.journal.phase}: {error}")
+        return
+    _summarize(context)
+
+
+def _where(context: Context) -> str:
+    """The phase to begin with; the source is asked only when it may have been touched."""
+    journal = context.journal
+    if journal.state in ("rolled_back", "new") or journal.started is None:
+        journal.new_attempt(time.time())
+        return PHASES[0]
+    source_state: str | None = None
+    if any(phase in journal.phases for phase in PHASES[PHASES.index("quiesce") :]):
+        try:
+            source_state = str(context.source.ask("state")["state"]["state"])
+        except FootprintError as error:
+            context.log(f"the source cannot be asked: {error.message}")
+    found = resume(journal, source_state, bool(journal.facts.get("vm")) and context.clone_running())
+    if found.reason:
+        context.log(f"going on at {found.phase}: {found.reason}")
+    if found.stop_clone:
+        migrate_copy.stop_clone(context)
+    if found.phase == "precopy" and "quiesce" in journal.phases:
+        journal.new_attempt(time.time())
+        return PHASES[0]
+    return found.phase
+
+
+def _phase(context: Context, name: str, work: t.Callable[[], None]) -> bool:
+    """One phase with its entry in the journal; true when the run is to stop after it."""
+    context.journal.begin(name, time.time())
+    context.journal.progress = {"phase": name}
+    context.log("begins")
+    context.save()
+    try:
+        work()
+    except BaseException:
+        context.journal.end(name, time.time(), "failed")
+        context.save()
+        raise
+    context.journal.end(name, time.time())
+    context.log(f"done in {context.journal.phases[name]['seconds']} s")
+    context.save()
+    if context.spec.stop_after == name:
+        context.journal.state = "stopped"
+        context.log("stops here, as asked")
+        return True
+    return False
+
+
+def _summarize(context: Context) -> None:
+    journal = context.journal
+    journal.state = "done"
+    journal.ended = time.time()
+    journal.reason = None
+    journal.progress = {}
+    journal.facts["boot_seconds"] = journal.phases["boot"]["seconds"]
+    journal.downtime["parts"] = {phase: journal.phases[phase]["seconds"] for phase in ("quiesce", "final_sync", "detach", "boot") if phase in journal.phases}
+    context.log(f"the master serves from the VM; {journal.downtime.get('seconds')} s of downtime")
+
+
+def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
+    """Entry point of the unit; exit code 0 when the action ended as wished."""
+    if len(argv) != 1:
+        sys.stderr.write("usage: migrate_worker NAME\n")
+        return 2
+    store = JournalStore(argv[0], home)
+    with store.locked():
+        job = store.read_job()
+        if job is None:
+            raise InputError(f"There is no migration {argv[0]}.", "name")
+        journal = store.read() or Journal(name=argv[0])
+        try:
+            context = open_context(store, job["params"])
+            journal = context.journal
+            carry_out(context, job["action"])
+        except Exception as error:
+            if not isinstance(error, FootprintError):
+                store.log(traceback.format_exc())
+            store.log(f"{journal.phase}: failed: {error}")
+            journal.state = "failed"
+            journal.ended = time.time()
+            journal.reason = f"{journal.phase}: {error}"
+            store.write(journal)
+        finally:
+            _release(locals().get("context"))
+    return 0 if journal.state in ("done", "stopped", "retired") or (journal.state == "rolled_back" and job["action"] == ROLL_BACK) else 1
+
+
+def _release(context: Context | None) -> None:
+    """Leave no loop device behind."""
+    if context is not None and context.image is not None:
+        try:
+            context.image.release()
+        except FootprintError as error:
+            context.store.log(f"the disk could not be let go of: {error}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

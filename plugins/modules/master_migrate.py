@@ -1,0 +1,426 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: master_migrate
+short_description: Move a running machine into a VM of this host, with a short pause and a way back
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Runs on the virt host that is to carry the master (the destination). It starts a detached systemd unit that copies the
+    running source over ssh, stops the listed services, copies the rest, takes the admin address from the source and boots the
+    VM with it. When the VM is not healthy in time, everything returns to the source by itself.
+  - The unit keeps a journal. Run the module again at any time, it attaches to a running migration, goes on with an interrupted
+    one, and reports a finished one as unchanged.
+  - The source keeps a lease while it stands aside. If the destination is not heard from for O(return_after) seconds, the source
+    takes its address and services back, after it has made sure that nobody else answers for the address.
+  - The role P(reduced.footprint.master_migrate#role) places the one-time ssh key and gathers the source's facts.
+attributes:
+  check_mode:
+    description: Looks for everything that stands in the way and shows what would be done; touches nothing.
+    support: full
+  diff_mode:
+    description: In check mode, with O(source_facts), shows the changes to the copy's configuration.
+    support: partial
+    details:
+      - The real run does not repeat them; they are listed in the journal.
+  platform:
+    description: Systems the module runs on.
+    platforms: linux
+    support: full
+options:
+  name:
+    description: Name of the migration and of the VM. Default is the name or the id in O(vm).
+    type: str
+  state:
+    description:
+      - V(prepared) makes the one-time ssh key of the migration and returns its public half.
+      - V(migrated) moves the master, or goes on with that.
+      - V(rolled_back) stops the VM and lets the source serve again, also after a finished migration. What the master was told
+        since then stays on the VM's disk only.
+      - V(retired) shuts the source down after a finished migration. There is no way back by itself then.
+      - For V(rolled_back) and V(retired) the O(name) is enough.
+    type: str
+    choices: [prepared, migrated, rolled_back, retired]
+    default: migrated
+  source:
+    description: The machine to move.
+    type: dict
+    suboptions:
+      address:
+        description: Name or address for ssh from this host. Default is the admin address.
+        type: str
+      port:
+        description: Port of its ssh server.
+        type: int
+        default: 22
+      machine_id:
+        description: Content of its C(/etc/machine-id); another machine is refused. Default is what O(source_facts) tell.
+        type: str
+      host_keys:
+        description:
+          - Its public ssh host keys, as in C(/etc/ssh/ssh_host_*_key.pub). Default is what O(source_facts) tell.
+        type: list
+        elements: str
+  source_facts:
+    description:
+      - What M(reduced.footprint.master_migrate_info) returned on the source with O(reduced.footprint.master_migrate_info#module:gather=source).
+    type: dict
+  admin:
+    description: The address that moves. Required for O(state=migrated).
+    type: dict
+    suboptions:
+      address:
+        description: The IPv4 address under which the master is known, static in the source's network configuration.
+        type: str
+      interface:
+        description: The source's interface that has it. Found when left out.
+        type: str
+      temporary_address:
+        description: A free address of the same network for the source after the move.
+        type: str
+  services:
+    description: Units of the source to stop before the last copy, in this order. They are started in the reverse order on a return.
+    type: list
+    elements: str
+    default: []
+  vm:
+    description:
+      - VM details of the new master, as for M(reduced.footprint.vm_define), with at least one card and a first disk that has a
+        size, format raw and no image.
+    type: dict
+    default: {}
+  cluster:
+    description: Name of the cluster, from which the VM's UUID and MACs derive.
+    type: str
+    default: footprint
+  uri:
+    description: Address of the hypervisor.
+    type: str
+    default: qemu:///system
+  template:
+    description: Content of a libvirt template, or the name of a packaged one.
+    type: str
+  pool:
+    description: Storage pool for the disk.
+    type: str
+    default: default
+  partitions:
+    description:
+      - The new disk's partitions, besides a small one for the boot loader. Default is one ext4 root that takes everything.
+      - File systems of the source that get no partition of their own are copied into the one above them.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      mount:
+        description: Where it is mounted. Leave it out for swap.
+        type: str
+      fs:
+        description: File system.
+        type: str
+        choices: [ext4, xfs, vfat, swap]
+        default: ext4
+      size:
+        description: Size with a unit, a bare number counts in GiB. V(rest), the default, takes what the others leave.
+        type: str
+  excludes:
+    description: Absolute paths or rsync patterns that are not copied.
+    type: list
+    elements: str
+    default: []
+  health_checks:
+    description:
+      - What must answer through the admin address before the VM is taken for good. That ssh shows the source's host key is always
+        asked first.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      type:
+        description: Kind of question.
+        type: str
+        choices: [tcp, http, ssh]
+        default: tcp
+      port:
+        description: Port for V(tcp) and V(ssh).
+        type: int
+      url:
+        description: Address for V(http).
+        type: str
+      status:
+        description: The status that V(http) must answer with.
+        type: int
+        default: 200
+  max_passes:
+    description: At most so many live copies before the pause.
+    type: int
+    default: 6
+  max_downtime:
+    description: Copy live again until a pass takes no longer than so many seconds.
+    type: int
+    default: 5
+  boot_timeout:
+    description: Seconds the VM gets to boot and answer all checks before everything returns to the source.
+    type: int
+    default: 300
+  return_after:
+    description: Seconds without word from this host after which the source returns by itself.
+    type: int
+    default: 120
+  source_after:
+    description: After a good migration the source stays up at its temporary address with its services held, or is shut down.
+    type: str
+    choices: [temp_address, shutdown]
+    default: temp_address
+  stop_after:
+    description: Stop after this phase; run again without it to go on.
+    type: str
+    choices: [preflight, define, partition, precopy, prepare_boot]
+  wait:
+    description: Wait for the end. Without it the module returns once the unit runs.
+    type: bool
+    default: true
+  wait_timeout:
+    description: Seconds to wait at most; the migration itself goes on.
+    type: int
+    default: 7200
+notes:
+  - The copy keeps hard links, ACLs, extended attributes, file capabilities, sparse files and numeric owners.
+  - The source must have a static IPv4 admin address, a kernel, GRUB's i386-pc files, rsync and Python 3.9 or newer.
+seealso:
+  - module: reduced.footprint.master_migrate_info
+  - module: reduced.footprint.vm_define
+"""
+
+EXAMPLES = r"""
+- name: Make the one-time key
+  reduced.footprint.master_migrate:
+    name: master
+    state: prepared
+  register: prepared
+
+- name: Look at the source
+  reduced.footprint.master_migrate_info:
+    gather: source
+    services: [footprint-api, mariadb]
+    address: 192.0.2.2
+  delegate_to: laptop
+  register: look
+
+- name: Move the master into a VM of this host
+  reduced.footprint.master_migrate:
+    admin:
+      address: 192.0.2.2
+      temporary_address: 192.0.2.3
+    source_facts: "{{ look.source_facts }}"
+    services: [footprint-api, dnsmasq, mariadb]
+    cluster: lab
+    vm:
+      id: master
+      cpu: 2
+      ram: 2
+      nics: [{bridge: br-admin}]
+      disks: [{size: 40GiB}]
+    partitions:
+      - {mount: /, size: 20GiB}
+      - {mount: /srv, fs: xfs}
+      - {fs: swap, size: 2GiB}
+    health_checks:
+      - {type: tcp, port: 3306}
+      - {type: http, url: "http://192.0.2.2:8080/health"}
+
+- name: Take it back
+  reduced.footprint.master_migrate:
+    name: master
+    state: rolled_back
+"""
+
+RETURN = r"""
+public_key:
+  description: The public half of the one-time key; null in check mode when there is none yet.
+  returned: O(state=prepared)
+  type: str
+key_marker:
+  description: The comment at the end of that key.
+  returned: O(state=prepared)
+  type: str
+plan:
+  description: What would be done.
+  returned: in check mode with O(source_facts)
+  type: dict
+  contains:
+    phases:
+      description: The phases in their order.
+      type: list
+      elements: str
+    bytes:
+      description: What the source's file systems hold.
+      type: int
+    services:
+      description: Units that would be stopped.
+      type: list
+      elements: str
+    fixups:
+      description: Files of the copy that would be changed.
+      type: list
+      elements: str
+    partitions:
+      description: The new disk, sizes in bytes.
+      type: list
+      elements: dict
+migration:
+  description: The migration, also when it failed. Null when there never was one.
+  returned: unless O(state=prepared)
+  type: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+    state:
+      description: One of new, running, stopped, failed, done, rolled_back, retired.
+      type: str
+    phase:
+      description: The phase it is in or ended with.
+      type: str
+    phases:
+      description: State, start, end and seconds of every phase that was begun.
+      type: dict
+    attempt:
+      description: Number of the attempt, counted up after every return to the source.
+      type: int
+    started:
+      description: When it began, in Unix seconds.
+      type: float
+    ended:
+      description: When it ended, in Unix seconds.
+      type: float
+    passes:
+      description: Every copy with its kind, seconds, files and bytes.
+      type: list
+      elements: dict
+    progress:
+      description: How far the present copy is.
+      type: dict
+    bytes:
+      description: Bytes of file content copied by all passes together.
+      type: int
+    files:
+      description: Files copied by all passes together.
+      type: int
+    downtime:
+      description: Seconds from the first stopped service to the last good health check, or to the return.
+      type: float
+    downtime_predicted:
+      description: What was expected before the pause began.
+      type: float
+    downtime_parts:
+      description: The pause by phases, in seconds.
+      type: dict
+    verified:
+      description: Whether source and copy were found equal after the last copy, logs aside.
+      type: bool
+    reason:
+      description: Why it failed or returned.
+      type: str
+    error:
+      description: The same as RV(migration.reason).
+      type: str
+    problems:
+      description: What preflight found in the way.
+      type: list
+      elements: dict
+    warnings:
+      description: What a person should know.
+      type: list
+      elements: str
+    vm:
+      description: Name, UUID, MACs and disk of the VM.
+      type: dict
+    source:
+      description: Who the source is and where it was parked.
+      type: dict
+    host:
+      description: The destination host.
+      type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate import STOP_AFTER, migrate
+
+
+def arguments() -> dict:
+    """The module's options."""
+    return {
+        "name": {"type": "str"},
+        "state": {"type": "str", "choices": ["prepared", "migrated", "rolled_back", "retired"], "default": "migrated"},
+        "source": {
+            "type": "dict",
+            "options": {
+                "address": {"type": "str"},
+                "port": {"type": "int", "default": 22},
+                "machine_id": {"type": "str"},
+                "host_keys": {"type": "list", "elements": "str", "no_log": False},
+            },
+        },
+        "source_facts": {"type": "dict"},
+        "admin": {
+            "type": "dict",
+            "options": {"address": {"type": "str"}, "interface": {"type": "str"}, "temporary_address": {"type": "str"}},
+        },
+        "services": {"type": "list", "elements": "str", "default": []},
+        "vm": {"type": "dict", "default": {}},
+        "cluster": {"type": "str", "default": "footprint"},
+        "uri": {"type": "str", "default": "qemu:///system"},
+        "template": {"type": "str"},
+        "pool": {"type": "str", "default": "default"},
+        "partitions": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {
+                "mount": {"type": "str"},
+                "fs": {"type": "str", "choices": ["ext4", "xfs", "vfat", "swap"], "default": "ext4"},
+                "size": {"type": "str"},
+            },
+        },
+        "excludes": {"type": "list", "elements": "str", "default": []},
+        "health_checks": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {
+                "type": {"type": "str", "choices": ["tcp", "http", "ssh"], "default": "tcp"},
+                "port": {"type": "int"},
+                "url": {"type": "str"},
+                "status": {"type": "int", "default": 200},
+            },
+        },
+        "max_passes": {"type": "int", "default": 6},
+        "max_downtime": {"type": "int", "default": 5},
+        "boot_timeout": {"type": "int", "default": 300},
+        "return_after": {"type": "int", "default": 120},
+        "source_after": {"type": "str", "choices": ["temp_address", "shutdown"], "default": "temp_address"},
+        "stop_after": {"type": "str", "choices": list(STOP_AFTER)},
+        "wait": {"type": "bool", "default": True},
+        "wait_timeout": {"type": "int", "default": 7200},
+    }
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True)
+    try:
+        module.exit_json(**migrate(module.params, check_mode=module.check_mode))
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+
+
+if __name__ == "__main__":
+    main()

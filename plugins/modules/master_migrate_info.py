@@ -1,0 +1,141 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: master_migrate_info
+short_description: Look at migrations of a master, or at a machine that is to be moved
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - On a virt host, tells how its migrations stand, from the journals they keep. It may be asked while one runs.
+  - On a source, gathers what M(reduced.footprint.master_migrate) wants to know of it beforehand.
+attributes:
+  check_mode:
+    description: Can run in check_mode and return the same as otherwise.
+    support: full
+  diff_mode:
+    description: Nothing is changed, so there is no difference to show.
+    support: none
+  platform:
+    description: Systems the module runs on.
+    platforms: linux
+    support: full
+options:
+  gather:
+    description: What to look at, the migrations of a virt host or this machine as a source.
+    type: str
+    choices: [migrations, source]
+    default: migrations
+  name:
+    description: Only the migration of this name.
+    type: str
+  log_lines:
+    description: So many last lines of each migration's log.
+    type: int
+    default: 0
+  services:
+    description: With O(gather=source), units whose state is wanted.
+    type: list
+    elements: str
+    default: []
+  address:
+    description: With O(gather=source), the admin address.
+    type: str
+seealso:
+  - module: reduced.footprint.master_migrate
+"""
+
+EXAMPLES = r"""
+- name: See how far the master is
+  reduced.footprint.master_migrate_info:
+    name: master
+    log_lines: 5
+  register: look
+
+- name: Show phase and downtime
+  ansible.builtin.debug:
+    msg: "{{ look.migrations[0].phase }}, {{ look.migrations[0].downtime }} s"
+
+- name: Look at the source
+  reduced.footprint.master_migrate_info:
+    gather: source
+    services: [mariadb]
+    address: 192.0.2.2
+  delegate_to: laptop
+"""
+
+RETURN = r"""
+migrations:
+  description:
+    - The migrations this host knows, each as RV(reduced.footprint.master_migrate#module:migration) with the additions below.
+  returned: O(gather=migrations)
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Its name.
+      type: str
+    state:
+      description: As there, or interrupted when its worker is gone and it waits for another run.
+      type: str
+    phase:
+      description: The phase it is in or ended with.
+      type: str
+    downtime:
+      description: Seconds of downtime.
+      type: float
+    bytes:
+      description: Bytes of file content copied.
+      type: int
+    host:
+      description: The destination host.
+      type: str
+    error:
+      description: Why it failed or returned.
+      type: str
+    active:
+      description: Whether its unit runs.
+      type: bool
+    log:
+      description: The last lines of its log.
+      type: list
+      elements: str
+source_facts:
+  description: Names, file systems, cards, tools, configuration files of this machine; passwords in them are blotted out.
+  returned: O(gather=source)
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_look import look, look_at_source
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "gather": {"type": "str", "choices": ["migrations", "source"], "default": "migrations"},
+            "name": {"type": "str"},
+            "log_lines": {"type": "int", "default": 0},
+            "services": {"type": "list", "elements": "str", "default": []},
+            "address": {"type": "str"},
+        },
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        if params["gather"] == "source":
+            module.exit_json(**look_at_source(params["services"], params["address"]))
+        module.exit_json(**look(params["name"], params["log_lines"]))
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+
+
+if __name__ == "__main__":
+    main()
