@@ -9,6 +9,8 @@ that a machine can be killed whole and leaves no empty groups behind.
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 import pathlib
 import signal
@@ -22,12 +24,13 @@ def old_layout() -> bool:
     return not (ROOT / "cgroup.controllers").exists()
 
 
-def _hierarchies() -> list[pathlib.Path]:
-    """Where this process stands in each mounted hierarchy."""
+@functools.lru_cache(maxsize=None)
+def _hierarchies() -> tuple[pathlib.Path, ...]:
+    """Where this process stands in each mounted hierarchy; asked before it moves aside."""
     if not old_layout():
         with open("/proc/self/cgroup", encoding="ascii") as stream:
             path = next((line.strip().split(":", 2)[2] for line in stream if line.startswith("0::")), "/")
-        return [ROOT / path.lstrip("/")]
+        return (ROOT / path.lstrip("/"),)
     found = []
     mounted = {}
     with open("/proc/self/mounts", encoding="utf-8") as stream:
@@ -44,33 +47,47 @@ def _hierarchies() -> list[pathlib.Path]:
             point = mounted.get(names.split(",")[0])
             if point:
                 found.append(pathlib.Path(point) / path.lstrip("/"))
-    return found
+    return tuple(found)
 
 
 def make(name: str) -> list[pathlib.Path]:
-    """Make the groups ``name`` below this process's own; answer their paths."""
+    """Make the groups ``name`` below this process's own; answer their paths.
+
+    A hierarchy that is read-only here (this host may be a container) is left out.
+    """
     groups = []
     for parent in _hierarchies():
-        if not old_layout() and parent != ROOT:
-            # A group with processes of its own may not hand out controllers.
-            aside = parent / "lab"
-            aside.mkdir(exist_ok=True)
-            for pid in (parent / "cgroup.procs").read_text().split():
-                (aside / "cgroup.procs").write_text(pid)
-        if not old_layout():
-            for controller in (parent / "cgroup.controllers").read_text().split():
-                try:
-                    (parent / "cgroup.subtree_control").write_text(f"+{controller}")
-                except OSError:
-                    pass
         group = parent / name
-        group.mkdir(exist_ok=True)
-        for knob in ("cpuset.cpus", "cpuset.mems"):
-            # Empty in a new v1 group, and then no process may enter it.
-            if old_layout() and (group / knob).exists() and not (group / knob).read_text().strip():
-                (group / knob).write_text((parent / knob).read_text())
+        try:
+            if not old_layout() and os.path.isdir("/run/systemd/system"):
+                _hand_down(parent)
+            group.mkdir(exist_ok=True)
+            for knob in ("cpuset.cpus", "cpuset.mems"):
+                # Empty in a new v1 group, and then no process may enter it.
+                if old_layout() and (group / knob).exists() and not (group / knob).read_text().strip():
+                    (group / knob).write_text((parent / knob).read_text())
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES):
+                raise
+            continue
         groups.append(group)
     return groups
+
+
+def _hand_down(parent: pathlib.Path) -> None:
+    """Let groups below this unit's own use its controllers (cgroup v2).
+
+    A group that has processes of its own may not, so they move aside.
+    """
+    aside = parent / "lab"
+    aside.mkdir(exist_ok=True)
+    for pid in (parent / "cgroup.procs").read_text().split():
+        (aside / "cgroup.procs").write_text(pid)
+    for controller in (parent / "cgroup.controllers").read_text().split():
+        try:
+            (parent / "cgroup.subtree_control").write_text(f"+{controller}")
+        except OSError:
+            pass  # not every controller can be handed down
 
 
 def enter(groups: list[pathlib.Path]) -> None:

@@ -9,11 +9,14 @@ offers: the machines get exactly what was downloaded, with no internet inside.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import pathlib
 import re
 import shutil
+import typing as t
+from contextlib import contextmanager
 
 from . import files
 from .say import LabError, run, step
@@ -26,6 +29,8 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # No documentation and no translations in the machines: smaller and quicker.
 DPKG_OPTIONS = ("force-unsafe-io", "path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
                 "path-exclude=/usr/share/locale/*", "path-exclude=/usr/share/info/*")
+# Mounts and processes of a build end with the build, also when it is killed.
+APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 
 def packages() -> dict[str, list[str]]:
@@ -80,7 +85,7 @@ class Cache:
         self.pool = CACHE / f"debs-{pool_key}"
         base_key = fingerprint(pool_key, "base-1", repr(DPKG_OPTIONS))
         self.base = CACHE / f"base-{base_key}"
-        self.laptop = CACHE / f"laptop-{fingerprint(base_key, 'laptop-1', (FILES / 'laptop-setup.sql').read_text())}"
+        self.laptop = CACHE / f"laptop-{fingerprint(base_key, 'laptop-2', (FILES / 'laptop-setup.sql').read_text())}"
         self.base_key = base_key
         self.listed = listed
 
@@ -88,13 +93,12 @@ class Cache:
         key = fingerprint(self.base_key, "guest-1", lab.mirror_url, _tree_text("guest", "debian"), public_key())
         return CACHE / f"guest-{key}.tar"
 
-    def clean(self) -> None:
-        """Drop what earlier versions of the lists and files left behind."""
-        keep = {self.pool.name, self.base.name, self.laptop.name}
+    def clean(self, lab: Lab) -> None:
+        """Drop what earlier versions of the lists and files left; only while no lab stands on it."""
+        keep = {path.name for path in (self.pool, self.base, self.laptop, self.guest_tar(lab))}
+        keep.add(f"{self.guest_tar(lab).name}.sha256")
         for path in CACHE.iterdir():
-            if re.match(r"(debs|base|laptop)-[0-9a-f]{16}$", path.name) and path.name not in keep:
-                files.remove(path)
-            elif path.name.startswith("part-"):
+            if re.match(r"(debs|base|laptop|guest)-[0-9a-f]{16}", path.name) and path.name not in keep:
                 files.remove(path)
 
 
@@ -102,28 +106,46 @@ def public_key() -> str:
     """The lab's ssh key lives in the cache, since the cached roots admit it."""
     CACHE.mkdir(parents=True, exist_ok=True)
     key = CACHE / "id_ed25519"
-    if not key.exists():
-        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "reduced.footprint lab", "-f", str(key)])
+    with _alone("key"):
+        if not key.exists():
+            run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "reduced.footprint lab", "-f", str(key)])
     return (CACHE / "id_ed25519.pub").read_text()
 
 
-def build_pool(cache: Cache) -> None:
+@contextmanager
+def _alone(kind: str) -> t.Iterator[None]:
+    """Two labs share the cache; each thing in it is made once."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    if not cache.pool.is_dir():
-        with step("downloading packages"):
-            _pool(cache)
+    with open(CACHE / f"lock-{kind}", "w", encoding="ascii") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _once(kind: str, path: pathlib.Path, title: str, make: t.Callable[[], None]) -> None:
+    if path.exists():
+        return
+    with _alone(kind):
+        if not path.exists():
+            with step(title):
+                make()
+
+
+def build_pool(cache: Cache) -> None:
+    _once("pool", cache.pool, "downloading packages", lambda: _pool(cache))
 
 
 def build_base(cache: Cache) -> None:
-    if not cache.base.is_dir():
-        with step("building the minimal root"):
-            _base(cache)
+    _once("base", cache.base, "building the minimal root", lambda: _base(cache))
 
 
 def build_laptop(cache: Cache) -> None:
-    if not cache.laptop.is_dir():
-        with step("building the laptop's disks"):
-            _laptop(cache)
+    _once("laptop", cache.laptop, "building the laptop's disks", lambda: _laptop(cache))
+
+
+def build_guest(cache: Cache, lab: Lab) -> pathlib.Path:
+    target = cache.guest_tar(lab)
+    _once("guest", target, "packing the guests' root", lambda: _guest(cache, lab, target))
+    return target
 
 
 def _apt_environment(home: pathlib.Path) -> dict[str, str]:
@@ -177,7 +199,7 @@ def _pool(cache: Cache) -> None:
 def _base(cache: Cache) -> None:
     work = CACHE / "part-base"
     files.remove(work)
-    argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory",
+    argv = [*APART, "--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory",
             "--aptopt=APT::Install-Recommends \"false\"", "--aptopt=Acquire::Languages \"none\"",
             "--include=" + ",".join(cache.listed["base"])]
     argv += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
@@ -202,10 +224,12 @@ def _laptop(cache: Cache) -> None:
     files.put(root, "etc/apt/sources.list", "deb [trusted=yes] copy:///debs ./\n")
     # Nothing may start while it is installed in a chroot.
     files.put(root, "usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n", 0o755)
-    # "dep" would ask this machine for its drivers; it is set after the build.
-    files.put(root, "etc/initramfs-tools/conf.d/driver-policy", "MODULES=most\n")
+    # "dep" would ask this machine for its drivers; so the ones a laptop has are
+    # listed for the build. None of them drives a virtual machine's disk.
+    files.put(root, "etc/initramfs-tools/conf.d/driver-policy", "MODULES=list\n")
+    files.put(root, "etc/initramfs-tools/modules", "nvme\next4\n")
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "HOME": "/root"}
-    inside = ["unshare", "--mount", "--pid", "--fork", f"--mount-proc={root}/proc", "chroot", str(root)]
+    inside = [*APART, f"--mount-proc={root}/proc", "chroot", str(root)]
     run([*inside, "apt-get", "-q", "update"], env=env)
     run([*inside, "apt-get", "-q", "-y", "install", "--no-install-recommends", *cache.listed["laptop"]], env=env)
     run([*inside, "apt-get", "clean"], env=env)
@@ -220,6 +244,7 @@ def _laptop(cache: Cache) -> None:
                  *root.glob("etc/ssh/ssh_host_*")):
         files.remove(path)
     files.put(root, "etc/initramfs-tools/conf.d/driver-policy", "MODULES=dep\n")
+    files.put(root, "etc/initramfs-tools/modules", "# One module per line.\n")
     os.rename(root / "srv", srv)
     (root / "srv").mkdir()
     files.put(work, "writer-password", password + "\n", 0o600)
@@ -229,12 +254,9 @@ def _laptop(cache: Cache) -> None:
     work.rename(cache.laptop)
 
 
-def guest_tar(cache: Cache, lab: Lab) -> pathlib.Path:
+def _guest(cache: Cache, lab: Lab, target: pathlib.Path) -> None:
     """The LXC root that virt hosts unpack: the minimal root plus ``files/guest``."""
-    target = cache.guest_tar(lab)
-    if target.exists():
-        return target
-    work = CACHE / f"part-guest-{lab.title}"
+    work = CACHE / "part-guest"
     files.remove(work)
     root = work / "root"
     root.mkdir(parents=True)
@@ -254,7 +276,6 @@ def guest_tar(cache: Cache, lab: Lab) -> pathlib.Path:
     target.with_suffix(".tar.sha256").write_text(f"{digest.hexdigest()}  debian-12-root.tar\n")
     part.rename(target)
     files.remove(work)
-    return target
 
 
 def check_space(path: pathlib.Path, need: int = 6 << 30) -> None:

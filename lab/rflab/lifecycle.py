@@ -11,7 +11,7 @@ import shutil
 import typing as t
 
 from . import images, loops, machines, network, procs, teardown
-from .say import LabError, say, step
+from .say import LabError, run, say, step
 from .settings import LAB_DIR, Lab
 
 
@@ -37,12 +37,15 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
     network.check_free(lab)
     images.check_space(lab.state.parent)
     images.public_key()
+    if not teardown.all_registered():
+        cache.clean(lab)
+    _kernel()
     teardown.register(lab)
     lab.state.mkdir(mode=0o755)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         images.build_pool(cache)
         images.build_base(cache)
-        tar = pool.submit(images.guest_tar, cache, lab)
+        tar = pool.submit(images.build_guest, cache, lab)
         laptop = pool.submit(images.build_laptop, cache)
         with step("network and mirror"):
             teardown.register(lab, loops_made=loops.provide())
@@ -62,7 +65,15 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
         procs.wait_alive(lab, "mirror")
         with step("waiting until all answer"):
             list(pool.map(lambda name: machines.wait_ready(lab, lab.machine(name)), wanted))
+        machines.check_reach(lab, lab.machine("metal1"))
     say(f"the lab is up: {', '.join(wanted)} on {lab.bridge} {lab.cidr}")
+
+
+def _kernel() -> None:
+    """Ask for the drivers the machines need: they have no modules of their own."""
+    for module in ("loop", "overlay", "tun", "fuse", "bridge", "veth"):
+        if not os.path.exists(f"/sys/module/{module}") and shutil.which("modprobe"):
+            run(["modprobe", "--quiet", module], check=False)
 
 
 def _whole(lab: Lab) -> bool:

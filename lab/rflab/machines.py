@@ -10,12 +10,13 @@ import pathlib
 import signal
 import socket
 import stat
+import sys
 import time
 
 from . import cgroups, files, images, loops, procs
 from .awkward import plant
 from .say import LabError, run
-from .settings import LOOPS, Lab, Machine
+from .settings import LOOPS, MIRROR_PORT, Lab, Machine
 
 
 # What virtualization needs of the kernel: node, place in the machine, numbers.
@@ -176,3 +177,16 @@ def wait_ready(lab: Lab, machine: Machine, seconds: float = 120) -> None:
                 raise LabError(f"{machine.name} does not answer on {machine.address}:{port} after {seconds:.0f} s; "
                                f"see {lab.state}/log/{machine.name}-console.log")
             time.sleep(0.1)
+
+
+def check_reach(lab: Lab, machine: Machine) -> None:
+    """:raises LabError: when this host's firewall stands between the machines."""
+    leader = procs.known(lab, f"{machine.name}-init").get("pid")
+    inside = ["nsenter", f"--net=/proc/{leader}/ns/net", sys.executable, "-c",
+              "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=5)"]
+    for what, address, port, chain, match in (
+            ("the lab's mirror", lab.host_address, MIRROR_PORT, "INPUT", f"-i {lab.bridge}"),
+            ("the master", f"{lab.net}.2", 8080, "FORWARD", f"-i {lab.bridge} -o {lab.bridge}")):
+        if run([*inside, address, str(port)], check=False).returncode != 0:
+            raise LabError(f"{machine.name} does not reach {what} at {address}:{port}; this host's firewall may filter {lab.bridge}",
+                           f"allow it, for example: iptables -I {chain} {match} -j ACCEPT")

@@ -23,6 +23,7 @@ NEEDS = {
     "setfattr": "attr",
     "setcap": "libcap2-bin",
     "nsenter": "util-linux",
+    "setpriv": "util-linux",
     "tar": "tar",
 }
 OTHER = {

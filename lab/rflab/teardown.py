@@ -32,6 +32,11 @@ def registered(lab: Lab) -> dict:
         return {}
 
 
+def all_registered() -> list[pathlib.Path]:
+    """Entries of every lab on this machine, whichever checkout it runs from."""
+    return sorted(REGISTRY.glob("*.json"))
+
+
 def register(lab: Lab, **facts: object) -> None:
     REGISTRY.mkdir(exist_ok=True)
     part = REGISTRY / f"{lab.title}.part"
@@ -155,7 +160,7 @@ def _unmount(lab: Lab) -> None:
 def _unregister(lab: Lab) -> None:
     made = registered(lab).get("loops_made", [])
     (REGISTRY / f"{lab.title}.json").unlink(missing_ok=True)
-    others = list(REGISTRY.glob("*.json")) if REGISTRY.exists() else []
+    others = all_registered()
     if others:
         # The other lab's machines hold the same nodes; the last one removes them.
         facts = json.loads(others[0].read_text())
