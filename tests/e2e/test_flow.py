@@ -1,0 +1,216 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The whole flow on the lab, once, with what goes wrong on the way.
+
+Chapters run in order on one lab. Each stage is fed a bad input, tried in check mode, killed with kill -9 in the
+middle, completed by the next run, and run again without a change.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import ansible_runner
+import pytest
+from rflab.plays import environment
+from support import REPOSITORY, Lab, eventually
+
+pytestmark = pytest.mark.chapter
+
+
+def test_the_expert_gate_explains_itself(lab: Lab) -> None:
+    for playbook in ("provision_virt", "spawn_vms", "deploy_controllers", "migrate_master", "rollback_master", "site"):
+        lab.fails(playbook, "-e", "expert_mode=false", words=["PERFORMANCE", "ISOLATION", "AVAILABILITY", "expert_mode"])
+
+
+# Provision
+
+
+@pytest.mark.parametrize(
+    "vms, words",
+    [
+        ([{"id": "a", "cpu": 1, "ram": -1}], ["vms[0].ram"]),
+        ([{"id": "a", "cpu": 1, "ram": 1}, {"id": "a", "cpu": 1, "ram": 1}], ["vms[1].id"]),
+        ([{"id": "a", "cpu": 1, "ram": 4096}], ["4096", "GiB"]),
+    ],
+    ids=["negative", "duplicate", "too large for the host"],
+)
+def test_provision_refuses_bad_details(lab: Lab, vms: list[dict[str, object]], words: list[str]) -> None:
+    lab.fails("provision_virt", "-e", json.dumps({"virt_host_vms": vms}), words=words)
+
+
+def test_provision_in_check_mode_touches_nothing(lab: Lab) -> None:
+    before = [lab.state_of(name) for name in ("metal1", "metal2")]
+    checked = lab.succeeds("provision_virt", "--check", "--diff")
+    assert checked.changed > 0
+    assert [lab.state_of(name) for name in ("metal1", "metal2")] == before
+
+
+def test_provision_killed_is_completed(lab: Lab) -> None:
+    lab.killed("provision_virt", kill_at="TASK [reduced.footprint.virt_host : Install the packages with apt after", kill_delay=4)
+    lab.killed("provision_virt", kill_at="TASK [reduced.footprint.virt_host : Let the bridges take over", kill_delay=1)
+    # The host must be reachable again by itself: nobody confirmed its new bridge.
+    eventually("metal1 answers", lambda: "eno1" in lab.ssh("metal1", "ip", "link"), 90)
+    lab.succeeds("provision_virt")
+    lab.unchanged("provision_virt")
+
+
+def test_provision_proves_what_runs(lab: Lab) -> None:
+    facts = json.loads(lab.ssh("metal1", "cat", "/etc/ansible/facts.d/reduced_footprint.fact"))
+    assert facts["hypervisors"]["qemu"]["usable"]
+    assert facts["hypervisors"]["lxc"]["usable"]
+    assert not facts["hypervisors"]["kvm"]["usable"]
+    assert "/dev/kvm" in facts["hypervisors"]["kvm"]["reason"]
+
+
+# Spawn
+
+
+def test_spawn_refuses_an_unknown_image(lab: Lab) -> None:
+    vms = [{"id": "stray", "cpu": 1, "ram": 1, "hypervisor": "lxc", "disks": [{"size": "1GiB", "image": "no-such-image"}], "nics": [{"bridge": "br-admin"}]}]
+    lab.fails("spawn_vms", "--limit", "metal1", "-e", json.dumps({"virt_guests_vms": vms}), words=["no-such-image"])
+    assert "stray" not in lab.ssh("metal1", "virsh", "-c", "lxc:///", "list", "--all", "--name")
+
+
+def test_spawn_in_check_mode_touches_nothing(lab: Lab) -> None:
+    before = [lab.state_of(name) for name in ("metal1", "metal2")]
+    assert lab.succeeds("spawn_vms", "--check", "--diff").changed > 0
+    assert [lab.state_of(name) for name in ("metal1", "metal2")] == before
+
+
+def test_spawn_killed_is_completed(lab: Lab) -> None:
+    lab.killed("spawn_vms", kill_at="TASK [reduced.footprint.virt_guests : Run the", kill_delay=2)
+    lab.succeeds("spawn_vms")
+    lab.unchanged("spawn_vms")
+
+
+def test_the_machines_are_hosts_like_any_other(lab: Lab) -> None:
+    inventory = lab.inventory()
+    assert sorted(inventory["controller"]["hosts"]) == ["controller1", "controller2", "controller3"]
+    for name in inventory["controller"]["hosts"]:
+        variables = inventory["_meta"]["hostvars"][name]
+        assert lab.ssh(variables["ansible_host"], "cat", "/etc/machine-id") != lab.ssh(variables["vm_host"], "cat", "/etc/machine-id")
+        assert variables["vm_macs"][0] in lab.ssh(variables["ansible_host"], "ip", "link")
+
+
+# Controllers
+
+
+def test_deploy_refuses_a_bad_virtual_address(lab: Lab) -> None:
+    lab.fails("deploy_controllers", "-e", "load_balancer_virtual_address=10.999.0.20", words=["load_balancer_virtual_address", "10.999.0.20"])
+
+
+def test_deploy_killed_is_completed(lab: Lab) -> None:
+    lab.killed("deploy_controllers", kill_at="TASK [reduced.footprint.galera : Join", kill_delay=3)
+    lab.succeeds("deploy_controllers")
+    lab.unchanged("deploy_controllers")
+
+
+def test_sql_goes_on_without_one_controller(lab: Lab) -> None:
+    lab.sql("CREATE TABLE IF NOT EXISTS t (n INT PRIMARY KEY)")
+    lab.sql("REPLACE INTO t VALUES (1)")
+    holder = lab.status()["virtual_address_holder"]
+    server = lab.inventory()["_meta"]["hostvars"][holder]["vm_host"]
+    lab.ssh(server, "virsh", "-c", "lxc:///", "destroy", holder)
+    eventually("SQL answers without the holder of the virtual address", lambda: lab.sql("SELECT n FROM t") == [(1,)], 30)
+    lab.sql("REPLACE INTO t VALUES (2)")
+    broken = lab.play("status")
+    assert broken.rc != 0
+    assert f"DOWN controller {holder}" in broken.output
+    lab.ssh(server, "virsh", "-c", "lxc:///", "start", holder)
+    eventually("all members are synced again", lambda: len(lab.status()["database_members"]) == 3, 120)
+    assert lab.sql("SELECT n FROM t ORDER BY n") == [(1,), (2,)]
+
+
+# The master
+
+
+def test_migrate_refuses_what_cannot_work(lab: Lab) -> None:
+    lab.fails("migrate_master", "-e", "master_migrate_temporary_address=10.213.0.12/24".replace("10.213.0", lab.net), words=[f"{lab.net}.12"])
+    assert lab.writing()
+
+
+def test_migrate_in_check_mode_touches_nothing(lab: Lab) -> None:
+    before = [lab.state_of(name) for name in ("metal1", "laptop")]
+    lab.succeeds("migrate_master", "--check", "--diff")
+    assert [lab.state_of(name) for name in ("metal1", "laptop")] == before
+
+
+def test_a_failed_health_check_returns_to_the_source(lab: Lab) -> None:
+    checks = [{"tcp": 3306}, {"tcp": 9}]
+    lab.fails("migrate_master", "-e", json.dumps({"master_migrate_health_checks": checks, "master_migrate_health_timeout": 60}), words=["rolled back"])
+    eventually("the source serves again", lab.writing, 30)
+    assert lab.health()["machine_id"] == lab.ssh("laptop", "cat", "/etc/machine-id").strip()
+    domains = lab.ssh("metal1", "virsh", "list", "--name", "--state-running")
+    assert "master" not in domains
+    assert "master" not in lab.ssh("metal1", "virsh", "list", "--name", "--autostart", "--all")
+
+
+def test_migrate_killed_is_completed(lab: Lab) -> None:
+    lab.killed("migrate_master", kill_at="TASK [reduced.footprint.master_migrate : Move", kill_delay=6)
+    lab.ssh("metal1", "systemctl", "kill", "--signal=KILL", "reduced-footprint-migrate-master.service", check=False)
+    assert lab.writing(), "a killed copy must not disturb the source"
+    lab.succeeds("migrate_master")
+    eventually("rows are written again", lab.writing, 30)
+    writer = lab.writer()
+    assert writer["rows_lost"] == 0, writer
+    lab.unchanged("migrate_master")
+
+
+def test_the_master_is_a_machine_on_metal1_now(lab: Lab) -> None:
+    assert "master" in lab.ssh("metal1", "virsh", "list", "--name", "--state-running")
+    assert lab.ssh(lab.master, "systemd-detect-virt").strip() == "qemu"
+    assert lab.ssh(lab.master, "hostname").strip() == "laptop"
+    assert "enp0s31f6" in lab.ssh(lab.master, "ip", "-o", "link")
+    assert lab.ssh(lab.master, "systemctl", "--failed", "--plain", "--no-legend").strip() == ""
+
+
+def test_everything_was_copied(lab: Lab) -> None:
+    manifest = (pathlib.Path(__file__).parent / "manifest.py").read_text(encoding="utf-8")
+    source = subprocess.run([sys.executable, "-", str(lab.state / "laptop" / "root")], input=manifest, capture_output=True, encoding="utf-8", check=True)
+    clone = lab.ssh(lab.master, "python3", "-", "/", stdin=manifest)
+    there, here = json.loads(source.stdout), json.loads(clone)
+    assert len(there) > 20000
+    differing = {path: (there.get(path), here.get(path)) for path in there.keys() | here.keys() if there.get(path) != here.get(path)}
+    assert not differing, f"{len(differing)} differ, such as {dict(list(differing.items())[:10])}"
+    kinds = {kind for facts in there.values() for kind in facts["kinds"]}
+    assert kinds >= {"hard link", "xattr", "acl", "capability", "sparse"}, kinds
+
+
+# Afterwards
+
+
+def test_awx_wrappers_run_under_ansible_runner(lab: Lab, tmp_path: pathlib.Path) -> None:
+    shutil.copytree(REPOSITORY / "awx", tmp_path / "project")
+    report = tmp_path / "report.json"
+    run = ansible_runner.run(
+        private_data_dir=str(tmp_path),
+        playbook="status.yml",
+        inventory=str(lab.state / "inventory"),
+        extravars={"status_report_file": str(report)},
+        envvars={key: value for key, value in environment().items() if key.startswith(("ANSIBLE_", "PATH"))},
+        quiet=True,
+    )
+    assert run.status == "successful", run.stdout.read()[-4000:]
+    assert json.loads(report.read_text(encoding="utf-8"))["ok"]
+
+
+def test_a_server_restarts_and_everything_returns(lab: Lab) -> None:
+    lab.command("reboot", "metal1")
+    eventually("rows are written again", lab.writing, 240)
+    eventually("everything stands again", lambda: lab.status()["ok"], 240)
+    assert lab.writer()["rows_lost"] == 0
+    assert lab.sql("SELECT n FROM t ORDER BY n") == [(1,), (2,)]
+
+
+def test_the_whole_flow_again_changes_nothing(lab: Lab) -> None:
+    again = lab.succeeds("site")
+    assert again.changed == 0, again.changed_tasks()
+
+
+def test_the_master_goes_back(lab: Lab) -> None:
+    lab.fails("rollback_master", "-e", "rollback_master_confirm=no", words=["rollback_master_confirm"])
