@@ -10,7 +10,7 @@ import os
 import shutil
 import typing as t
 
-from . import images, loops, machines, network, procs, teardown
+from . import images, limits, loops, machines, network, procs, teardown
 from .say import LabError, run, say, step
 from .settings import LAB_DIR, Lab
 
@@ -48,7 +48,7 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
         tar = pool.submit(images.build_guest, cache, lab)
         laptop = pool.submit(images.build_laptop, cache)
         with step("network and mirror"):
-            teardown.register(lab, loops_made=loops.provide())
+            teardown.register(lab, loops_made=loops.provide(), limits_before=limits.widen())
             network.make_bridge(lab)
             _papers(lab)
         with step("booting the servers"):

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 
-from . import cgroups, files, loops, machines, network, procs
+from . import cgroups, files, limits, loops, machines, network, procs
 from .say import LabError, run, say
 from .settings import MAX_SERVERS, REGISTRY, Lab
 
@@ -39,9 +39,7 @@ def all_registered() -> list[pathlib.Path]:
 
 def register(lab: Lab, **facts: object) -> None:
     REGISTRY.mkdir(exist_ok=True)
-    part = REGISTRY / f"{lab.title}.part"
-    part.write_text(json.dumps({"state": str(lab.state), "bridge": lab.bridge, "cidr": lab.cidr, **facts}))
-    part.rename(REGISTRY / f"{lab.title}.json")
+    _write(REGISTRY / f"{lab.title}.json", {"state": str(lab.state), "bridge": lab.bridge, "cidr": lab.cidr, **facts})
 
 
 def elsewhere(lab: Lab) -> str | None:
@@ -158,15 +156,23 @@ def _unmount(lab: Lab) -> None:
 
 
 def _unregister(lab: Lab) -> None:
-    made = registered(lab).get("loops_made", [])
+    """Forget the lab; the last one on this machine puts back what all of them used."""
+    mine = registered(lab)
     (REGISTRY / f"{lab.title}.json").unlink(missing_ok=True)
     others = all_registered()
     if others:
-        # The other lab's machines hold the same nodes; the last one removes them.
-        facts = json.loads(others[0].read_text())
-        facts["loops_made"] = sorted({*facts.get("loops_made", []), *made})
-        others[0].write_text(json.dumps(facts))
+        theirs = json.loads(others[0].read_text())
+        theirs["loops_made"] = sorted({*theirs.get("loops_made", []), *mine.get("loops_made", [])})
+        theirs["limits_before"] = {**theirs.get("limits_before", {}), **mine.get("limits_before", {})}
+        _write(others[0], theirs)
         return
-    loops.withdraw(made)
+    loops.withdraw(mine.get("loops_made", []))
+    limits.restore(mine.get("limits_before", {}))
     if REGISTRY.exists() and not any(REGISTRY.iterdir()):
         REGISTRY.rmdir()
+
+
+def _write(path: pathlib.Path, facts: dict) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(facts))
+    part.rename(path)
