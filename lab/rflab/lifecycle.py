@@ -28,6 +28,7 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
     wanted = ["laptop", *(f"metal{n}" for n in range(1, servers + 1))]
     cache = images.Cache()
     if not fresh and _whole(lab):
+        _papers(lab)
         _extend(lab, wanted, cache)
         return
     left = teardown.remains(lab)
