@@ -203,7 +203,7 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
     if backing and (form != "qcow2" or image is None):
         raise InputError("needs format qcow2 and an image.", f"{path}.backing", "Set both, or leave backing out for a full copy.")
     bus = entry.get("bus") or "virtio"
-    if bus not in DISK_BUSES:
+    if not isinstance(bus, str) or bus not in DISK_BUSES:
         raise InputError(f"{bus!r} is no bus for a disk.", f"{path}.bus", f"Use one of {', '.join(DISK_BUSES)}.")
     prefix = DISK_BUSES[bus]
     letter = letters[prefix] = letters.get(prefix, -1) + 1

@@ -125,7 +125,11 @@ class _Run:
         for work in works:
             if work.plan is not None and work.result.state is None:
                 work.result.state = work.plan.state
-        return DefineResult([work.result for work in works], self._warnings(works), diff, self._unlisted(vms))
+        unlisted = self._unlisted(vms)
+        warnings = self._warnings(works)
+        if unlisted:
+            warnings.append(f"left alone, because the list does not name them (state: absent removes a VM): {', '.join(unlisted)}")
+        return DefineResult([work.result for work in works], warnings, diff, unlisted)
 
     def _decide(self, vm: VmDetails) -> _Work:
         hypervisor = self.choice.of(vm)

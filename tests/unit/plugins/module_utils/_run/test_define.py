@@ -1,0 +1,295 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The use case over libvirt's test driver: one call for many VMs, twice, in check mode, and with failures."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import lock as lock_module
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError, TemplateError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.identity import nic_mac, vm_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import HypervisorChoice
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineResult
+from ansible_collections.reduced.footprint.plugins.module_utils._run.info import InfoRequest, read_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.packaged import template_source
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
+
+VMS: list[dict[str, t.Any]] = [
+    {"id": 0, "cpu": 1, "memory_mb": 32, "nics": [{"network": "default"}], "disks": [{"size": "1 MiB"}]},
+    {"id": "b", "cpu": 1, "memory_mb": 32},
+    {"id": "c", "cpu": 1, "memory_mb": 32},
+]
+NEW = ["define", "autostart_on", "start"]
+
+
+class Farm:
+    """A host that outlives the calls, as a real one does."""
+
+    def __init__(self, host: DomainHost, folder: pathlib.Path) -> None:
+        self.host = host
+        folder.mkdir()
+        host.connection.storagePoolCreateXML(f"<pool type='dir'><name>p</name><target><path>{folder}</path></target></pool>", 0)
+        self.folder = folder
+
+    def run(self, vms: t.Any = None, check: bool = False, **options: t.Any) -> DefineResult:
+        """One call."""
+        asked = dict({"cluster": "lab", "vms": VMS if vms is None else vms, "uri": "test:///default", "pool": "p"}, **options)
+        return define_vms(DefineRequest(**asked), check_mode=check)
+
+    def state(self, name: str) -> str:
+        """What libvirt says."""
+        return next((record.state for record in self.host.domains() if record.name == name), "absent")
+
+
+@pytest.fixture(name="farm")
+def fixture_farm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Farm]:
+    """An empty host with a pool."""
+    monkeypatch.setattr(lock_module, "lock_folder", lambda: tmp_path / "locks")
+    with DomainHost("test:///default") as host:
+        yield Farm(host, tmp_path / "pool")
+        for record in host.domains():
+            domain = host.connection.lookupByUUIDString(record.uuid)
+            if record.name != "test":
+                if domain.isActive():
+                    domain.destroy()
+                domain.undefine()
+        host.connection.storagePoolLookupByName("p").destroy()
+
+
+def actions(result: DefineResult) -> dict[str, list[str]]:
+    """Name → what was done."""
+    return {vm.name: vm.actions for vm in result.vms}
+
+
+def test_many_at_once_then_nothing_to_do(farm: Farm) -> None:
+    first = farm.run()
+    assert actions(first) == {"0": ["create_volume p/0-disk0.img", *NEW], "b": NEW, "c": NEW}
+    assert [(vm.state, vm.changed, vm.error) for vm in first.vms] == [("running", True, None)] * 3
+    assert (first.vms[0].uuid, first.vms[0].macs) == (vm_uuid("lab", 0), [nic_mac("lab", 0, 0)])
+    second = farm.run()
+    assert actions(second) == {"0": [], "b": [], "c": []}
+    assert not second.as_result()["changed"]
+    assert not second.diff
+
+
+def test_check_mode_says_what_the_real_run_does_and_does_nothing(farm: Farm) -> None:
+    foreseen = farm.run(check=True)
+    assert farm.state("b") == "absent"
+    assert list(farm.folder.iterdir()) == []
+    done = farm.run()
+    assert actions(foreseen) == actions(done)
+    assert foreseen.diff == done.diff
+    assert [vm.state for vm in foreseen.vms] == [vm.state for vm in done.vms]
+
+
+def test_json_text_is_the_same(farm: Farm) -> None:
+    farm.run()
+    assert not farm.run(json.dumps(VMS)).as_result()["changed"]
+
+
+def test_no_details_are_a_no_op(farm: Farm) -> None:
+    assert farm.run([]).as_result() == {"changed": False, "vms": [], "unlisted": [], "diff": []}
+
+
+def test_an_edit_of_a_running_vm_waits_for_its_restart(farm: Farm) -> None:
+    farm.run()
+    edited = [dict(VMS[1], memory_mb=64)]
+    result = farm.run(edited)
+    assert actions(result) == {"b": ["redefine"]}
+    assert result.vms[0].restart_required
+    assert any("until it is restarted" in warning for warning in result.warnings)
+    assert "-  <memory" not in result.diff[0]["before"]
+    assert '<memory unit="MiB">32</memory>' in result.diff[0]["before"]
+    assert '<memory unit="MiB">64</memory>' in result.diff[0]["after"]
+    again = farm.run(edited)
+    assert (actions(again), again.vms[0].restart_required) == ({"b": []}, True)
+    cycled = farm.run(edited, allow_power_cycling=True, shutdown_timeout=5)
+    assert (actions(cycled), cycled.vms[0].restart_required) == ({"b": ["power_cycle"]}, False)
+    assert farm.run(edited).vms[0].restart_required is False
+
+
+def test_an_entry_that_left_the_list_runs_on_and_is_named(farm: Farm) -> None:
+    farm.run()
+    result = farm.run(VMS[:1])
+    assert result.unlisted == ["b", "c"]
+    assert any("b, c" in warning for warning in result.warnings)
+    assert farm.state("b") == "running"
+    assert not result.as_result()["changed"]
+
+
+def test_vms_of_a_migration_are_never_missed(farm: Farm) -> None:
+    farm.run(VMS[1:2], origin="master_migrate", state="present", autostart=False)
+    assert farm.state("b") == "shutdown"
+    assert farm.run(VMS[:1]).unlisted == []
+
+
+def test_another_cluster_is_none_of_ours(farm: Farm) -> None:
+    farm.run(VMS[1:2], cluster="other")
+    result = farm.run(VMS[2:])
+    assert result.unlisted == []
+
+
+def test_a_stopped_vm_is_started_again(farm: Farm) -> None:
+    farm.run()
+    farm.host.connection.lookupByName("b").destroy()
+    assert actions(farm.run())["b"] == ["start"]
+
+
+def test_states(farm: Farm) -> None:
+    farm.run(state="present", autostart=False)
+    assert farm.state("b") == "shutdown"
+    farm.run()
+    assert actions(farm.run(state="shutdown", shutdown_timeout=5))["b"] == ["shutdown"]
+    assert not farm.run(state="shutdown").as_result()["changed"]
+    gone = farm.run(state="absent")
+    assert [(vm.state, vm.actions) for vm in gone.vms] == [("absent", ["undefine"])] * 3
+    assert (farm.folder / "0-disk0.img").exists()
+    assert not farm.run(state="absent").as_result()["changed"]
+
+
+def test_a_protected_vm_stays_and_the_others_go(farm: Farm) -> None:
+    farm.run([dict(VMS[1], protected=True), VMS[2]])
+    result = farm.run(VMS[1:], state="absent")
+    assert result.failed
+    assert "is protected" in str(result.vms[0].error)
+    assert (result.vms[0].state, result.vms[1].state) == ("running", "absent")
+    assert "1 of 2 VMs failed, the others are done. b: is protected" in result.as_result()["msg"]
+    farm.run(VMS[1:2])
+    assert not farm.run(VMS[1:2], state="absent").failed
+
+
+def test_a_foreign_domain_of_the_same_name_is_refused_untouched(farm: Farm) -> None:
+    result = farm.run([{"id": "test", "cpu": 1, "memory_mb": 32}, VMS[2]])
+    assert "already has a domain 'test'" in str(result.vms[0].error)
+    assert (result.vms[0].changed, result.vms[1].state) == (False, "running")
+
+
+def test_a_failed_start_is_told_and_made_up_for(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = DomainHost.start
+
+    def fails(self: DomainHost, uuid: str) -> None:
+        if uuid == vm_uuid("lab", "b"):
+            raise BackendError("no memory left.")
+        real(self, uuid)
+
+    monkeypatch.setattr(DomainHost, "start", fails)
+    result = farm.run()
+    assert [(vm.state, vm.error) for vm in result.vms] == [("running", None), ("shutdown", "no memory left."), ("running", None)]
+    assert result.vms[1].actions == ["define", "autostart_on"]
+    monkeypatch.undo()
+    monkeypatch.setattr(lock_module, "lock_folder", lambda: farm.folder.parent / "locks")
+    assert actions(farm.run()) == {"0": [], "b": ["start"], "c": []}
+
+
+def test_a_document_libvirt_refuses_leaves_the_others_alone(farm: Farm) -> None:
+    template = "<domain type='test'><name>{id}</name><memory>{memory_mb}</memory><vcpu>{wrong}</vcpu><os><type>hvm</type></os></domain>"
+    result = farm.run([dict(VMS[1], wrong="many"), dict(VMS[2], wrong=1)], template=template)
+    assert "libvirt refuses the document: " in str(result.vms[0].error)
+    assert [vm.state for vm in result.vms] == ["absent", "running"]
+
+
+def test_the_specifications_template_says_what_it_filled_in(farm: Farm) -> None:
+    template = "<domain type='test'>\n<name>{id}</name>\n<memory unit='GiB'>{ram}</memory>\n<vcpu placement='static'>{cpu}</vcpu>\n</domain>"
+    result = farm.run([{"id": 0, "rack": "r1", "disks": [{"size": 1}]}], template=template)
+    assert (result.vms[0].unused_attributes, result.vms[0].missing_variables) == (["rack", "disks"], ["ram", "cpu"])
+    assert "VM 0: the memory was empty and is now 2048 MiB" in result.warnings
+    assert list(farm.folder.iterdir()) == []
+
+
+REFUSED: list[tuple[dict[str, t.Any], type[Exception], str]] = [
+    ({"vms": [{"id": 1, "ram": -1}]}, InputError, r"^vms\[0\]\.ram: -1 is negative"),
+    ({"state": "paused"}, InputError, "^state: 'paused' is no state"),
+    ({"template": "my-template"}, InputError, "^template: 'my-template' is neither"),
+    ({"node_roles": ["compute"]}, RefusedError, r"^vms: this host has VM details but not the role virt \(its roles: compute\)"),
+    ({"template": "<domain>\n{{ x( }}</domain>"}, TemplateError, "^template line 2: "),
+    ({"template": "<domain>\n{{ 1/0 }}</domain>"}, TemplateError, "^VM '0', template line 2: division by zero"),
+    ({"template": "<domain type='test'>\n<name>{id}<name>\n</domain>"}, TemplateError, "^VM '0', template line 3: the result is not well-formed XML"),
+    ({"template": "{% for x in [1,2] %}\n<domain>\n{% endfor %}"}, TemplateError, "^VM '0', template line "),
+    ({"template": "<network><name>{id}</name></network>"}, TemplateError, "^VM '0': the outermost element is <network>"),
+    ({"vms": [dict(VMS[1], rack=1)], "strict": True}, InputError, r"^vms\[0\]: strict: the template does not use rack"),
+    ({"vms": [{"id": 1}], "strict": True}, InputError, r"^vms\[0\]: strict: the template wants memory_mb, cpu"),
+    ({"vms": [dict(VMS[1], boot=["a\0"])]}, InputError, r"^vms\[0\]\..*U\+0000"),
+    ({"pool": "nowhere"}, InputError, "^pool: the host has no storage pool 'nowhere'"),
+    ({"vms": [dict(VMS[1], disks=[{"size": 1, "pool": "x"}])]}, InputError, r"^vms\[0\]\.disks\[0\]\.pool: the host has no"),
+    ({"vms": [dict(VMS[1], disks=[{"image": "x"}])]}, InputError, r"^vms\[0\]\.disks\[0\]\.image: there is no base image"),
+]
+
+
+@pytest.mark.parametrize("options, kind, message", REFUSED, ids=[case[2] for case in REFUSED])
+def test_bad_input_touches_nothing(farm: Farm, options: dict[str, t.Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message) as raised:
+        farm.run(**options)
+    assert getattr(raised.value, "mend")
+    assert farm.state("b") == "absent"
+    assert not [entry for entry in farm.folder.iterdir() if entry.name != "images"]
+
+
+def test_check_mode_on_a_bare_host_foresees_new_vms() -> None:
+    request = DefineRequest(cluster="lab", vms=VMS, uri="qemu:///system?socket=/nonexistent")
+    result = define_vms(request, check_mode=True)
+    assert actions(result) == {"0": ["create_volume default/0-disk0.img", *NEW], "b": NEW, "c": NEW}
+    assert any("not prepared yet" in warning for warning in result.warnings)
+    with pytest.raises(BackendError, match="cannot connect"):
+        define_vms(request, check_mode=False)
+
+
+PROOFS = {"kvm": {"usable": False, "reason": "it hung"}, "qemu": {"usable": True}, "lxc": {"usable": True}}
+CHOICES: list[tuple[str, t.Any, str | None, str]] = [
+    ("auto", {"kvm": {"usable": True}}, None, "kvm qemu:///system"),
+    ("auto", PROOFS, None, "qemu qemu:///system"),
+    ("auto", None, None, "qemu qemu:///system"),
+    ("lxc", PROOFS, None, "lxc lxc:///system"),
+    ("qemu", PROOFS, "qemu:///session", "qemu qemu:///session"),
+    ("kvm", PROOFS, "qemu+ssh://other/system", "kvm qemu+ssh://other/system"),
+    ("kvm", PROOFS, None, "kvm is not usable on this host: it hung."),
+    ("lxc", PROOFS, "qemu:///session", "is lxc, which qemu:///session does not serve."),
+    ("auto", PROOFS, "lxc:///system", "is auto, which never means a container."),
+]
+
+
+@pytest.mark.parametrize("kind, proofs, uri, outcome", CHOICES)
+def test_hypervisor(tmp_path: pathlib.Path, kind: str, proofs: t.Any, uri: str | None, outcome: str) -> None:
+    facts = tmp_path / "facts"
+    if proofs is not None:
+        facts.write_text(json.dumps({"hypervisors": proofs}))
+    choice = HypervisorChoice(uri, str(facts))
+    vm = parse_vms([{"id": "a", "hypervisor": kind}], cluster="lab")[0]
+    try:
+        chosen = choice.of(vm)
+        assert f"{chosen.type} {chosen.uri}" == outcome
+        assert bool(choice.warnings()) == (kind == "auto" and chosen.type == "qemu")
+    except InputError as error:
+        assert (error.path, error.message) == ("vms[0].hypervisor", outcome)
+
+
+def test_info_shows_ours_and_on_request_all(farm: Farm) -> None:
+    farm.run()
+    farm.run([dict(VMS[1], memory_mb=64, protected=True)])
+    uri = "test:///default"
+    found = read_vms(InfoRequest(uri=uri))
+    assert [vm["name"] for vm in found] == ["0", "b", "c"]
+    assert found[0]["macs"] == [nic_mac("lab", 0, 0)]
+    assert found[0]["disks"] == [str(farm.folder / "0-disk0.img")]
+    shown = found[1]
+    assert (shown["id"], shown["cluster"], shown["state"], shown["memory_mib"], shown["cpu"]) == ("b", "lab", "running", 64, 1)
+    assert (shown["restart_required"], shown["protected"], shown["autostart"], shown["origin"]) == (True, True, True, "vm_define")
+    assert "xml" not in shown
+    assert "test" in [vm["name"] for vm in read_vms(InfoRequest(uri=uri, owned=False))]
+    assert [vm["id"] for vm in read_vms(InfoRequest(uri=uri, ids=["c"], xml=True)) if "<domain" in vm["xml"]] == ["c"]
+    assert read_vms(InfoRequest(uri=uri, cluster="other")) == []
+    assert read_vms(InfoRequest(uri=uri, states=["shutdown"])) == []
+
+
+def test_every_packaged_template_is_found_by_name() -> None:
+    assert template_source("default").startswith("<domain")
+    assert dataclasses.is_dataclass(DefineRequest)
