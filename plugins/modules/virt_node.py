@@ -88,6 +88,10 @@ options:
     description: Bytes kept free in each pool; a number counts in GiB, a unit can be given.
     type: str
     default: '0'
+  facts_file:
+    description: Where the facts are recorded.
+    type: path
+    default: /etc/ansible/facts.d/reduced_footprint.fact
   proof_timeout:
     description: Seconds after which the guest of a proof counts as hung.
     type: float
@@ -97,6 +101,14 @@ options:
       - Prove again even where a recorded proof still holds. A proof holds for one kernel, QEMU, CPU and microcode.
     type: bool
     default: false
+  uri:
+    description: Address of libvirt for QEMU guests and storage pools.
+    type: str
+    default: qemu:///system
+  container_uri:
+    description: Address of libvirt for containers.
+    type: str
+    default: lxc:///system
   state:
     description: The server is a node.
     type: str
@@ -238,8 +250,11 @@ def main() -> None:
             "memory_reserve": {"type": "str", "default": "1 GiB"},
             "vcpu_ratio": {"type": "float", "default": 4.0},
             "pool_reserve": {"type": "str", "default": "0"},
+            "facts_file": {"type": "path", "default": "/etc/ansible/facts.d/reduced_footprint.fact"},
             "proof_timeout": {"type": "float", "default": 15.0},
             "reprove": {"type": "bool", "default": False},
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "container_uri": {"type": "str", "default": "lxc:///system"},
             "state": {"type": "str", "choices": ["present"], "default": "present"},
         },
         supports_check_mode=True,

@@ -44,24 +44,30 @@ _LXC_DIR = "/run/reduced.footprint/lxc-proof"
 _LXC_NAME = "reduced-footprint-proof"
 
 
+def has_kvm_device() -> bool:
+    """Whether the host shows the device of KVM, working or not."""
+    return os.path.exists(KVM_DEVICE)
+
+
 def proof_key(kind: str, facts: HostFacts) -> str:
     """What a proof holds for; another kernel, QEMU, CPU, microcode, device or probe asks for a new one."""
-    device = "device" if kind == "kvm" and os.path.exists(KVM_DEVICE) else "-"
+    device = "device" if kind == "kvm" and has_kvm_device() else "-"
     probe = hashlib.sha256(BOOT_SECTOR).hexdigest()[:8]
     parts = (kind, facts.kernel, facts.qemu_version or "-", facts.cpu_model, facts.microcode or "-", device, probe)
     return "|".join(parts)
 
 
-def prove(kind: str, facts: HostFacts, timeout: float) -> HypervisorProof:
+def prove(kind: str, facts: HostFacts, timeout: float, container_uri: str = "lxc:///system") -> HypervisorProof:
     """Run a tiny guest under one hypervisor type and tell what came of it; raises nothing.
 
     :arg kind: ``kvm``, ``qemu`` or ``lxc``.
     :arg timeout: seconds a guest may take before it counts as hung.
+    :arg container_uri: address of libvirt's driver for containers.
     """
     began = time.monotonic()
     models: dict[str, str] = {}
     if kind == "lxc":
-        usable, reason = _prove_lxc(timeout)
+        usable, reason = _prove_lxc(container_uri, timeout)
     else:
         usable, reason, models = _prove_machine(kind, timeout)
     seconds = round(time.monotonic() - began, 2)
@@ -69,7 +75,7 @@ def prove(kind: str, facts: HostFacts, timeout: float) -> HypervisorProof:
 
 
 def _prove_machine(kind: str, timeout: float) -> tuple[bool, str, dict[str, str]]:
-    if kind == "kvm" and not os.path.exists(KVM_DEVICE):
+    if kind == "kvm" and not has_kvm_device():
         return False, f"{KVM_DEVICE} does not exist", {}
     binary = qemu_binary()
     if binary is None:
@@ -119,9 +125,9 @@ def _why(error: CommandError, serial: str, timeout: float) -> str:
     return f"{' | '.join(said[-3:]) or 'QEMU said nothing'} ({how})"
 
 
-def _prove_lxc(timeout: float) -> tuple[bool, str]:
+def _prove_lxc(uri: str, timeout: float) -> tuple[bool, str]:
     try:
-        with LibvirtHost("lxc:///") as host, _container_root() as root:
+        with LibvirtHost(uri) as host, _container_root() as root:
             return host.prove_container(_container_xml(root), timeout)
     except BackendError as error:
         return False, LIBVIRT_MISSING if LIBVIRT_MISSING in error.message else error.message

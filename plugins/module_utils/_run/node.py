@@ -40,6 +40,7 @@ class NodeBackend:
     measure = staticmethod(host_facts.measure)
     read_recorded = staticmethod(host_facts.read_recorded)
     free_bytes = staticmethod(host_facts.free_bytes)
+    has_kvm_device = staticmethod(hypervisor_probe.has_kvm_device)
     prove = staticmethod(hypervisor_probe.prove)
     proof_key = staticmethod(hypervisor_probe.proof_key)
     libvirt = LibvirtHost
@@ -72,6 +73,8 @@ class NodeRequest:
     pool_reserve: t.Any = None
     proof_timeout: float = 15
     reprove: bool = False
+    uri: str = "qemu:///system"
+    container_uri: str = "lxc:///system"
     facts_file: str = host_facts.FACTS_FILE
 
 
@@ -130,6 +133,12 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
         _complain(_missing_bridges(request, node, backend), check_mode, warnings)
         _complain(_missing_hypervisors(node, proofs), check_mode and not state.prepared, warnings)
     refuse_shortage(node.name, shortages(node.vms, state.capacity, request.pool))
+    kvm = proofs.get("kvm")
+    if kvm and not kvm.usable and backend.has_kvm_device():
+        warnings.append(
+            f"/dev/kvm exists on {node.name} and runs no guest ({kvm.reason}). libvirt examines QEMU anew at every define "
+            "as long as it sees that device, which takes tens of seconds each time."
+        )
 
     after = {
         "format": _FORMAT,
@@ -140,7 +149,7 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     after_text = json.dumps(after, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
     actions, diff = list(state.actions), list(state.diff)
     if state.actions and not check_mode:
-        with backend.libvirt("qemu:///system") as host:
+        with backend.libvirt(request.uri) as host:
             host.make_pool(request.pool, request.pool_path)
     if after_text != before_text:
         actions.append("record")
@@ -172,7 +181,7 @@ class _HostState:
         wanted = {request.pool} | {disk.pool for vm in node.vms for disk in vm.disks if disk.pool}
         known = {vm.uuid for vm in node.vms}
         try:
-            with backend.libvirt("qemu:///system") as host:
+            with backend.libvirt(request.uri) as host:
                 found = {name: host.pool(name) for name in sorted(wanted)}
                 memory, vcpus = host.load_of_others(known)
         except BackendError as error:
@@ -183,7 +192,7 @@ class _HostState:
         else:
             prepared, warnings = True, []
             try:
-                with backend.libvirt("lxc:///") as host:
+                with backend.libvirt(request.container_uri) as host:
                     more = host.load_of_others(known)
                     memory, vcpus = memory + more[0], vcpus + more[1]
             except BackendError:
@@ -241,7 +250,7 @@ def _proofs(
             proofs[kind] = old
             cached.add(kind)
             continue
-        new = backend.prove(kind, facts, request.proof_timeout)
+        new = backend.prove(kind, facts, request.proof_timeout, request.container_uri)
         same = holds and (old.usable, old.reason) == (new.usable, new.reason)
         # the same outcome keeps its old figure: the facts must not change by the time a proof takes
         proofs[kind] = old if same else new

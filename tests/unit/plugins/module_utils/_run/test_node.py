@@ -1,0 +1,271 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CapacityError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.node import HostFacts, HypervisorProof, PoolCapacity
+from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, hidden_values, prepare_node
+
+GIB = 1024**3
+VM = {"id": 1, "cpu": 1, "ram": 1, "hypervisor": "qemu", "nics": [{"bridge": "br-admin"}], "disks": [{"size": 10}]}
+
+
+class FakeHost:
+    """libvirt with pools as a mapping name → [path, active, autostart]."""
+
+    def __init__(self, backend):
+        self.backend = backend
+
+    def __enter__(self):
+        if not self.backend.libvirt_answers:
+            raise BackendError("libvirt does not answer.")
+        return self
+
+    def __exit__(self, *unused):
+        pass
+
+    def pool(self, name):
+        if name not in self.backend.pools:
+            return None
+        path, active, autostart = self.backend.pools[name]
+        return PoolCapacity(name, path, 100 * GIB if active else 0, self.backend.free if active else 0, {}), active, autostart
+
+    def make_pool(self, name, path):
+        self.backend.pools[name] = [path, True, True]
+
+    def load_of_others(self, known):
+        self.backend.known = known
+        return self.backend.others
+
+
+class FakeBackend:
+    """A host that remembers what was done to it."""
+
+    def __init__(self):
+        self.libvirt_answers = True
+        self.pools = {}
+        self.free = 50 * GIB
+        self.others = (0, 0)
+        self.bridges_there = {"br-admin"}
+        self.usable = {"kvm": False, "qemu": True, "lxc": True}
+        self.text = ""
+        self.kvm_device = False
+        self.proved = []
+        self.seconds = 1.0
+
+    def measure(self):
+        return HostFacts(8192, 4, "x86_64", "6.1", "CPU", "0x1", "7.2")
+
+    def read_recorded(self, path):
+        return self.text, json.loads(self.text) if self.text else {}
+
+    def record(self, path, text):
+        self.text = text
+
+    def free_bytes(self, path):
+        return 100 * GIB, self.free
+
+    def proof_key(self, kind, facts):
+        return f"{kind}|{facts.kernel}"
+
+    def has_kvm_device(self):
+        return self.kvm_device
+
+    def prove(self, kind, facts, timeout, uri):
+        self.proved.append(kind)
+        self.seconds += 0.5
+        usable = self.usable[kind]
+        return HypervisorProof(kind, usable, "ran" if usable else "hung after 15 s", self.seconds, self.proof_key(kind, facts))
+
+    def bridges(self):
+        return self.bridges_there
+
+    def libvirt(self, uri):
+        return FakeHost(self)
+
+
+@pytest.fixture
+def backend():
+    return FakeBackend()
+
+
+REQUEST = NodeRequest(name="metal1", cluster="lab", roles=["virt"], vms=[VM], pool_path="/pool")
+
+
+def run(backend, check_mode=False, **changes):
+    return prepare_node(dataclasses.replace(REQUEST, **changes), check_mode=check_mode, backend=backend)
+
+
+def test_first_run_second_run(backend):
+    first = run(backend).as_dict()
+    assert first["changed"] and first["actions"] == ["define pool", "record"]
+    assert backend.pools == {"default": ["/pool", True, True]}
+    # free memory, free space and the time of a proof move on; nothing of that is a change
+    backend.free -= GIB
+    second = run(backend).as_dict()
+    assert not second["changed"] and second["actions"] == [] and second["diff"] == []
+
+
+def test_check_mode_says_the_same_and_does_nothing(backend):
+    foreseen = run(backend, check_mode=True)
+    assert backend.text == "" and backend.pools == {}
+    real = run(backend)
+    assert foreseen.actions == real.actions
+    assert [one["after_header"] for one in foreseen.diff] == [one["after_header"] for one in real.diff]
+
+
+def test_the_record(backend):
+    run(backend)
+    recorded = json.loads(backend.text)
+    assert recorded["attributes"]["vms"][0]["id"] == "1"
+    assert recorded["hypervisors"]["qemu"]["usable"] is True
+    assert recorded["capacity"]["memory_mib"] == 8192
+    assert "available" not in backend.text
+
+
+def test_a_half_made_pool_is_completed(backend):
+    backend.pools["default"] = ["/pool", False, False]
+    assert run(backend).actions == ["start pool", "record"]
+    assert backend.pools["default"] == ["/pool", True, True]
+
+
+def test_a_pool_elsewhere_is_refused(backend):
+    backend.pools["default"] = ["/elsewhere", True, True]
+    with pytest.raises(RefusedError, match="at /elsewhere, not at /pool"):
+        run(backend)
+
+
+def test_a_missing_pool_without_a_path_is_refused(backend):
+    with pytest.raises(InputError, match="no storage pool default"):
+        run(backend, pool_path=None)
+
+
+def test_an_existing_pool_is_left_as_it_is(backend):
+    backend.pools["default"] = ["/any", True, False]
+    assert run(backend, pool_path=None).actions == ["record"]
+
+
+def test_a_relative_pool_path_is_refused(backend):
+    with pytest.raises(InputError) as caught:
+        run(backend, pool_path="pool")
+    assert caught.value.path == "pool_path"
+
+
+def test_virt_without_details_is_fine(backend):
+    assert run(backend, vms=[]).actions == ["define pool", "record"]
+
+
+def test_a_server_without_virt_needs_no_libvirt(backend):
+    backend.libvirt_answers = False
+    result = run(backend, roles=["compute"], vms=[])
+    assert result.actions == ["record"] and result.hypervisors == {} and backend.proved == []
+
+
+def test_too_much_is_refused_before_anything_is_done(backend):
+    with pytest.raises(CapacityError, match="short by"):
+        run(backend, vms=[dict(VM, ram=64)])
+    assert backend.text == "" and backend.pools == {}
+
+
+def test_a_pool_not_made_yet_counts_by_its_file_system(backend):
+    backend.free = GIB
+    with pytest.raises(CapacityError, match="pool default: asked 10 GiB, available 1 GiB"):
+        run(backend)
+
+
+def test_other_guests_count_and_our_own_do_not(backend):
+    backend.others = (4000, 1)  # asked of both drivers
+    with pytest.raises(CapacityError, match="not in the VM details"):
+        run(backend)
+    assert len(backend.known) == 1
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_missing_bridge(backend, check_mode):
+    backend.bridges_there = set()
+    if check_mode:
+        assert "no bridge br-admin" in run(backend, check_mode=True).warnings[0]
+    else:
+        with pytest.raises(RefusedError) as caught:
+            run(backend)
+        assert caught.value.path == "vms[0].nics[0].bridge"
+
+
+@pytest.mark.parametrize("kind, fails", [("kvm", True), ("qemu", False), ("lxc", False), ("auto", False)])
+def test_a_vm_needs_a_proven_hypervisor(backend, kind, fails):
+    vm = dict(VM, hypervisor=kind, disks=[])
+    if not fails:
+        run(backend, vms=[vm])
+        return
+    for check_mode in (True, False):
+        with pytest.raises(RefusedError, match="hung after 15 s") as caught:
+            run(backend, check_mode=check_mode, vms=[vm])
+        assert caught.value.path == "vms[0].hypervisor"
+
+
+def test_auto_needs_one_of_two(backend):
+    backend.usable["qemu"] = False
+    with pytest.raises(RefusedError, match="kvm: hung.*qemu: hung"):
+        run(backend, vms=[dict(VM, hypervisor="auto")])
+
+
+def test_what_a_vm_asks_for_is_proven_though_not_listed(backend):
+    run(backend, hypervisors=[], vms=[dict(VM, hypervisor="lxc", disks=[])])
+    assert backend.proved == ["lxc"]
+
+
+def test_proofs_are_kept_and_made_again_on_demand(backend):
+    run(backend)
+    assert backend.proved == ["kvm", "lxc", "qemu"]
+    result = run(backend)
+    assert backend.proved == ["kvm", "lxc", "qemu"] and result.hypervisors["kvm"]["cached"]
+    # the time a proof takes differs; the same outcome is no change
+    again = run(backend, reprove=True)
+    assert len(backend.proved) == 6 and again.actions == [] and not again.hypervisors["kvm"]["cached"]
+    backend.usable["kvm"] = True
+    assert run(backend, reprove=True).actions == ["record"]
+
+
+def test_a_container_that_did_not_run_is_asked_again(backend):
+    backend.usable["lxc"] = False
+    run(backend)
+    assert run(backend).actions == []
+    assert backend.proved.count("lxc") == 2
+
+
+def test_an_unprepared_host(backend):
+    backend.libvirt_answers = False
+    backend.usable["qemu"] = False
+    backend.bridges_there = set()
+    result = run(backend, check_mode=True)
+    assert result.actions == ["define pool", "record"] and len(result.warnings) == 3
+    assert "libvirt does not answer" in result.warnings[0]
+    with pytest.raises(BackendError):
+        run(backend)
+
+
+def test_a_damaged_record_is_written_anew(backend):
+    run(backend)
+    backend.text = json.dumps({"hypervisors": ["what"]})
+    assert run(backend).actions == ["record"]
+
+
+def test_secrets_are_hidden(backend):
+    vms = [dict(VM, password="sesame")]
+    result = run(backend, vms=vms)
+    assert "sesame" not in backend.text + str(result.as_dict())
+    assert hidden_values(vms) == hidden_values(json.dumps(vms)) == {"sesame"}
+    assert hidden_values("{no json") == set()
+
+
+def test_a_kvm_device_that_runs_nothing_is_told(backend):
+    assert run(backend).warnings == []
+    backend.kvm_device = True
+    assert "/dev/kvm exists on metal1 and runs no guest (hung after 15 s)" in run(backend).warnings[0]
