@@ -5,26 +5,25 @@
 
 """Form the Galera cluster anew when all its members met again without a Primary Component.
 
-``galera_guard.py SOCKET MEMBERS SECONDS``, run by a timer on every member. Galera itself needs nobody for that as
-long as every member remembers the last Primary Component. This is for the case that one has lost that memory. When it
-is allowed and why it cannot split the cluster is told at ``may_reform`` in ``galera_plan``.
+``galera_guard.py SOCKET MEMBERS SECONDS``, a service on every member. Galera itself needs nobody for that as long as
+every member remembers the last Primary Component. This is for the case that one has lost that memory. When it is
+allowed and why it cannot split the cluster is told at ``may_reform`` in ``galera_plan``.
 """
 
 from __future__ import annotations
 
-import pathlib
 import sys
 import time
+import typing as t
 
 import pymysql
 
 import galera_plan
 
-# removed by every look that finds no need, so its age is how long the need has lasted
-SINCE = pathlib.Path("/run/footprint-galera-guard/since")
+PAUSE = 10
 
 
-def needed(cursor: pymysql.cursors.Cursor, members: int) -> bool:
+def needed(cursor: t.Any, members: int) -> bool:
     """Whether the cluster has to and may be formed anew right now."""
     cursor.execute("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'")
     status = dict(cursor.fetchall())
@@ -34,30 +33,34 @@ def needed(cursor: pymysql.cursors.Cursor, members: int) -> bool:
     return galera_plan.may_reform(status, members, len(peers))
 
 
-def main() -> None:
-    """Look once, act if the need has lasted."""
-    path, members, hold = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+def look(path: str, members: int, since: float | None, hold: float) -> float | None:
+    """Look once and act if the need has lasted.
+
+    :returns: since when there is the need, ``None`` when there is none.
+    """
     try:
         connection = pymysql.connect(unix_socket=path, user="root", connect_timeout=2, read_timeout=5, write_timeout=5)
+        with connection, connection.cursor() as cursor:
+            if not needed(cursor, members):
+                return None
+            now = time.monotonic()
+            if since is None or now - since < hold:
+                return now if since is None else since
+            print(f"<4>all {members} members are here without a Primary Component since {now - since:.0f} s: forming one", flush=True)
+            cursor.execute("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
     except (pymysql.MySQLError, OSError):
         # stopped or still starting: systemd's business
-        SINCE.unlink(missing_ok=True)
-        return
-    with connection, connection.cursor() as cursor:
-        if not needed(cursor, members):
-            SINCE.unlink(missing_ok=True)
-            return
-        now = time.clock_gettime(time.CLOCK_BOOTTIME)
-        try:
-            since = float(SINCE.read_text(encoding="ascii"))
-        except (FileNotFoundError, ValueError):
-            SINCE.write_text(str(now), encoding="ascii")
-            return
-        if now - since < hold:
-            return
-        print(f"<4>all {members} members are here, and there is no Primary Component since {now - since:.0f} s: forming one", flush=True)
-        cursor.execute("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
-        SINCE.unlink(missing_ok=True)
+        pass
+    return None
+
+
+def main() -> None:
+    """Look for ever."""
+    path, members, hold = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+    since = None
+    while True:
+        since = look(path, members, since, hold)
+        time.sleep(PAUSE)
 
 
 if __name__ == "__main__":
