@@ -21,7 +21,7 @@ _GET_STATUS64 = 0x4C05
 
 
 def provide() -> list[int]:
-    """Make /dev/loop0 to /dev/loop15 exist; answer the numbers made."""
+    """Make /dev/loop0 and up exist; answer the numbers made."""
     made = []
     for number in range(LOOPS):
         if os.path.exists(f"/dev/loop{number}"):

@@ -27,7 +27,7 @@ REGISTRY = pathlib.Path("/run/rflab")
 DEFAULT_NETWORK = "10.213.0.0/24"
 MIRROR_PORT = 8099
 MAX_SERVERS = 3
-LOOPS = 16
+LOOPS = 32
 
 
 @dataclasses.dataclass(frozen=True)
