@@ -123,7 +123,8 @@ def test_the_mirror_serves_packages_to_the_servers() -> None:
 
 
 def test_the_master_serves_and_rows_are_written() -> None:
-    health = json.loads(lab("ssh", "metal1", "python3", "-c", f"'import urllib.request as u; print(u.urlopen(\"http://{NET}.2:8080/health\").read().decode())'"))
+    ask = f"'import urllib.request as u; print(u.urlopen(\"http://{NET}.2:8080/health\").read().decode())'"
+    health = json.loads(lab("ssh", "metal1", "python3", "-c", ask))
     assert health["hostname"] == "laptop"
     lab("writer", "start")
     first = json.loads(lab("writer", "report"))["rows_acked"]
