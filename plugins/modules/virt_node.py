@@ -110,9 +110,12 @@ options:
     type: str
     default: lxc:///system
   state:
-    description: The server is a node.
+    description:
+      - V(present) does all of it.
+      - V(checked) only validates and compares with memory and CPUs of the server; it needs no libvirt, proves nothing and
+        records nothing. O(bridges) names the bridges that will be made before V(present).
     type: str
-    choices: [present]
+    choices: [present, checked]
     default: present
 seealso:
   - module: reduced.footprint.virt_bridge
@@ -138,6 +141,15 @@ EXAMPLES = r"""
     hypervisors: [qemu]
     vms: '[{"id": 0, "cpu": 1, "ram": 1, "hypervisor": "qemu"}]'
 
+- name: Refuse bad details before anything on the server is touched
+  reduced.footprint.virt_node:
+    name: metal1
+    cluster: lab
+    roles: [virt]
+    bridges: [br-admin]
+    vms: [{id: controller1, cpu: 2, ram: 4, nics: [{bridge: br-admin}]}]
+    state: checked
+
 - name: Prove again after a firmware update
   reduced.footprint.virt_node:
     name: metal1
@@ -154,7 +166,7 @@ attributes:
   sample: {name: metal1, cluster: lab, roles: [virt], vms: [{id: controller1, cpu: 2, ram: 4, name: controller1, uuid: '...', macs: []}]}
 hypervisors:
   description: The proof of each hypervisor type.
-  returned: success; empty on a server without the role V(virt)
+  returned: success; empty on a server without the role V(virt) and with O(state=checked)
   type: dict
   contains:
     kvm:
@@ -255,14 +267,13 @@ def main() -> None:
             "reprove": {"type": "bool", "default": False},
             "uri": {"type": "str", "default": "qemu:///system"},
             "container_uri": {"type": "str", "default": "lxc:///system"},
-            "state": {"type": "str", "choices": ["present"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "checked"], "default": "present"},
         },
         supports_check_mode=True,
     )
     module.no_log_values.update(hidden_values(module.params["vms"]))
-    wanted = {key: value for key, value in module.params.items() if key != "state"}
     try:
-        result = prepare_node(NodeRequest(**wanted), check_mode=module.check_mode)
+        result = prepare_node(NodeRequest(**module.params), check_mode=module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

@@ -73,6 +73,7 @@ class NodeRequest:
     pool_reserve: t.Any = None
     proof_timeout: float = 15
     reprove: bool = False
+    state: str = "present"
     uri: str = "qemu:///system"
     container_uri: str = "lxc:///system"
     facts_file: str = host_facts.FACTS_FILE
@@ -125,12 +126,14 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
 
     facts = backend.measure()
     before_text, recorded = backend.read_recorded(request.facts_file)
+    if request.state == "checked":
+        return _check_only(request, node, HostCapacity(facts, policy), backend)
     is_virt = ROLE_VIRT in node.roles
     proofs, cached = _proofs(request, node, facts, recorded, backend) if is_virt else ({}, set())
     state = _HostState.read(request, node, facts, policy, backend, check_mode) if is_virt else _HostState(HostCapacity(facts, policy))
     warnings = list(state.warnings)
     if is_virt:
-        _complain(_missing_bridges(request, node, backend), check_mode, warnings)
+        _complain(_missing_bridges(node, request.bridges, backend.bridges()), check_mode, warnings)
         _complain(_missing_hypervisors(node, proofs), check_mode and not state.prepared, warnings)
     refuse_shortage(node.name, shortages(node.vms, state.capacity, request.pool))
     kvm = proofs.get("kvm")
@@ -164,6 +167,15 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
         warnings=warnings,
         diff=diff,
     )
+
+
+def _check_only(request: NodeRequest, node: NodeAttributes, capacity: HostCapacity, backend: t.Any) -> NodeResult:
+    """What can be told of a host that is not prepared yet: memory, CPUs, and bridges that are or will be there."""
+    error = _missing_bridges(node, (), backend.bridges() | set(request.bridges))
+    if error:
+        raise error
+    refuse_shortage(node.name, shortages(node.vms, capacity, request.pool))
+    return NodeResult(node.as_dict(), {}, capacity.as_dict(), [], [], [])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,9 +269,8 @@ def _proofs(
     return proofs, cached
 
 
-def _missing_bridges(request: NodeRequest, node: NodeAttributes, backend: t.Any) -> FootprintError | None:
-    have = backend.bridges()
-    asked = [(name, f"bridges[{index}]") for index, name in enumerate(request.bridges)]
+def _missing_bridges(node: NodeAttributes, wanted: t.Sequence[str], have: set[str]) -> FootprintError | None:
+    asked = [(name, f"bridges[{index}]") for index, name in enumerate(wanted)]
     asked += [(nic.bridge, f"{vm.path}.nics[{index}].bridge") for vm in node.vms for index, nic in enumerate(vm.nics) if nic.bridge]
     for name, path in asked:
         if name not in have:

@@ -269,3 +269,25 @@ def test_a_kvm_device_that_runs_nothing_is_told(backend):
     assert run(backend).warnings == []
     backend.kvm_device = True
     assert "/dev/kvm exists on metal1 and runs no guest (hung after 15 s)" in run(backend).warnings[0]
+
+
+def test_checked_needs_no_libvirt_and_changes_nothing(backend):
+    backend.libvirt_answers = False
+    backend.bridges_there = set()
+    result = run(backend, state="checked", bridges=["br-admin"])
+    assert result.actions == [] and result.hypervisors == {} and backend.proved == [] and backend.text == ""
+
+
+@pytest.mark.parametrize(
+    "vm, error, path",
+    [
+        (dict(VM, ram=64), CapacityError, "vms"),
+        (dict(VM, ram=-1), InputError, "vms[0].ram"),
+        (dict(VM, roles=["compute"]), RefusedError, "vms[0].roles"),
+        (dict(VM, nics=[{"bridge": "br-other"}]), RefusedError, "vms[0].nics[0].bridge"),
+    ],
+)
+def test_checked_refuses(backend, vm, error, path):
+    with pytest.raises(error) as caught:
+        run(backend, state="checked", vms=[vm])
+    assert caught.value.path == path
