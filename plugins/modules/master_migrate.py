@@ -417,9 +417,12 @@ def main() -> None:
     """Entry point."""
     module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True)
     try:
-        module.exit_json(**migrate(module.params, check_mode=module.check_mode))
+        result = migrate(module.params, check_mode=module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
+    for warning in result.pop("warnings", []):
+        module.warn(warning)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

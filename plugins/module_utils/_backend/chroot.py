@@ -37,7 +37,8 @@ class Chroot:
             if not (self.devices / name).is_symlink():
                 (self.devices / name).symlink_to(target)
         self._mount("proc", ["-t", "proc", "proc"])
-        self._mount("sys", ["--bind", "/sys"])
+        # with what is mounted below it: in a container /sys is made of several mounts
+        self._mount("sys", ["--rbind", "/sys"])
         self._mount("dev", ["--bind", str(self.devices)])
         self._mount("run", ["-t", "tmpfs", "-o", "mode=0755", "tmpfs"])
         return self
@@ -46,13 +47,15 @@ class Chroot:
         for name in ("run", "dev", "sys", "proc"):
             with contextlib.suppress(OSError):
                 if os.path.ismount(self.root / name):
-                    run(["umount", str(self.root / name)], ok=range(256))
+                    run(["umount", "-R", str(self.root / name)], ok=range(256))
 
     def _mount(self, name: str, how: t.Sequence[str]) -> None:
         place = self.root / name
         place.mkdir(exist_ok=True)
         if not os.path.ismount(place):
             run(["mount", *how, str(place)])
+            # or taking this away later would take away what it is a copy of
+            run(["mount", "--make-rprivate", str(place)])
 
     def run(self, argv: t.Sequence[str], *, stdin: str | None = None, timeout: float | None = 1800, ok: t.Container[int] = (0,)) -> Completed:
         """One of the copy's programs.

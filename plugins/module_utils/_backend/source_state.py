@@ -21,7 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import interfaces, read_text, unit_state
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/source")
@@ -227,9 +227,17 @@ def _default_routes() -> list[list[str]]:
 
 
 def _reload_network() -> None:
-    """Let a running network manager read its changed files, so that it does not bring back the old ones."""
-    if unit_state("systemd-networkd.service")["active"] == "active":
-        run(["netplan", "generate"], ok=range(256))
-        run(["networkctl", "reload"], ok=range(256), timeout=30)
-    if unit_state("NetworkManager.service")["active"] == "active":
-        run(["nmcli", "connection", "reload"], ok=range(256), timeout=30)
+    """Let a running network manager read its changed files, so that it does not bring back the old ones.
+
+    Best effort: the addresses themselves are set by hand, and nothing may keep a source from returning.
+    """
+    commands = {
+        "systemd-networkd.service": (["netplan", "generate"], ["networkctl", "reload"]),
+        "NetworkManager.service": (["nmcli", "connection", "reload"],),
+    }
+    for unit, argvs in commands.items():
+        if unit_state(unit)["active"] != "active":
+            continue
+        for argv in argvs:
+            with contextlib.suppress(CommandError):
+                run(argv, timeout=30)

@@ -23,6 +23,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_net
 
 SOURCE_TOOLS = ("rsync", "ip", "systemctl", "systemd-run")
 DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "losetup", "partx", "mount", "chroot", "ip")
+# where a problem stands that installing a package mends
+TOOLS_PATH = "destination.tools"
 MKFS_TOOLS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "vfat": "mkfs.vfat", "swap": "mkswap"}
 
 
@@ -155,7 +157,7 @@ def _destination(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, host: t
     needed = list(DESTINATION_TOOLS) + sorted({MKFS_TOOLS[each.fs] for each in layout.partitions})
     missing = [tool for tool in needed if not host.get("tools", {}).get(tool)]
     if missing:
-        problems.append(Problem(f"The destination lacks {', '.join(missing)}.", "Install them; the role master_migrate does."))
+        problems.append(Problem(f"The destination lacks {', '.join(missing)}.", "Install them; the role master_migrate does.", TOOLS_PATH))
     if not host.get("domain_exists"):
         memory = vm.memory_mib * MIB
         if host.get("memory_available", memory) < memory:

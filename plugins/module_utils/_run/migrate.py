@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.migration
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import fixups_diff, plan_fixups
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import find_problems, find_warnings, fixup_context
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import TOOLS_PATH, find_problems, find_warnings, fixup_context
 from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import layout_of, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import destination, problem_text
@@ -129,9 +129,11 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
     vm = vm_details(spec)
     layout = layout_of(spec, vm, facts)
     problems = find_problems(spec, vm, layout, facts, destination(spec, vm, facts))
+    # in check mode nobody installed anything yet, so what a package brings is no reason to stop
+    warnings = find_warnings(facts) + [f"{each.message} {each.mend}" for each in problems if each.path == TOOLS_PATH]
+    problems = [each for each in problems if each.path != TOOLS_PATH]
     if problems:
         raise FootprintError(problem_text(problems))
-    warnings = find_warnings(facts)
     result: dict[str, t.Any] = {"changed": True, "migration": described(journal or Journal(name=spec.name))}
     if facts is None:
         warnings.append("The source was not looked at; give source_facts to have it checked and to see the fix-ups.")

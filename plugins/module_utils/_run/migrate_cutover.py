@@ -23,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lea
 _POLL = 0.3
 _ADDRESS_TIMEOUT = 60.0
 # what a quiet machine still writes: its own logs and the state of its init
-_LIVELY = re.compile(r"(^|/)(var/log|var/lib/systemd|var/lib/dbus|var/tmp|tmp|root/\.ansible|var/lib/chrony|var/lib/ntp)(/|$)")
+_LIVELY = re.compile(r"^/(proc|sys|dev|run|tmp|boot)/$|(^|/)(var/log|var/lib/systemd|var/lib/dbus|var/tmp|tmp|root/\.ansible|var/lib/chrony|var/lib/ntp)(/|$)")
 
 
 def quiesce(context: Context, lease: Lease) -> None:

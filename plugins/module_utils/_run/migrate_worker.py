@@ -122,7 +122,8 @@ def _where(context: Context) -> str:
     if found.phase == "precopy" and "quiesce" in journal.phases:
         journal.new_attempt(time.time())
         return PHASES[0]
-    return found.phase
+    # what was found in the way may have been mended, and what was fine may be so no more
+    return PHASES[0] if PHASES.index(found.phase) < PHASES.index("quiesce") else found.phase
 
 
 def _phase(context: Context, name: str, work: t.Callable[[], None]) -> bool:

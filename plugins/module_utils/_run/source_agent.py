@@ -100,8 +100,10 @@ def _enable_at_boot(name: str) -> None:
 
 
 def _disable_at_boot(name: str) -> None:
-    _boot_link(name).unlink(missing_ok=True)
-    _boot_file(name).unlink(missing_ok=True)
+    if _boot_file(name).exists():
+        _boot_link(name).unlink(missing_ok=True)
+        _boot_file(name).unlink(missing_ok=True)
+        run(["systemctl", "daemon-reload"])
 
 
 def watch(name: str) -> None:
