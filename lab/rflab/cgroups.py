@@ -35,7 +35,7 @@ def _hierarchies() -> tuple[pathlib.Path, ...]:
     mounted = {}
     with open("/proc/self/mounts", encoding="utf-8") as stream:
         for line in stream:
-            _, point, kind, options = line.split()[:4]
+            point, kind, options = line.split()[1:4]
             if kind == "cgroup2":
                 mounted[""] = point
             elif kind == "cgroup":
@@ -43,7 +43,7 @@ def _hierarchies() -> tuple[pathlib.Path, ...]:
                     mounted[option] = point
     with open("/proc/self/cgroup", encoding="ascii") as stream:
         for line in stream:
-            _, names, path = line.strip().split(":", 2)
+            names, path = line.strip().split(":", 2)[1:]
             point = mounted.get(names.split(",")[0])
             if point:
                 found.append(pathlib.Path(point) / path.lstrip("/"))
@@ -99,7 +99,7 @@ def enter(groups: list[pathlib.Path]) -> None:
 def find(name: str) -> list[pathlib.Path]:
     """Every group of that name on the host, wherever it hangs."""
     found = []
-    for top, directories, _ in os.walk(ROOT):
+    for top, directories, unused in os.walk(ROOT):
         if name in directories:
             found.append(pathlib.Path(top) / name)
             directories.remove(name)
@@ -112,7 +112,7 @@ def find(name: str) -> list[pathlib.Path]:
 def processes(groups: list[pathlib.Path]) -> set[int]:
     pids = set()
     for group in groups:
-        for top, _, _ in os.walk(group):
+        for top, unused, unused_too in os.walk(group):
             try:
                 pids.update(int(pid) for pid in (pathlib.Path(top) / "cgroup.procs").read_text().split())
             except OSError:
@@ -135,7 +135,7 @@ def kill(name: str, patience: float = 10.0) -> None:
             break
         time.sleep(0.05)
     for group in groups:
-        for top, _, _ in os.walk(group, topdown=False):
+        for top, unused, unused_too in os.walk(group, topdown=False):
             try:
                 os.rmdir(top)
             except OSError:

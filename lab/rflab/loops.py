@@ -82,7 +82,7 @@ def release(home: pathlib.Path, overlays: t.Iterable[pathlib.Path] = ()) -> list
     overlay_devices = {_encode(os.stat(path).st_dev) for path in overlays if path.exists()}
     inodes: set[tuple[int, int]] = set()
     if home.exists():
-        for top, _, names in os.walk(home):
+        for top, unused, names in os.walk(home):
             for name in names:
                 try:
                     stat = os.lstat(os.path.join(top, name))

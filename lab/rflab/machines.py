@@ -50,7 +50,7 @@ def _create_server(lab: Lab, machine: Machine, cache: images.Cache, base: pathli
         (base / name).mkdir()
     # Nodes of its own: its init sets their modes, which must not reach the host's.
     run(["mount", "-t", "tmpfs", "-o", "mode=755", f"rflab-{machine.name}", str(base / "dev")])
-    for name, _, kind, major, minor in DEVICES:
+    for name, unused, kind, major, minor in DEVICES:
         os.mknod(base / "dev" / name, kind | 0o600, os.makedev(major, minor))
     run(["mount", "-t", "overlay", f"rflab-{machine.name}", "-o",
          f"lowerdir={cache.base},upperdir={base}/upper,workdir={base}/work", str(base / "root")])
@@ -103,7 +103,7 @@ def nspawn(lab: Lab, machine: Machine) -> list[str]:
             f"--network-veth-extra={lab.host_nic(machine.name)}:{machine.nic}", "--capability=all",
             "--resolv-conf=off", "--timezone=off", "--link-journal=no"]
     if machine.kind == "server":
-        argv += [f"--bind={home(lab, machine)}/dev/{name}:/dev/{path}" for name, path, *_ in DEVICES]
+        argv += [f"--bind={home(lab, machine)}/dev/{name}:/dev/{path}" for name, path, *unused in DEVICES]
     return argv
 
 

@@ -45,7 +45,7 @@ class Supervisor:
     def _cut(self) -> None:
         # Freeze first: between two kills a guest must not see the other's death.
         groups = cgroups.find(self.group)
-        for _ in range(50):
+        for unused in range(50):
             pids = cgroups.processes(groups)
             for pid in pids:
                 try:
