@@ -276,9 +276,10 @@ def main() -> None:
         module.fail_json(**error.as_result())
     for warning in result.warnings:
         module.warn(warning)
+    told = result.as_result(diff=module._diff)
     if result.failed:
-        module.fail_json(**result.as_result())
-    module.exit_json(**result.as_result())
+        module.fail_json(**told)
+    module.exit_json(**told)
 
 
 if __name__ == "__main__":

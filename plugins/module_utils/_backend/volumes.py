@@ -31,6 +31,9 @@ _DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
 _ROOT_ENDINGS = ("", ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz")
 _MARKERS = pathlib.Path("/var/lib/reduced.footprint/volumes")
 
+# a worker that outlived its killed run would write into what the next run clears
+_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+
 
 class VolumeStore:
     """The storage behind one connection; pools are looked up once.
@@ -158,7 +161,7 @@ class VolumeStore:
         with told(f"cannot make the volume {plan.disk.name}"):
             device = handle.createXML(_volume_xml(plan), 0).path()
         # -n: into the device that is there; -t none: through to the disk before the marker goes
-        run(["qemu-img", "convert", "-n", "-t", "none", "-f", plan.image.format, "-O", "raw", plan.image.path, device])
+        run([*_WITH_US, "qemu-img", "convert", "-n", "-t", "none", "-f", plan.image.format, "-O", "raw", plan.image.path, device])
         marker.unlink()
 
     def _marker(self, pool: Pool, disk: Disk) -> pathlib.Path:
@@ -202,15 +205,15 @@ def _make_file(plan: VolumePlan, partial: pathlib.Path) -> None:
         with partial.open("wb") as stream:
             stream.truncate(plan.size)
     elif plan.how == EMPTY:
-        run(["qemu-img", "create", "-q", "-f", form, str(partial), str(plan.size)], mend="Install qemu-utils on the host.")
+        run([*_WITH_US, "qemu-img", "create", "-q", "-f", form, str(partial), str(plan.size)], mend="Install qemu-utils on the host.")
     elif plan.how == BACKING:
         image = _image(plan)
-        run(["qemu-img", "create", "-q", "-f", form, "-b", image.path, "-F", image.format, str(partial), str(plan.size)])
+        run([*_WITH_US, "qemu-img", "create", "-q", "-f", form, "-b", image.path, "-F", image.format, str(partial), str(plan.size)])
     else:
         image = _image(plan)
-        run(["qemu-img", "convert", "-f", image.format, "-O", form, image.path, str(partial)])
+        run([*_WITH_US, "qemu-img", "convert", "-f", image.format, "-O", form, image.path, str(partial)])
         if plan.size > image.virtual_size:
-            run(["qemu-img", "resize", "-q", "-f", form, str(partial), str(plan.size)])
+            run([*_WITH_US, "qemu-img", "resize", "-q", "-f", form, str(partial), str(plan.size)])
     os.chmod(partial, 0o600)
     with partial.open("rb") as stream:
         os.fsync(stream.fileno())
@@ -221,7 +224,7 @@ def _make_tree(plan: VolumePlan, partial: pathlib.Path) -> None:
     if plan.how == UNPACK:
         image = _image(plan)
         keep = ["--numeric-owner", "--same-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*", "--acls", "--sparse"]
-        run(["tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], mend="Fetch the base image again.")
+        run([*_WITH_US, "tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], mend="Fetch the base image again.")
         if not any(os.path.lexists(partial / place) for place in ("sbin/init", "usr/sbin/init")):
             raise BackendError(f"{image.path} holds no /sbin/init.", mend="Use a tar of a whole root file system with an init.")
     # one call for the whole file system: thousands of files are synced at once

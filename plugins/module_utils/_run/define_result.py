@@ -73,14 +73,15 @@ class DefineResult:
         """Whether any VM has an error."""
         return any(vm.error for vm in self.vms)
 
-    def as_result(self) -> dict[str, t.Any]:
+    def as_result(self, *, diff: bool = True) -> dict[str, t.Any]:
         """The result as keyword arguments for ``exit_json`` or, when :attr:`failed`, ``fail_json``; warnings go their own way."""
         result: dict[str, t.Any] = {
             "changed": any(vm.changed for vm in self.vms),
             "vms": [dataclasses.asdict(vm) for vm in self.vms],
             "unlisted": self.unlisted,
-            "diff": self.diff,
         }
+        if diff:
+            result["diff"] = self.diff
         bad = [vm for vm in self.vms if vm.error]
         if bad:
             said = "; ".join(f"{vm.name}: {vm.error}" for vm in bad)
