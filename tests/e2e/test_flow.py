@@ -35,7 +35,7 @@ def test_the_expert_gate_explains_itself(lab: Lab) -> None:
     [
         ([{"id": "a", "cpu": 1, "ram": -1}], ["vms[0].ram"]),
         ([{"id": "a", "cpu": 1, "ram": 1}, {"id": "a", "cpu": 1, "ram": 1}], ["vms[1].id"]),
-        ([{"id": "a", "cpu": 1, "ram": 4096}], ["4096", "GiB"]),
+        ([{"id": "a", "cpu": 1, "ram": 4096}], ["asked 4 TiB", "short by"]),
     ],
     ids=["negative", "duplicate", "too large for the host"],
 )
