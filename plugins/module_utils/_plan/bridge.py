@@ -83,7 +83,7 @@ def ifupdown_change(bridge: str, port: str, mac: str, path: str, text: str) -> C
         manager="ifupdown",
         trial={trial: "\n".join(ours)},
         keep={path: "\n".join(kept + [""] + ours) if kept else "\n".join(ours)},
-        apply=(("ifdown", "--force", port), ("ifup", f"--interfaces={trial}", bridge)),
+        apply=(("ifdown", "--force", port), ("ifup", "--force", f"--interfaces={trial}", bridge)),
         # the trial's file is gone by then, so the bridge is taken down by hand
         revert=(("ip", "link", "delete", "dev", bridge), ("ifdown", "--force", port), ("ifup", "--force", port)),
     )
