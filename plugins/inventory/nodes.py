@@ -144,7 +144,6 @@ from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.addresses import Found
 from ansible_collections.reduced.footprint.plugins.module_utils._run import inventory as use_case
 
 
@@ -191,7 +190,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             virt = [use_case.VIRT_ROLE] if use_case.VIRT_ROLE in [group.name for group in host.get_groups()] else []
             yield use_case.server(host.name, entry, host.name, virt)
 
-    def _addresses(self, plan: use_case.Inventory, path: str, cache: bool) -> dict[str, Found]:
+    def _addresses(self, plan: use_case.Inventory, path: str, cache: bool) -> dict[str, use_case.Found]:
         self.load_cache_plugin()
         key = self.get_cache_key(path)
         reads_cache = cache and self.get_option("cache")
@@ -203,7 +202,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 kept = None
             # a machine that came, went or changed its NICs makes what is kept useless
             if kept and kept.get("machines") == wanted:
-                return {name: Found(*entry) for name, entry in kept["found"].items()}
+                return {name: use_case.Found(*entry) for name, entry in kept["found"].items()}
         lookup = use_case.Lookup(
             sources=tuple(self.get_option("address_sources")),
             leases=tuple(self.get_option("dhcp_leases")),

@@ -113,9 +113,8 @@ galera:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import look
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import local_database, look
 
 
 def main() -> None:
@@ -129,7 +128,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    database = MariaDb(module.params["unit"], module.params["datadir"])
+    database = local_database(module.params["unit"], module.params["datadir"])
     try:
         module.exit_json(changed=False, galera=look(database, module.params["settle"], module.params["recover"]))
     except FootprintError as error:

@@ -83,9 +83,8 @@ galera:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import MemberRequest, ensure
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import MemberRequest, ensure, local_database
 
 
 def main() -> None:
@@ -104,7 +103,7 @@ def main() -> None:
     given = module.params
     request = MemberRequest(given["state"], given["cluster_uuid"] or None, tuple(given["config_files"]), given["timeout"])
     try:
-        result = ensure(request, MariaDb(given["unit"], given["datadir"]), check_mode=module.check_mode)
+        result = ensure(request, local_database(given["unit"], given["datadir"]), check_mode=module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     diff = {"before": dict(result.before, actions=[]), "after": dict(result.after, actions=list(result.actions))}

@@ -84,9 +84,9 @@ actions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera_schema import ensure
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import local_database
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera_schema import ensure_schema
 
 
 def main() -> None:
@@ -111,7 +111,7 @@ def main() -> None:
     )
     try:
         result = ensure(
-            module.params["databases"], module.params["users"], MariaDb(module.params["unit"]), check_mode=module.check_mode
+            module.params["databases"], module.params["users"], local_database(module.params["unit"]), check_mode=module.check_mode
         )
     except FootprintError as error:
         module.fail_json(**error.as_result())

@@ -255,21 +255,10 @@ plan:
   returned: in check mode with O(source_facts)
   type: dict
   contains:
-    phases:
-      description: The phases in their order.
-      type: list
-      elements: str
-    bytes:
-      description: What the source's file systems hold.
-      type: int
-    services:
-      description: Units that would be stopped.
-      type: list
-      elements: str
-    fixups:
-      description: Files of the copy that would be changed.
-      type: list
-      elements: str
+    phases: {description: The phases in their order., type: list, elements: str}
+    bytes: {description: What the source's file systems hold., type: int}
+    services: {description: Units that would be stopped., type: list, elements: str}
+    fixups: {description: Files of the copy that would be changed., type: list, elements: str}
     partitions:
       description: The new disk, sizes in bytes.
       type: list
@@ -279,15 +268,11 @@ migration:
   returned: unless O(state=prepared)
   type: dict
   contains:
-    name:
-      description: Its name.
-      type: str
+    name: {description: Its name., type: str}
     state:
       description: One of new, running, stopped, failed, done, rolled_back, retired.
       type: str
-    phase:
-      description: The phase it is in or ended with.
-      type: str
+    phase: {description: The phase it is in or ended with., type: str}
     phases:
       description: State, start, end and seconds of every phase that was begun.
       type: dict
@@ -304,50 +289,28 @@ migration:
       description: Every copy with its kind, seconds, files and bytes.
       type: list
       elements: dict
-    progress:
-      description: How far the present copy is.
-      type: dict
-    bytes:
-      description: Bytes of file content copied by all passes together.
-      type: int
-    files:
-      description: Files copied by all passes together.
-      type: int
+    progress: {description: How far the present copy is., type: dict}
+    bytes: {description: Bytes of file content copied by all passes together., type: int}
+    files: {description: Files copied by all passes together., type: int}
     downtime:
       description: Seconds from the first stopped service to the last good health check, or to the return.
       type: float
-    downtime_predicted:
-      description: What was expected before the pause began.
-      type: float
+    downtime_predicted: {description: What was expected before the pause began., type: float}
     downtime_parts:
       description: The pause by phases, in seconds.
       type: dict
     verified:
       description: Whether source and copy were found equal after the last copy, logs aside.
       type: bool
-    reason:
-      description: Why it failed or returned.
-      type: str
-    error:
-      description: The same as RV(migration.reason).
-      type: str
-    problems:
-      description: What preflight found in the way.
-      type: list
-      elements: dict
-    warnings:
-      description: What a person should know.
-      type: list
-      elements: str
+    reason: {description: Why it failed or returned., type: str}
+    error: {description: The same as RV(migration.reason)., type: str}
+    problems: {description: What preflight found in the way., type: list, elements: dict}
+    warnings: {description: What a person should know., type: list, elements: str}
     vm:
       description: Name, UUID, MACs and disk of the VM.
       type: dict
-    source:
-      description: Who the source is and where it was parked.
-      type: dict
-    host:
-      description: The destination host.
-      type: str
+    source: {description: Who the source is and where it was parked., type: dict}
+    host: {description: The destination host., type: str}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -402,7 +365,7 @@ def arguments() -> dict:
                 "status": {"type": "int", "default": 200},
             },
         },
-        "max_passes": {"type": "int", "default": 6},
+        "max_passes": {"type": "int", "default": 6, "no_log": False},
         "max_downtime": {"type": "int", "default": 5},
         "boot_timeout": {"type": "int", "default": 300},
         "return_after": {"type": "int", "default": 120},

@@ -12,7 +12,7 @@ import pathlib
 import platform
 import shutil
 import typing as t
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost

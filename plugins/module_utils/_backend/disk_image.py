@@ -50,7 +50,8 @@ class DiskImage:
     def write_table(self) -> None:
         """Write the partition table; the content of partitions at the same places stays."""
         self.release()
-        run(["sfdisk", "--quiet", "--wipe", "always", "--wipe-partitions", "always", "--no-reread", "--no-tell-kernel", self.image], stdin=sfdisk_script(self.layout))
+        quiet = ["--quiet", "--wipe", "always", "--wipe-partitions", "always", "--no-reread", "--no-tell-kernel"]
+        run(["sfdisk", *quiet, self.image], stdin=sfdisk_script(self.layout))
 
     def make_filesystems(self) -> None:
         """Make every file system anew."""

@@ -68,7 +68,9 @@ class JournalStore:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise RefusedError(f"The migration {self.name} is being worked on already.", mend="Wait for it; master_migrate_info shows its progress.") from error
+                raise RefusedError(
+                    f"The migration {self.name} is being worked on already.", mend="Wait for it; master_migrate_info shows its progress."
+                ) from error
             yield
 
     def _make(self) -> None:

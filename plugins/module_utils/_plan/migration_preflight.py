@@ -121,7 +121,9 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
     if name is None:
         problems.append(
             Problem(
-                f"No interface of the source has {spec.admin.address}.", "Name the address that clients of the master use, without a host name.", "admin.address"
+                f"No interface of the source has {spec.admin.address}.",
+                "Name the address that clients of the master use, without a host name.",
+                "admin.address",
             )
         )
     elif spec.admin.interface and spec.admin.interface != name:
@@ -148,7 +150,8 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
             problems.append(
                 Problem(f"The source knows no unit {unit}.", "Correct the name; systemctl list-units on the source shows them.", "services")
             )
-    problems += [Problem(text, "Make the disk or the partition larger, or leave something out.", "partitions") for text in space_problems(layout, filesystems_of(source))]
+    too_small = space_problems(layout, filesystems_of(source))
+    problems += [Problem(text, "Make the disk or the partition larger, or leave something out.", "partitions") for text in too_small]
     return problems
 
 

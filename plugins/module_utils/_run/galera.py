@@ -43,6 +43,25 @@ class MemberResult:
     after: t.Mapping[str, t.Any]
 
 
+def local_database(unit: str, datadir: str = "/var/lib/mysql") -> MariaDb:
+    """The database server of this host.
+
+    :arg unit: its systemd unit.
+    :arg datadir: where it keeps its data.
+    """
+    return MariaDb(unit, datadir)
+
+
+def member_info(unit: str, datadir: str, settle: float, recover: bool) -> dict[str, t.Any]:
+    """:func:`look` at the server of this host."""
+    return look(MariaDb(unit, datadir), settle, recover)
+
+
+def ensure_member(request: MemberRequest, unit: str, datadir: str, *, check_mode: bool) -> MemberResult:
+    """:func:`ensure` with the server of this host."""
+    return ensure(request, MariaDb(unit, datadir), check_mode=check_mode)
+
+
 def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Callable[[float], None] = time.sleep) -> dict[str, t.Any]:
     """What a member is right now.
 

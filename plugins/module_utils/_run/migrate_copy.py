@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import time
 import typing as t
 
@@ -100,7 +100,7 @@ def define(context: Context) -> None:
         "uuid": record.uuid,
         "macs": list(context.vm.macs),
         "disk": disk,
-        "host": socket.gethostname(),
+        "host": platform.node(),
     }
 
 

@@ -9,7 +9,7 @@ Needs no libvirt, for a source has none.
 
 from __future__ import annotations
 
-import socket
+import platform
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import journal as journal_files
@@ -22,7 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run import sour
 
 def described(journal: Journal) -> dict[str, t.Any]:
     """A migration as modules report it."""
-    return {**report(journal), "host": journal.facts.get("vm", {}).get("host") or socket.gethostname(), "error": journal.reason}
+    return {**report(journal), "host": journal.facts.get("vm", {}).get("host") or platform.node(), "error": journal.reason}
 
 
 def look(name: str | None, log_lines: int) -> dict[str, t.Any]:
