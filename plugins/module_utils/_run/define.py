@@ -281,7 +281,7 @@ class _Run:
         )
 
     def _warnings(self, works: t.Sequence[_Work]) -> list[str]:
-        warnings = self.choice.warnings()
+        warnings = [] if self.request.state == "absent" else self.choice.warnings()
         for work in works:
             warnings += [f"VM {work.result.name}: {told}" for told in (work.prepared.told if work.prepared else ())]
             if work.result.restart_required and not work.result.error:

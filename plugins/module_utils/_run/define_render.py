@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import typing as t
 import urllib.parse
 
@@ -163,9 +164,13 @@ def _template_line(template: Template, variables: t.Mapping[str, t.Any], error: 
         domain_xml.parse("\n".join(line for line, unused in lines))
     except domain_xml.DocumentSyntaxError as again:
         error = again
-    # lxml adds where it stood, counted in the rendered text: not what a user can look up
+
+    def origin(line: int) -> int:
+        return lines[line - 1][1] if 0 < line <= len(lines) else line
+
+    # lxml counts lines in the rendered text: not what a user can look up
     message = str(error).split(", line ", maxsplit=1)[0]
-    return (lines[error.line - 1][1] if 0 < error.line <= len(lines) else error.line), message
+    return origin(error.line), re.sub(r"\bline ([0-9]+)", lambda found: f"line {origin(int(found.group(1)))}", message)
 
 
 def _proofs(facts_path: str) -> dict[str, dict[str, t.Any]]:
