@@ -110,9 +110,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        result = ensure(
-            module.params["databases"], module.params["users"], local_database(module.params["unit"]), check_mode=module.check_mode
-        )
+        result = ensure_schema(**module.params, check_mode=module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     diff = {"before": "", "after": "".join(f"{action}\n" for action in result.actions)}

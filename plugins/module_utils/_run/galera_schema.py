@@ -29,6 +29,11 @@ class SchemaResult:
     actions: tuple[str, ...]
 
 
+def ensure_schema(databases: t.Any, users: t.Any, unit: str, *, check_mode: bool) -> SchemaResult:
+    """:func:`ensure` with the server of this host."""
+    return ensure(databases, users, MariaDb(unit), check_mode=check_mode)
+
+
 def ensure(databases: t.Any, users: t.Any, database: MariaDb, *, check_mode: bool) -> SchemaResult:
     """Create what is missing.
 
