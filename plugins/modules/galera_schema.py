@@ -85,7 +85,6 @@ actions:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import local_database
 from ansible_collections.reduced.footprint.plugins.module_utils._run.galera_schema import ensure_schema
 
 

@@ -126,7 +126,8 @@ FINGERPRINT = (
 
 def sql(statement: str, host: str, user: str, password: str, database: str) -> list[tuple[t.Any, ...]]:
     """One statement over the network."""
-    connection = pymysql.connect(host=host, user=user, password=password, database=database, connect_timeout=3, read_timeout=5, write_timeout=5, autocommit=True)
+    limits = {"connect_timeout": 3, "read_timeout": 5, "write_timeout": 5}
+    connection = pymysql.connect(host=host, user=user, password=password, database=database, autocommit=True, **limits)
     with connection, connection.cursor() as cursor:
         cursor.execute(statement)
         return list(cursor.fetchall())
@@ -144,4 +145,3 @@ def eventually(what: str, true: t.Callable[[], bool], seconds: float = 120) -> f
             last = error
         time.sleep(1)
     raise AssertionError(f"{what}: not within {seconds} s ({last!r})")
-
