@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -137,6 +138,29 @@ def test_an_interruption_ends_children_cleans_up_and_still_counts(tmp_path: path
     # A zombie waiting for init is dead enough.
     state = pathlib.Path(f"/proc/{child}/stat")
     assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "last"),
+    [
+        ("echo '5 passed, 0 failed' >tests/output/summary.txt; echo noise", 0, "5 passed, 0 failed"),
+        ("echo '5 passed, 1 failed' >tests/output/summary.txt; echo noise >&2; exit 2", 2, "5 passed, 1 failed"),
+        ("exit 2", 2, "0 passed, 1 failed"),
+        ("exit 0", 1, "0 passed, 1 failed"),
+        ("read -r line && exit 0; echo \"$CI\" >tests/output/summary.txt; exit 3", 3, "true"),
+    ],
+    ids=["passed", "failed", "set-up failed", "no count", "no stdin, CI is set"],
+)
+def test_ci_ends_with_the_count_and_the_exit_code(make: str, code: int, last: str, tmp_path: pathlib.Path) -> None:
+    for folder in (".ci", "bin", "tests/output"):
+        (tmp_path / folder).mkdir(parents=True)
+    shutil.copy(RUNNER.parents[1] / ".ci" / "run", tmp_path / ".ci" / "run")
+    (tmp_path / "tests" / "output" / "summary.txt").write_text("99 passed, 0 failed\n")
+    (tmp_path / "bin" / "make").write_text(f"#!/bin/sh\n{make}\n")
+    (tmp_path / "bin" / "make").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    done = subprocess.run([str(tmp_path / ".ci" / "run")], env=environment, input="input", capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, last)
 
 
 def test_every_gate_has_its_own_name_and_suites_nest() -> None:
