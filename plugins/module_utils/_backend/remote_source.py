@@ -63,7 +63,7 @@ class RemoteSource:
         self.port = port
         self.host_keys = list(host_keys)
         self.library = library
-        self._installed: set[str] = set()
+        self._installed = False
 
     def ssh_argv(self, address: str | None = None) -> list[str]:
         """ssh with everything pinned; what is missing is the user@host and the command."""
@@ -96,7 +96,8 @@ class RemoteSource:
 
     def _install(self) -> None:
         """Bring our code to the source; content-addressed, so an existing one is right."""
-        if self.address in self._installed:
+        if self._installed:
+            # at whatever address: the pinned host key says that it is the same machine
             return
         target = self._remote_library()
         # the only words a remote shell sees are fixed here, no value of the user's is among them
@@ -104,7 +105,7 @@ class RemoteSource:
         done = subprocess.run(argv, input=self.library.read_bytes(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
         if done.returncode != 0:
             raise CommandError(["ssh"], done.returncode, done.stderr.decode(errors="replace"), mend=self._mend())
-        self._installed.add(self.address)
+        self._installed = True
 
     def _mend(self) -> str:
         return f"Make sure that root on {self.address} accepts the migration's key and that its host key is the one given."

@@ -17,7 +17,9 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError
 
 # hard links, ACLs, xattrs (capabilities among them), sparse files, ids as numbers, nothing that is too much
-FLAGS = ("-aHAXS", "--numeric-ids", "--delete", "--one-file-system", "--no-human-readable")
+# (a database writes its file twice within a second and keeps its size: without the fractions of the
+# time, which rsync leaves out by default, the second write would not be seen)
+FLAGS = ("-aHAXS", "--numeric-ids", "--delete", "--one-file-system", "--modify-window=-1", "--no-human-readable")
 # files of the source that were gone before they could be read: harmless while it is alive
 VANISHED = 24
 # never part of a machine's disk, wherever they are mounted

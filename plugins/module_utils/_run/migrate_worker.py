@@ -64,8 +64,6 @@ def open_context(store: JournalStore, params: t.Mapping[str, t.Any]) -> Context:
 def carry_out(context: Context, action: str) -> None:
     """One action, from wherever things stand; the journal says how it ended."""
     journal = context.journal
-    journal.state = "running"
-    context.save()
     if action == ROLL_BACK:
         migrate_cutover.give_back(context, "asked to")
     elif action == RETIRE:
@@ -80,6 +78,8 @@ def carry_out(context: Context, action: str) -> None:
 
 def _migrate(context: Context) -> None:
     first = _where(context)
+    context.journal.state = "running"
+    context.save()
     for phase in PHASES[PHASES.index(first) : PHASES.index("quiesce")]:
         if context.journal.finished(phase) and phase != "preflight":
             continue

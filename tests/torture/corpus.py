@@ -1,0 +1,124 @@
+#!/usr/bin/env python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Files that a careless copy loses. Runs on the machine itself, standard library only.
+
+``corpus.py plant DIR`` makes them, ``corpus.py describe DIR`` prints a manifest as JSON: content hash, type, owner,
+mode, times, extended attributes (ACLs and capabilities among them), hard links, sparseness.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import stat
+import struct
+import sys
+
+ACL = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", tag, permission, identity)
+    for tag, permission, identity in ((1, 6, 0xFFFFFFFF), (2, 7, 1234), (4, 4, 0xFFFFFFFF), (16, 7, 0xFFFFFFFF), (32, 4, 0xFFFFFFFF))
+)
+# cap_net_raw+ep, revision 2
+CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 13, 0, 0, 0)
+
+
+def plant(base: str) -> None:
+    """Make every kind of file once."""
+    os.makedirs(base, exist_ok=True)
+
+    def write(name: str, content: bytes) -> str:
+        path = os.path.join(base, name)
+        with open(path, "wb") as stream:
+            stream.write(content)
+        return path
+
+    first = write("hard-link-1", b"one inode, three names")
+    for name in ("hard-link-2", "hard-link-3"):
+        if not os.path.exists(os.path.join(base, name)):
+            os.link(first, os.path.join(base, name))
+    os.setxattr(write("xattr", b"x"), "user.footprint", b"\x00\x01binary\xff")
+    os.setxattr(write("acl", b"a"), "system.posix_acl_access", ACL)
+    path = write("capability", b"#!/bin/true\n")
+    os.chmod(path, 0o755)
+    os.setxattr(path, "security.capability", CAPABILITY)
+    with open(os.path.join(base, "sparse"), "wb") as stream:
+        stream.seek(512 * 1024 * 1024)
+        stream.write(b"end")
+    os.chown(write("owner", b"o"), 12345, 54321)
+    os.chmod(write("setuid", b"s"), 0o6711)
+    write("newline\nin name", b"n")
+    write("non-utf8-\udcff\udcfe".encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape"), b"b")
+    write(" leading and trailing ", b"b")
+    write("*?[glob]", b"g")
+    write("empty", b"")
+    os.utime(write("old", b"o"), ns=(1, 1_000_000_001))
+    if not os.path.lexists(os.path.join(base, "dangling")):
+        os.symlink("/nowhere/at/all", os.path.join(base, "dangling"))
+    for name, mode, device in (
+        ("fifo", stat.S_IFIFO | 0o600, 0),
+        ("character", stat.S_IFCHR | 0o600, os.makedev(1, 3)),
+        ("block", stat.S_IFBLK | 0o600, os.makedev(7, 0)),
+    ):
+        if not os.path.lexists(os.path.join(base, name)):
+            os.mknod(os.path.join(base, name), mode, device)
+    if not os.path.lexists(os.path.join(base, "socket")):
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(os.path.join(base, "socket"))
+    deep = base
+    for number in range(40):
+        deep = os.path.join(deep, f"deep-{number:02d}")
+    os.makedirs(deep, exist_ok=True)
+    write(os.path.relpath(os.path.join(deep, "bottom"), base), b"b")
+
+
+def describe(base: str) -> dict:
+    """The manifest: path → everything that belongs to the file."""
+    manifest = {}
+    links: dict = {}
+    for folder, folders, files in os.walk(base):
+        for name in folders + files:
+            path = os.path.join(folder, name)
+            found = os.lstat(path)
+            entry = {
+                "mode": oct(found.st_mode),
+                "owner": [found.st_uid, found.st_gid],
+                "links": found.st_nlink if not stat.S_ISDIR(found.st_mode) else None,
+                "xattrs": {each: os.getxattr(path, each, follow_symlinks=False).hex() for each in sorted(os.listxattr(path, follow_symlinks=False))},
+                "device": found.st_rdev if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode) else None,
+            }
+            inner = os.path.relpath(path, base).encode("utf-8", "surrogateescape").hex()
+            if stat.S_ISREG(found.st_mode):
+                entry["size"], entry["modified"] = found.st_size, found.st_mtime_ns
+                entry["sparse"] = found.st_blocks * 512 < found.st_size // 2
+                entry["same_inode_as"] = links.setdefault(found.st_ino, inner)
+                digest = hashlib.sha256()
+                with open(path, "rb") as stream:
+                    for block in iter(lambda: stream.read(1 << 20), b""):
+                        digest.update(block)
+                entry["sha256"] = digest.hexdigest()
+            elif stat.S_ISLNK(found.st_mode):
+                entry["target"] = os.readlink(path)
+            manifest[inner] = entry
+    # whichever name of an inode was met first, the group is the same
+    groups: dict = {}
+    for inner, entry in manifest.items():
+        if "same_inode_as" in entry:
+            groups.setdefault(entry["same_inode_as"], []).append(inner)
+    for members in groups.values():
+        for inner in members:
+            manifest[inner]["same_inode_as"] = min(members)
+    return manifest
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in ("plant", "describe"):
+        sys.exit("usage: corpus.py plant|describe DIR")
+    if sys.argv[1] == "plant":
+        plant(sys.argv[2])
+    else:
+        json.dump(describe(sys.argv[2]), sys.stdout, sort_keys=True)

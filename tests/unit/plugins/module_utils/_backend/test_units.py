@@ -1,0 +1,58 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import units
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore, names
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
+
+
+def test_the_kept_code_runs_by_itself_and_its_name_is_its_content(tmp_path: pathlib.Path):
+    kept = units.keep_code(tmp_path / "lib")
+    assert units.keep_code(tmp_path / "other").name == kept.name
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent"], env={"PYTHONPATH": str(kept)}, capture_output=True, text=True, cwd="/", check=False
+    )
+    assert done.returncode == 2 and "usage" in done.stderr
+
+
+def test_the_code_of_a_kept_zip_is_the_same_zip(tmp_path: pathlib.Path):
+    kept = units.keep_code(tmp_path / "lib")
+    script = "import sys, pathlib; from ansible_collections.reduced.footprint.plugins.module_utils._backend import units; print(units.keep_code(pathlib.Path(sys.argv[1])).name)"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "again")], env={"PYTHONPATH": str(kept)}, capture_output=True, text=True, cwd="/", check=True
+    )
+    assert done.stdout.strip() == kept.name
+    assert zipfile.is_zipfile(kept)
+
+
+def test_a_store_keeps_job_and_journal_for_root_alone(tmp_path: pathlib.Path):
+    store = JournalStore("master", tmp_path)
+    assert store.read() is None and store.read_job() is None and names(tmp_path) == []
+    store.write_job({"action": "migrate", "params": {}})
+    store.write(Journal(name="master"))
+    store.log("begins")
+    assert store.read() == Journal(name="master")
+    assert names(tmp_path) == ["master"]
+    assert store.tail(1)[0].endswith(" begins")
+    assert (store.directory.stat().st_mode & 0o777, (store.directory / "job.json").stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_one_worker_at_a_time(tmp_path: pathlib.Path):
+    store = JournalStore("master", tmp_path)
+    with store.locked():
+        with pytest.raises(RefusedError):
+            with store.locked():
+                pass
+    with store.locked():
+        pass

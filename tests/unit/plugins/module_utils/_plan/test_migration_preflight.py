@@ -1,0 +1,125 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import (
+    DESTINATION_TOOLS,
+    MKFS_TOOLS,
+    SOURCE_TOOLS,
+    admin_interface,
+    filesystems_of,
+    find_problems,
+    find_warnings,
+    fixup_context,
+)
+
+GIB = 1024**3
+PARAMS = {
+    "vm": {"id": "master", "ram": 2, "nics": [{"bridge": "br-admin"}, {"bridge": "br-two"}], "disks": [{"size": 6}]},
+    "admin": {"address": "192.0.2.2", "temporary_address": "192.0.2.3"},
+    "source": {"machine_id": "0" * 32},
+    "services": ["api"],
+}
+SOURCE = {
+    "hostname": "laptop",
+    "machine_id": "0" * 32,
+    "arch": "x86_64",
+    "clock_offset": 0.1,
+    "filesystems": [{"mount": "/", "device": "/dev/sda1", "fstype": "ext4", "used": GIB, "inodes_used": 1000}],
+    "foreign": [],
+    "interfaces": [
+        {"name": "aaa0", "mac": "02:00:00:00:00:09", "addresses": []},
+        {"name": "enp1", "mac": "02:00:00:00:00:01", "addresses": ["192.0.2.2/25"]},
+    ],
+    "tools": {tool: "/usr/bin/x" for tool in SOURCE_TOOLS},
+    "kernels": ["6.1"],
+    "initramfs": "dracut",
+    "grub": {"install": "/x", "i386_pc": True},
+    "services": {"api.service": {"load": "loaded", "active": "active"}},
+    "address_files": ["/etc/network/interfaces"],
+}
+HOST = {
+    "arch": "x86_64",
+    "tools": {tool: "/usr/bin/x" for tool in (*DESTINATION_TOOLS, *MKFS_TOOLS.values())},
+    "bridges": ["br-admin", "br-two"],
+    "memory_available": 8 * GIB,
+    "temporary_taken": None,
+    "pool_available": 50 * GIB,
+}
+
+
+def found(source=None, host=None, params=None):
+    spec = parse_spec({**PARAMS, **(params or {})})
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    source = {**copy.deepcopy(SOURCE), **(source or {})}
+    layout = plan_layout(vm.disks[0].size, spec.partitions, filesystems_of(source), vm.uuid)
+    return find_problems(spec, vm, layout, source, {**HOST, **(host or {})})
+
+
+def test_two_fit_machines_have_no_problem():
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "host", "said"),
+    [
+        ({"machine_id": "1" * 32}, {}, "another machine"),
+        ({"tools": {}}, {}, "lacks rsync"),
+        ({"interfaces": []}, {}, "No interface of the source has 192.0.2.2"),
+        ({"address_files": []}, {}, "would take it again at its next boot"),
+        ({"kernels": []}, {}, "no kernel"),
+        ({"initramfs": None}, {}, "neither update-initramfs nor dracut"),
+        ({"grub": {"install": "/x", "i386_pc": False}}, {}, "no GRUB for BIOS"),
+        ({"services": {"api.service": {"load": "not-found", "active": "inactive"}}}, {}, "no unit api.service"),
+        ({"filesystems": [{"mount": "/", "device": "x", "fstype": "ext4", "used": 6 * GIB, "inodes_used": 1}]}, {}, "/ gets"),
+        ({"arch": "aarch64"}, {}, "aarch64"),
+        ({"clock_offset": -100.0}, {}, "differ by 100 s"),
+        ({}, {"tools": {}}, "The destination lacks rsync"),
+        ({}, {"memory_available": GIB}, "needs 2 GiB of memory, the destination has 1 GiB"),
+        ({}, {"domain_exists": True, "domain_foreign": True}, "another VM of the name master"),
+        ({}, {"pool_available": GIB}, "pool default has 1 GiB free"),
+        ({}, {"bridges": ["br-admin"]}, "no bridge br-two"),
+        ({}, {"temporary_taken": "02:00:00:00:00:07"}, "192.0.2.3 is taken by 02:00:00:00:00:07"),
+    ],
+)
+def test_each_obstacle_is_told_alone(source, host, said):
+    (problem,) = found(source, host)
+    assert said in problem.message
+    assert problem.mend
+
+
+def test_all_obstacles_are_told_at_once():
+    assert len(found({"kernels": [], "grub": {}, "machine_id": "x"}, {"bridges": [], "pool_available": 1})) == 6
+
+
+def test_a_vm_that_is_there_already_needs_no_room():
+    assert found(host={"domain_exists": True, "volume_exists": True, "memory_available": 0, "pool_available": 0}) == []
+
+
+def test_the_first_card_takes_the_place_of_the_one_with_the_address():
+    spec = parse_spec(PARAMS)
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    context = fixup_context(spec, vm, plan_layout(6 * GIB, (), (), vm.uuid), SOURCE, "k")
+    assert [(each.name, each.new_mac) for each in context.nics] == [("enp1", vm.macs[0]), ("aaa0", vm.macs[1])]
+
+
+def test_a_parked_source_is_known_by_its_temporary_address():
+    parked = {"interfaces": [{"name": "enp1", "mac": "x", "addresses": ["192.0.2.3/25"]}]}
+    assert admin_interface(parse_spec(PARAMS), parked) == ("enp1", 25)
+    assert admin_interface(parse_spec(PARAMS), SOURCE) == ("enp1", 25)
+    assert admin_interface(parse_spec(PARAMS), {}) == (None, None)
+
+
+def test_what_will_not_move_is_told():
+    told = find_warnings({"foreign": [{"mount": "/nas", "fstype": "nfs", "device": "nas:/x"}], "services": {"a": {"load": "loaded", "active": "failed"}}})
+    assert len(told) == 2 and "/nas" in told[0] and told[1].startswith("a does not run")
+    assert find_warnings(None) == []
