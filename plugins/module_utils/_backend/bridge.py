@@ -24,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.network i
 RUN_DIR = "/run/reduced.footprint"
 _SYS_NET = "/sys/class/net"
 _NETIF = "/run/systemd/netif/links"
+_LEASES = "/run/systemd/netif/leases"
 _NETWORKD_DIRS = ("/etc/systemd/network", "/run/systemd/network", "/usr/local/lib/systemd/network", "/usr/lib/systemd/network", "/lib/systemd/network")
 _INTERFACES = "/etc/network/interfaces"
 _NM_DEVICES = "/run/NetworkManager/devices"
@@ -91,7 +92,7 @@ def manager_of(link: Link) -> Manager:
     if path and netif.get("ADMIN_STATE") not in (None, "unmanaged"):
         if os.path.basename(path).startswith("10-netplan-"):
             return Manager("netplan", path)
-        return Manager("networkd", path, _with_dropins(path))
+        return Manager("networkd", path, _with_dropins(path) + _lease_identity(link.index))
     if shutil.which("ifup"):
         for candidate in _interfaces_files():
             text = read_text(candidate) or ""
@@ -187,6 +188,13 @@ def _with_dropins(path: str) -> str:
             for one in dropins.glob("*.conf"):
                 seen.setdefault(one.name, read_text(one) or "")
     return "\n".join([text] + [seen[name] for name in sorted(seen)])
+
+
+def _lease_identity(index: int) -> str:
+    """What makes a DHCP server give a bridge the port's own address: networkd derives it from the name of the link."""
+    client = _key_values(read_text(f"{_LEASES}/{index}") or "").get("CLIENTID", "")
+    # RFC 4361: type 255, four bytes for the interface, then those for the machine
+    return f"\n[DHCPv4]\nIAID={int(client[2:10], 16)}\n" if client.startswith("ff") and len(client) > 10 else ""
 
 
 def _interfaces_files() -> list[str]:

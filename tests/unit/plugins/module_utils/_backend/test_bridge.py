@@ -31,11 +31,12 @@ def net(tmp_path):
 def host(tmp_path, monkeypatch):
     """A host without any network manager."""
     monkeypatch.setattr(bridge, "_NETIF", str(tmp_path / "netif"))
+    monkeypatch.setattr(bridge, "_LEASES", str(tmp_path / "leases"))
     monkeypatch.setattr(bridge, "_NM_DEVICES", str(tmp_path / "nm"))
     monkeypatch.setattr(bridge, "_INTERFACES", str(tmp_path / "interfaces"))
     monkeypatch.setattr(bridge, "_NETWORKD_DIRS", (str(tmp_path / "etc"), str(tmp_path / "usr")))
     monkeypatch.setattr(bridge.shutil, "which", lambda name: None)
-    for name in ("netif", "nm", "etc", "usr"):
+    for name in ("netif", "nm", "etc", "usr", "leases"):
         (tmp_path / name).mkdir()
     return tmp_path
 
@@ -68,6 +69,22 @@ def test_networkd_with_dropins(host):
     found = manager_of(ENO1)
     assert (found.name, found.path) == ("networkd", str(path))
     assert found.text == "[Network]\nDHCP=yes\n\n[Route]\n\n[Link]\n"
+
+
+@pytest.mark.parametrize(
+    "lease, section",
+    [
+        ("ADDRESS=192.0.2.5\nCLIENTID=ff0a0b0c0d00020000ab11\n", "\n[DHCPv4]\nIAID=168496141\n"),
+        ("ADDRESS=192.0.2.5\nCLIENTID=01020000000001\n", ""),
+        ("", ""),
+    ],
+)
+def test_a_lease_moves_with_its_identity(host, lease, section):
+    path = host / "etc" / "10-eno1.network"
+    path.write_text("[Network]\nDHCP=yes\n")
+    (host / "leases" / "2").write_text(lease)
+    (host / "netif" / "2").write_text(f"ADMIN_STATE=configured\nNETWORK_FILE={path}\n")
+    assert manager_of(ENO1).text == "[Network]\nDHCP=yes\n" + section
 
 
 @pytest.mark.parametrize(
