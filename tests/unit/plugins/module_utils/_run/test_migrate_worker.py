@@ -1,0 +1,193 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, PHASES, SERVING, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_worker as worker
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, vm_details
+
+
+class Killed(BaseException):
+    """What kill -9 looks like from inside: nothing after it runs."""
+
+
+class FakeSource:
+    """A source that only remembers what it is."""
+
+    address = "192.0.2.2"
+    state = SERVING
+
+    def ask(self, command, given=None, timeout=0):
+        assert command == "state"
+        return {"state": {"state": self.state}}
+
+
+class NoLease:
+    def __init__(self, *unused):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        pass
+
+
+@pytest.fixture(name="world")
+def fixture_world(tmp_path, monkeypatch):
+    """A migration whose phases only leave a trace; ``fail`` maps a phase to what it raises."""
+
+    class World:
+        done: list = []
+        fail: dict = {}
+        source = FakeSource()
+        clone = False
+        stop_after = None
+
+        def context(self):
+            spec = parse_spec(
+                {
+                    "vm": {"id": "master", "nics": [{"bridge": "b"}], "disks": [{"size": 6}]},
+                    "admin": {"address": "192.0.2.2", "temporary_address": "192.0.2.3"},
+                    "stop_after": self.stop_after,
+                }
+            )
+            store = JournalStore("master", tmp_path)
+            return Context(spec, vm_details(spec), store, store.read() or Journal("master"), tmp_path, self.source)
+
+        def run(self, action=worker.MIGRATE):
+            self.done.clear()
+            context = self.context()
+            worker.carry_out(context, action)
+            return context.journal
+
+    world = World()
+    world.done, world.fail, world.source = [], {}, FakeSource()
+
+    def phase(name):
+        def work(context, lease=None):
+            world.done.append(name)
+            if name == "define":
+                context.journal.facts["vm"] = {"disk": "/x"}
+            if name in world.fail:
+                raise world.fail[name]
+            world.source.state = {"detach": PARKED, "commit": HANDED_OVER}.get(name, world.source.state)
+            if name == "boot":
+                context.journal.downtime["seconds"] = 1.0
+            if name == "commit":
+                context.journal.facts["handed_over"] = True
+
+        return work
+
+    def give_back(context, reason):
+        world.done.append("give_back")
+        world.source.state = SERVING
+        context.journal.state, context.journal.reason = "rolled_back", reason
+        context.journal.facts.pop("handed_over", None)
+        context.save()
+
+    monkeypatch.setattr(worker, "_BEFORE", {name: phase(name) for name in PHASES[:5]})
+    monkeypatch.setattr(worker, "_PAUSE", {name: phase(name) for name in PHASES[5:]})
+    monkeypatch.setattr(worker, "Lease", NoLease)
+    monkeypatch.setattr(worker, "remote", lambda *unused: world.source)
+    monkeypatch.setattr(worker.migrate_cutover, "give_back", give_back)
+    monkeypatch.setattr(worker.migrate_copy, "stop_clone", lambda context: world.done.append("stop_clone"))
+    monkeypatch.setattr(Context, "clone_running", lambda self: world.clone)
+    return world
+
+
+def test_all_phases_in_their_order(world):
+    journal = world.run()
+    assert world.done == list(PHASES)
+    assert (journal.state, journal.downtime["seconds"], journal.attempt) == ("done", 1.0, 1)
+    assert set(journal.downtime["parts"]) == {"quiesce", "final_sync", "detach", "boot"}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_kill_in_any_phase_is_gone_on_from(world, phase):
+    world.fail = {phase: Killed()}
+    with pytest.raises(Killed):
+        world.run()
+    world.fail = {}
+    world.clone = phase in ("boot", "commit")
+    journal = world.run()
+    assert journal.state == "done"
+    assert world.done[-1] == "commit" and "give_back" not in world.done
+    if phase in ("boot", "commit"):
+        assert world.done == list(PHASES[PHASES.index(phase) :])
+    elif phase in PHASES[:5]:
+        assert world.done[0] == "preflight" and set(PHASES[PHASES.index(phase) :]) <= set(world.done)
+
+
+@pytest.mark.parametrize("phase", PHASES[:5])
+def test_a_failure_before_the_pause_leaves_the_source_alone(world, phase):
+    world.fail = {phase: BackendError("no")}
+    with pytest.raises(BackendError):
+        world.run()
+    assert world.done == list(PHASES[: PHASES.index(phase) + 1])
+
+
+@pytest.mark.parametrize("error", [BackendError("no"), ValueError("a bug")])
+@pytest.mark.parametrize("phase", PHASES[5:])
+def test_a_failure_in_the_pause_goes_back(world, phase, error):
+    world.fail = {phase: error}
+    journal = world.run()
+    assert world.done[-2:] == [phase, "give_back"]
+    assert journal.state == "rolled_back" and phase in journal.reason
+
+
+def test_after_a_return_it_begins_again_without_a_new_disk(world):
+    world.fail = {"boot": BackendError("no")}
+    world.run()
+    world.fail = {}
+    journal = world.run()
+    assert (journal.state, journal.attempt) == ("done", 2)
+    assert "partition" not in world.done and {"preflight", "precopy", "prepare_boot"} < set(world.done)
+
+
+def test_a_return_that_was_cut_short_is_finished_first(world):
+    context = world.context()
+    context.journal.new_attempt(1.0)
+    context.journal.facts["returning"] = "boot: no"
+    context.save()
+    assert world.run().state == "rolled_back"
+    assert world.done == ["give_back"]
+
+
+def test_it_stops_where_it_was_told_and_goes_on(world):
+    world.stop_after = "precopy"
+    assert world.run().state == "stopped"
+    assert world.done[-1] == "precopy"
+    world.stop_after = None
+    assert world.run().state == "done"
+    assert "define" not in world.done and world.done[0] == "preflight"
+
+
+def test_a_source_that_came_back_meanwhile_gets_its_clone_stopped(world):
+    world.fail = {"boot": Killed()}
+    with pytest.raises(Killed):
+        world.run()
+    world.fail, world.clone, world.source.state = {}, True, SERVING
+    assert world.run().state == "done"
+    assert world.done[:2] == ["stop_clone", "preflight"]
+
+
+def test_after_the_hand_over_nothing_goes_back(world):
+    world.fail = {"commit": Killed()}
+    with pytest.raises(Killed):
+        world.run()
+    world.source.state = HANDED_OVER
+    context = world.context()
+    context.journal.facts["handed_over"] = True
+    context.save()
+    world.fail = {"commit": BackendError("autostart")}
+    with pytest.raises(BackendError):
+        world.run()
+    assert "give_back" not in world.done
