@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 import typing as t
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, unescape
 
 try:
     import libvirt
@@ -155,4 +155,6 @@ def _own_namespace_below(controller: int) -> bool:
 
 def _text_between(xml: str, tag: str) -> str | None:
     start, end = xml.find(f"<{tag}>"), xml.find(f"</{tag}>")
-    return xml[start + len(tag) + 2 : end] if 0 <= start < end else None
+    if not 0 <= start < end:
+        return None
+    return unescape(xml[start + len(tag) + 2 : end], {"&apos;": "'", "&quot;": '"'})
