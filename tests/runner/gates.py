@@ -159,12 +159,27 @@ def _lab_down(name: str = "") -> t.Callable[[], t.Iterator[Step]]:
 
 
 def torture() -> t.Iterator[Step]:
-    """Hours, not minutes: random values by the thousand, kills, whole flows again and again."""
+    """Hours, not minutes: random values by the thousand, kills in every phase, whole flows again and again."""
     yield _pytest("torture-units", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}, timeout=7200)
-    if any((ROOT / "tests" / "torture").glob("test_*.py")):
-        yield _pytest("torture", "tests/torture", timeout=6 * 3600)
+    lab = {
+        "LAB_NAME": "torture",
+        "LAB_NETWORK": "10.218.0.0/24",
+        "ANSIBLE_CONFIG": str(ROOT / "lab" / "ansible.cfg"),
+        "ANSIBLE_INVENTORY": str(ROOT / ".lab-torture" / "inventory"),
+    }
+    command = str(ROOT / "lab" / "lab")
+    yield Step([command, "up", "--fresh"], ROOT, env=lab)
+    yield Step([command, "writer", "start"], ROOT, env=lab)
+    yield Step([_tool("ansible-playbook"), "reduced.footprint.provision_virt"], ROOT, env=lab)
+    for script in sorted((ROOT / "tests" / "torture").glob("*_kill.py")):
+        yield Step([PYTHON, str(script)], ROOT, env=lab, timeout=7200)
+    yield from _lab_down("torture")()
     for number in range(int(os.environ.get("ROUNDS", "3"))):
         yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", timeout=2400)
+
+
+def _labs_down(*names: str) -> t.Callable[[], t.Iterator[Step]]:
+    return lambda: (step for name in names for step in _lab_down(name)())
 
 
 GATES = (
@@ -179,7 +194,7 @@ GATES = (
     Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST, _lab_down("gate")),
     Gate("molecule", "user stories on the lab", molecule, TEST, _lab_down("molecule")),
     Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST, _lab_down()),
-    Gate("torture", "the same under stress", torture, TORTURE, _lab_down()),
+    Gate("torture", "the same under stress", torture, TORTURE, _labs_down("torture", "")),
 )
 
 

@@ -1,0 +1,18 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How random the unit tests are: not at all in everyday runs, by the thousand under torture."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+EXAMPLES = os.environ.get("HYPOTHESIS_MAX_EXAMPLES")
+
+# A deadline would only measure how busy the machine is.
+settings.register_profile("everyday", deadline=None, derandomize=True, database=None)
+settings.register_profile("torture", deadline=None, max_examples=int(EXAMPLES or 100), database=None)
+settings.load_profile("torture" if EXAMPLES else "everyday")
