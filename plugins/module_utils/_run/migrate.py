@@ -80,12 +80,12 @@ def _prepared(name: str, check_mode: bool) -> dict[str, t.Any]:
 
 def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     facts = params.get("source_facts") or None
-    given = _with_facts(params, facts)
+    store = JournalStore(_name(params))
+    journal, job = store.read(), store.read_job()
+    given = dict(job["params"]) if job and _in_pause(journal) else _with_facts(params, facts)
     spec = parse_spec(given)
     if spec.stop_after is not None and spec.stop_after not in STOP_AFTER:
         raise InputError(f"{spec.stop_after!r} is no phase to stop after.", "stop_after", f"Use one of {', '.join(STOP_AFTER)}.")
-    store = JournalStore(spec.name)
-    journal = store.read()
     if journal and journal.state in ("done", "retired"):
         return {"changed": False, "migration": described(journal)}
     if check_mode:
@@ -97,6 +97,14 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
         _refresh(store, journal, given)
         _start(store, migrate_worker.MIGRATE, {key: given.get(key) for key in _JOB_KEYS})
     return _outcome(store, params, ("done", "stopped"))
+
+
+def _in_pause(journal: Journal | None) -> bool:
+    """Whether a run was cut short while the services were stopped.
+
+    It is brought to its end, or back, as it was begun: with the request it was begun with.
+    """
+    return journal is not None and journal.state in ("running", "failed") and any(phase in journal.phases for phase in PHASES[len(STOP_AFTER) :])
 
 
 def _with_facts(params: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
@@ -115,8 +123,7 @@ def _refresh(store: JournalStore, journal: Journal | None, given: t.Mapping[str,
     job = store.read_job()
     if journal is None or job is None:
         return
-    if any(phase in journal.phases for phase in PHASES[PHASES.index("quiesce") :]) and journal.state == "running":
-        # a pause that was cut short is brought to its end as it was begun
+    if _in_pause(journal):
         return
     before = job["params"]
     if any(before.get(key) != given.get(key) for key in ("vm", "partitions", "template", "pool", "uri", "cluster")):

@@ -110,6 +110,9 @@ def _where(context: Context) -> str:
         return PHASES[0]
     source_state: str | None = None
     if any(phase in journal.phases for phase in PHASES[PHASES.index("quiesce") :]):
+        if "detach" in journal.phases:
+            # that is where it is most likely; asking the VM instead would cost the time of a refusal
+            context.source.address = context.spec.admin.temporary_address
         try:
             source_state = str(context.source.ask("state")["state"]["state"])
         except FootprintError as error:

@@ -17,21 +17,26 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
 
 
+PACKAGE = "ansible_collections.reduced.footprint.plugins.module_utils"
+
+
+def python(code, *arguments):
+    """A Python that has nothing of ours but a kept zip."""
+    environment = {"PYTHONPATH": str(code)}
+    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, cwd="/", check=False)
+
+
 def test_the_kept_code_runs_by_itself_and_its_name_is_its_content(tmp_path: pathlib.Path):
     kept = units.keep_code(tmp_path / "lib")
     assert units.keep_code(tmp_path / "other").name == kept.name
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent"], env={"PYTHONPATH": str(kept)}, capture_output=True, text=True, cwd="/", check=False
-    )
+    done = python(kept, "-m", f"{PACKAGE}._run.source_agent")
     assert done.returncode == 2 and "usage" in done.stderr
 
 
 def test_the_code_of_a_kept_zip_is_the_same_zip(tmp_path: pathlib.Path):
     kept = units.keep_code(tmp_path / "lib")
-    script = "import sys, pathlib; from ansible_collections.reduced.footprint.plugins.module_utils._backend import units; print(units.keep_code(pathlib.Path(sys.argv[1])).name)"
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "again")], env={"PYTHONPATH": str(kept)}, capture_output=True, text=True, cwd="/", check=True
-    )
+    script = f"import sys, pathlib; from {PACKAGE}._backend import units; print(units.keep_code(pathlib.Path(sys.argv[1])).name)"
+    done = python(kept, "-c", script, str(tmp_path / "again"))
     assert done.stdout.strip() == kept.name
     assert zipfile.is_zipfile(kept)
 

@@ -7,7 +7,16 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import PlannedPartition
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import MARK, Context, clean_command_line, drop_key, fix_fstab, fixups_diff, mask_secrets, plan_fixups
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import (
+    MARK,
+    Context,
+    clean_command_line,
+    drop_key,
+    fix_fstab,
+    fixups_diff,
+    mask_secrets,
+    plan_fixups,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import NicChange, replace_address, replace_macs
 
 ROOT = PlannedPartition(2, "/", "ext4", 0, 0, "aaaa-root", "p1", None)
