@@ -19,7 +19,7 @@ import uuid as uuid_module
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.identity import nic_mac, vm_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import GIB, MIB, TIB, parse_size, size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, TIB, parse_size, size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import (
     Disk,
     Nic,
@@ -274,4 +274,4 @@ def _refuse_twins(vms: t.Sequence[VmDetails]) -> None:
             once("disk", f"{disk.pool or ''}/{disk.name}", f"{vm.path}.disks[{index}].name", "Give every disk its own name in its pool.")
 
 
-__all__ = ["DEFAULT_CPU", "DEFAULT_MEMORY_MIB", "GIB", "HYPERVISORS", "Disk", "Nic", "VmDetails", "parse_vms"]
+__all__ = ["DEFAULT_CPU", "DEFAULT_MEMORY_MIB", "HYPERVISORS", "Disk", "Nic", "VmDetails", "parse_vms"]

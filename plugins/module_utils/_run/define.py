@@ -138,6 +138,7 @@ class _Run:
         if self.request.state == "absent":
             uri, work.actual = self._find_anywhere(vm, hypervisor.uri)
             work.host = self.hosts[uri]
+            result.name = work.actual.name if work.actual else vm.name
         else:
             uri = hypervisor.uri
             work.prepared = prepare(vm, self.request.cluster, hypervisor.type, self.template, self.stores[uri], self.request.pool, self.choice.own_type)
@@ -300,6 +301,12 @@ class _Run:
             on = {plan_of.AUTOSTART_ON: True, plan_of.AUTOSTART_OFF: False}
             autostart = next((on[action] for action in work.plan.actions if action in on), actual.autostart if actual else False)
             after.append(f"autostart: {_yes(autostart)}")
+            if owned and owned.protected != work.vm.protected:
+                before.append(f"protected: {_yes(owned.protected)}")
+                after.append(f"protected: {_yes(work.vm.protected)}")
+            if _has(work, plan_of.POWER_CYCLE):
+                before.append("restart: due")
+                after.append("restart: done")
             after += [f"volume: {volume.describe()}" for volume in work.prepared.volumes if volume.creates]
         before_text = "\n".join(before) + "\n" + (owned.applied if owned else "")
         after_text = "\n".join(after) + "\n" + (work.prepared.applied if work.prepared else "")

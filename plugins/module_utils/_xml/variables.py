@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB
 from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import DiskSource
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import CPU_KEYS, RAM_KEYS, VmDetails
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Rendered, Template
@@ -93,8 +92,3 @@ def unused_attributes(vm: VmDetails, template: Template, rendered: Rendered) -> 
             paths = (f"{kind}[{index}].{key}" for index, part in enumerate(parts) for key in part.free)
             unused.extend(path for path in paths if path not in rendered.touched)
     return tuple(unused)
-
-
-def memory_bytes(vm: VmDetails) -> int:
-    """The memory of a VM in bytes."""
-    return vm.memory_mib * MIB

@@ -115,6 +115,7 @@ def test_an_edit_of_a_running_vm_waits_for_its_restart(farm: Farm) -> None:
     assert (actions(again), again.vms[0].restart_required) == ({"b": []}, True)
     cycled = farm.run(edited, allow_power_cycling=True, shutdown_timeout=5)
     assert (actions(cycled), cycled.vms[0].restart_required) == ({"b": ["power_cycle"]}, False)
+    assert ("restart: due" in cycled.diff[0]["before"], "restart: done" in cycled.diff[0]["after"]) == (True, True)
     assert farm.run(edited).vms[0].restart_required is False
 
 
@@ -164,7 +165,8 @@ def test_a_protected_vm_stays_and_the_others_go(farm: Farm) -> None:
     assert "is protected" in str(result.vms[0].error)
     assert (result.vms[0].state, result.vms[1].state) == ("running", "absent")
     assert "1 of 2 VMs failed, the others are done. b: is protected" in result.as_result()["msg"]
-    farm.run(VMS[1:2])
+    lifted = farm.run(VMS[1:2])
+    assert (actions(lifted), "protected: no" in lifted.diff[0]["after"]) == ({"b": ["update_metadata"]}, True)
     assert not farm.run(VMS[1:2], state="absent").failed
 
 
