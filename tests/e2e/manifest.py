@@ -17,7 +17,8 @@ import sys
 LIVING = ("proc", "sys", "dev", "run", "tmp", "var/tmp", "var/log", "var/lib/mysql", "var/lib/systemd", "var/lib/misc",
           "var/cache", "lost+found", "srv/lost+found", "root")
 CHANGED = ("boot", "etc/fstab", "etc/systemd/network", "etc/udev", "etc/initramfs-tools", "etc/default/grub.d", "etc/cloud", "etc/mtab",
-           "etc/machine-info", "etc/modules-load.d", "etc/resolv.conf", "usr/lib/modules", "etc/ld.so.cache", "etc/lvm", "etc/.pwd.lock", "var/lib/initramfs-tools", "var/lib/dbus", "usr/share/mime")
+           "etc/machine-info", "etc/modules-load.d", "etc/resolv.conf", "usr/lib/modules", "etc/ld.so.cache", "etc/lvm", "etc/.pwd.lock",
+           "var/lib/initramfs-tools", "var/lib/dbus", "usr/share/mime")
 
 
 def facts_of(path: str, first_of_inode: dict[tuple[int, int], str], relative: str) -> dict[str, object]:
