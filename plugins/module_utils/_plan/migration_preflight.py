@@ -76,16 +76,17 @@ def fixup_context(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, source
 
 
 def find_problems(
-    spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, source: t.Mapping[str, t.Any] | None, host: t.Mapping[str, t.Any]
+    spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, source: t.Mapping[str, t.Any] | None, host: t.Mapping[str, t.Any] | None
 ) -> list[Problem]:
     """All that stands in the way.
 
-    :arg source: facts of the source, ``None`` when they could not be read yet (only the
-        destination is looked at then).
+    :arg source: facts of the source, ``None`` when they could not be read yet.
+    :arg host: facts of the destination, ``None`` when they could not be read yet.
     """
-    problems = _destination(spec, vm, layout, host)
+    problems = _destination(spec, vm, layout, host) if host is not None else []
     if source is not None:
         problems += _source(spec, layout, source)
+    if source is not None and host is not None:
         problems += _both(source, host)
     return problems
 

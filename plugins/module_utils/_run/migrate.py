@@ -12,7 +12,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import remote_source, units
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
@@ -135,9 +135,15 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
     """What would be done: everything preflight sees, and the fix-ups as a diff."""
     vm = vm_details(spec)
     layout = layout_of(spec, vm, facts)
-    problems = find_problems(spec, vm, layout, facts, destination(spec, vm, facts))
-    # in check mode nobody installed anything yet, so what a package brings is no reason to stop
-    warnings = find_warnings(facts) + [f"{each.message} {each.mend}" for each in problems if each.path == TOOLS_PATH]
+    warnings = find_warnings(facts)
+    # in check mode nobody installed anything yet, so what a package or a role brings is no reason to stop
+    try:
+        host = destination(spec, vm, facts)
+    except BackendError as error:
+        host = None
+        warnings.append(f"This host was not looked at: {error}")
+    problems = find_problems(spec, vm, layout, facts, host)
+    warnings += [f"{each.message} {each.mend}" for each in problems if each.path == TOOLS_PATH]
     problems = [each for each in problems if each.path != TOOLS_PATH]
     if problems:
         raise FootprintError(problem_text(problems))
@@ -219,7 +225,11 @@ class MigrationFailed(FootprintError):
     """The migration ended otherwise than wished; the result tells all about it."""
 
     def __init__(self, journal: Journal, log: t.Sequence[str]) -> None:
-        serves = "the source serves as before" if journal.state == "rolled_back" or "quiesce" not in journal.phases else f"it stands at {journal.phase}"
+        serves = f"it stands at {journal.phase}"
+        if journal.state == "rolled_back":
+            serves = "rolled back: the source serves as before"
+        elif "quiesce" not in journal.phases:
+            serves = "the source serves as before"
         super().__init__(
             f"The migration {journal.name} did not succeed ({serves}): {journal.reason or 'its worker died; ' + (list(log) or ['no log'])[-1]}",
             mend="Mend that and run again; it goes on where it can.",
