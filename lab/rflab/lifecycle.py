@@ -122,6 +122,9 @@ def _papers(lab: Lab) -> None:
         target = lab.state / "inventory" / source.relative_to(LAB_DIR / "inventory")
         target.parent.mkdir(parents=True, exist_ok=True)
         text = source.read_text().replace("10.213.0.", f"{lab.net}.").replace("../../.lab/", "../")
+        if lab.name:
+            # MAC addresses derive from the cluster's name, and all labs' neighbours are in this host's one table.
+            text = text.replace("cluster: lab\n", f"cluster: lab-{lab.name}\n")
         target.write_text(text)
 
 
