@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -101,17 +102,33 @@ def play(
                 sys.stdout.flush()
             if kill_at and kill_at in line:
                 time.sleep(kill_delay)
-                os.killpg(process.pid, signal.SIGKILL)
+                _kill(process.pid)
                 kill_at = None
         rc = process.wait()
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        _kill(process.pid)
         raise
     output = "".join(lines)
     if log:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(output, encoding="utf-8")
     return PlayRun(rc, time.monotonic() - began, output, _recap(output))
+
+
+def _kill(pid: int) -> None:
+    """Kill -9 a process and all below it; Ansible's workers are in sessions of their own."""
+    children: dict[int, list[int]] = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                parent = int((entry / "stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()[1])
+                children.setdefault(parent, []).append(int(entry.name))
+    doomed = [pid]
+    for one in doomed:
+        doomed.extend(children.get(one, []))
+    for one in doomed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one, signal.SIGKILL)
 
 
 def _recap(output: str) -> dict[str, dict[str, int]]:
