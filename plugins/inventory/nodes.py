@@ -60,7 +60,8 @@ options:
       - V(lease) are O(dhcp_leases), then libvirt's own DHCP servers when O(libvirt_uri) is given.
       - V(agent) is the guest agent, asked through libvirt.
       - V(arp) is the neighbour table of the machine Ansible runs on, after a sweep of O(discover_network) if need be, then
-        that of the virtual machine's server, asked through libvirt.
+        that of the virtual machine's server, asked through libvirt. A machine that answers at several addresses there is
+        left without one, because one of them may be a virtual address that moves on; name it in O(exclude_addresses).
     type: list
     elements: str
     choices: [fixed, lease, agent, arp]
@@ -95,7 +96,7 @@ options:
   timeout:
     description: Seconds to wait for a server that holds leases or runs libvirt.
     type: float
-    default: 3.0
+    default: 10.0
   strict:
     description: Fail where there would be a warning, and when a machine has no address.
     type: bool

@@ -156,13 +156,13 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], database: MariaD
     """The verbs that lead there, usually none or one."""
     if request.state == "bootstrapped" and not facts["primary"]:
         return ("reform",) if facts["running"] else ("bootstrap",)
-    if facts["running"] or facts["standalone"]:
-        started = _number((database.unit_state().get("ExecMainStartTimestamp") or "").lstrip("@"))
-        if facts["standalone"] or int(database.newest(request.config_files)) > started:
-            # the last one to leave is the only one that may start the cluster again
-            return ("bootstrap",) if facts["primary"] and facts["size"] == 1 else ("restart",)
-        return ()
-    return () if facts["unit"] in ("activating", "active") else ("start",)
+    if facts["unit"] not in ("active", "activating", "reloading"):
+        return ("start",)
+    started = _number((database.unit_state().get("ExecMainStartTimestamp") or "").lstrip("@"))
+    if facts["standalone"] or int(database.newest(request.config_files)) > started:
+        # the last one to leave is the only one that may start the cluster again
+        return ("bootstrap",) if facts["primary"] and facts["size"] == 1 else ("restart",)
+    return ()
 
 
 def _bootstrap(database: MariaDb) -> None:

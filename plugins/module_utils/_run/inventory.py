@@ -50,7 +50,7 @@ class Lookup:
     libvirt_uri: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     discover_network: str | None = None
     exclude: tuple[str, ...] = ()
-    timeout: float = 3.0
+    timeout: float = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,13 +178,14 @@ def find_addresses(
         for table in _tables(source, missing, lookup, targets, backend, warnings, time.time() if now is None else now):
             for machine in missing:
                 address = None if machine.vm.name in found else address_plan.choose(machine.vm.macs, table, source, excluded)
-                if address:
+                if address and address.others and source == "arp":
+                    # whether one of them is a virtual address that will move on, a neighbour table cannot tell
+                    warnings.append(
+                        f"{machine.vm.name} answers at several addresses ({', '.join((address.address, *address.others))}); "
+                        "none is taken. Name those that are not its own in exclude_addresses, or use leases."
+                    )
+                elif address:
                     found[machine.vm.name] = address
-                    if address.others:
-                        warnings.append(
-                            f"{machine.vm.name} has several addresses ({', '.join((address.address, *address.others))}); "
-                            f"{address.address} is taken. Name the others in exclude_addresses."
-                        )
             if all(machine.vm.name in found for machine in missing):
                 break
     return found, warnings

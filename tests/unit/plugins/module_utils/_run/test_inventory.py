@@ -114,9 +114,19 @@ def test_the_sweep_comes_after_a_look():
     assert warnings == []
 
 
-def test_several_addresses_are_told():
-    unused, warnings = find_addresses(parse("blue", servers()), Lookup(), Backend(neigh=[(C1, "192.0.2.101"), (C1, "192.0.2.20")]))
-    assert "c1 has several addresses (192.0.2.101, 192.0.2.20); 192.0.2.101 is taken" in warnings[0]
+def test_a_neighbour_that_answers_at_several_addresses_is_not_trusted():
+    # one of them may be the virtual address, and belong to another controller tomorrow
+    found, warnings = find_addresses(parse("blue", servers()), Lookup(), Backend(neigh=[(C1, "192.0.2.101"), (C1, "192.0.2.20")]))
+    assert "c1" not in found
+    assert "c1 answers at several addresses (192.0.2.101, 192.0.2.20); none is taken" in warnings[0]
+
+
+def test_the_newest_lease_is_trusted():
+    found, warnings = find_addresses(
+        parse("blue", servers()), Lookup(leases=("one",)), Backend(leases={"one": [(C1, "192.0.2.101"), (C1, "192.0.2.99")]})
+    )
+    assert found["c1"].address == "192.0.2.101"
+    assert warnings == []
 
 
 def test_libvirt_is_asked_per_server_and_driver():
