@@ -26,7 +26,7 @@ attributes:
     support: full
     description:
       - Nothing is recorded and no pool is made; the proofs run, their guests leave nothing behind.
-      - Where libvirt is not installed yet, a warning says so and what depends on it is taken as given.
+      - Where libvirt is not installed yet, a warning says so, what depends on it is taken as given and nothing is proven.
   diff_mode:
     support: full
     description: Shows the storage pool and the recorded facts before and after.
@@ -72,7 +72,7 @@ options:
       - When not given, the pool is used as it is.
     type: path
   bridges:
-    description: Bridges the server must have, besides those the VM details name.
+    description: Bridges the server must have, besides those the VM details name. In check mode they count as made.
     type: list
     elements: str
     default: []
@@ -166,7 +166,7 @@ attributes:
   sample: {name: metal1, cluster: lab, roles: [virt], vms: [{id: controller1, cpu: 2, ram: 4, name: controller1, uuid: '...', macs: []}]}
 hypervisors:
   description: The proof of each hypervisor type.
-  returned: success; empty on a server without the role V(virt) and with O(state=checked)
+  returned: success; empty on a server without the role V(virt), with O(state=checked), and where check mode finds no libvirt
   type: dict
   contains:
     kvm:

@@ -129,12 +129,15 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     if request.state == "checked":
         return _check_only(request, node, HostCapacity(facts, policy), backend)
     is_virt = ROLE_VIRT in node.roles
-    proofs, cached = _proofs(request, node, facts, recorded, backend) if is_virt else ({}, set())
     state = _HostState.read(request, node, facts, policy, backend, check_mode) if is_virt else _HostState(HostCapacity(facts, policy))
+    # what a host without libvirt cannot do yet says nothing of what it will do
+    proofs, cached = _proofs(request, node, facts, recorded, backend) if is_virt and state.prepared else ({}, set())
     warnings = list(state.warnings)
     if is_virt:
-        _complain(_missing_bridges(node, request.bridges, backend.bridges()), check_mode, warnings)
-        _complain(_missing_hypervisors(node, proofs), check_mode and not state.prepared, warnings)
+        have = backend.bridges() | (set(request.bridges) if check_mode else set())
+        error = _missing_bridges(node, request.bridges, have) or (_missing_hypervisors(node, proofs) if proofs else None)
+        if error:
+            raise error
     refuse_shortage(node.name, shortages(node.vms, state.capacity, request.pool))
     kvm = proofs.get("kvm")
     if kvm and not kvm.usable and backend.has_kvm_device():
@@ -200,7 +203,7 @@ class _HostState:
             if not check_mode:
                 raise
             found, memory, vcpus = dict.fromkeys(sorted(wanted)), 0, 0
-            prepared, warnings = False, [f"{error.message} Check mode goes on as if the host had been prepared and ran no other guests."]
+            prepared, warnings = False, [f"{error.message} Check mode goes on as if the host had been prepared and ran no other guests, and proves nothing."]
         else:
             prepared, warnings = True, []
             try:
@@ -288,11 +291,3 @@ def _missing_hypervisors(node: NodeAttributes, proofs: t.Mapping[str, Hypervisor
             mend = f"Set hypervisor to one that is usable here ({', '.join(usable)})." if usable else "Mend the host; nothing runs guests here."
             return RefusedError(f"host {node.name} cannot run guests of type {vm.hypervisor}: {why}.", f"{vm.path}.hypervisor", mend)
     return None
-
-
-def _complain(error: FootprintError | None, only_warn: bool, warnings: list[str]) -> None:
-    if error is None:
-        return
-    if not only_warn:
-        raise error
-    warnings.append(f"{error.message} Without check mode the play would stop here, unless an earlier task mends it.")

@@ -190,12 +190,17 @@ def test_other_guests_count_and_our_own_do_not(backend):
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_a_missing_bridge(backend, check_mode):
     backend.bridges_there = set()
-    if check_mode:
-        assert "no bridge br-admin" in run(backend, check_mode=True).warnings[0]
-    else:
-        with pytest.raises(RefusedError) as caught:
-            run(backend)
-        assert caught.value.path == "vms[0].nics[0].bridge"
+    with pytest.raises(RefusedError) as caught:
+        run(backend, check_mode=check_mode)
+    assert caught.value.path == "vms[0].nics[0].bridge"
+
+
+def test_a_bridge_to_be_made_counts_in_check_mode_only(backend):
+    backend.bridges_there = set()
+    run(backend, check_mode=True, bridges=["br-admin"])
+    with pytest.raises(RefusedError) as caught:
+        run(backend, bridges=["br-admin"])
+    assert caught.value.path == "bridges[0]"
 
 
 @pytest.mark.parametrize("kind, fails", [("kvm", True), ("qemu", False), ("lxc", False), ("auto", False)])
@@ -244,9 +249,10 @@ def test_an_unprepared_host(backend):
     backend.libvirt_answers = False
     backend.usable["qemu"] = False
     backend.bridges_there = set()
-    result = run(backend, check_mode=True)
-    assert result.actions == ["define pool", "record"] and len(result.warnings) == 3
+    result = run(backend, check_mode=True, bridges=["br-admin"])
+    assert result.actions == ["define pool", "record"] and len(result.warnings) == 1
     assert "libvirt does not answer" in result.warnings[0]
+    assert result.hypervisors == {} and backend.proved == []
     with pytest.raises(BackendError):
         run(backend)
 
