@@ -141,7 +141,7 @@ def test_migrate_in_check_mode_touches_nothing(lab: Lab) -> None:
 
 
 def test_a_failed_health_check_returns_to_the_source(lab: Lab) -> None:
-    checks = [{"tcp": 3306}, {"tcp": 9}]
+    checks = [{"type": "tcp", "port": 3306}, {"type": "tcp", "port": 9}]
     lab.fails("migrate_master", "-e", json.dumps({"master_migrate_health_checks": checks, "master_migrate_boot_timeout": 60}), words=["rolled back"])
     eventually("the source serves again", lab.writing, 30)
     assert lab.health()["machine_id"] == lab.ssh("laptop", "cat", "/etc/machine-id").strip()

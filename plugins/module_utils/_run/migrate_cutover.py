@@ -10,10 +10,10 @@ import re
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, boot, health
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, boot, fence, health
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import rsync
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import HealthCheck
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
@@ -121,6 +121,7 @@ def boot_clone(context: Context, lease: Lease) -> None:
     """Start the VM and ask it through the admin address until everything answers; the pause ends."""
     lease.arm()
     context.disk().release()
+    _keep_clients_out(context)
     with context.domains() as host:
         host.start(context.vm.uuid)
     context.log("the VM starts")
@@ -141,8 +142,29 @@ def boot_clone(context: Context, lease: Lease) -> None:
             continue
         context.progress(phase="boot", waiting_for=wrong)
         time.sleep(_POLL)
+    lease.check()
+    _let_clients_in(context)
     now = time.time()
     context.journal.downtime.update(ended=now, seconds=round(now - context.journal.downtime["started"], 2))
+
+
+def _keep_clients_out(context: Context) -> None:
+    """What a VM was told that is thrown away again would be lost, so nobody tells it anything yet."""
+    try:
+        fence.close(context.spec.name, context.vm.macs[0])
+    except CommandError as error:
+        context.journal.warnings.append(f"Clients reach the VM before it is found healthy; what they tell it is lost if it is not: {error}")
+
+
+def _let_clients_in(context: Context) -> None:
+    try:
+        fence.open_up(context.spec.name)
+    except CommandError as error:
+        # without nft there was no fence either; with it, nobody but this host would reach the master
+        if error.rc != 127:
+            raise
+    if context.bridge:
+        arp.announce(context.bridge, context.spec.admin.address, context.vm.macs[0])
 
 
 def _somebody_else(context: Context) -> str | None:
@@ -171,6 +193,7 @@ def commit(context: Context, lease: Lease | None) -> None:
             raise BackendError(f"The source is {state['state']} instead of {HANDED_OVER}.")
         context.journal.facts["handed_over"] = True
         context.save()
+    _let_clients_in(context)
     with context.domains() as host:
         host.set_autostart(context.vm.uuid, True)
     _close(context, power_off=context.spec.source_after == "shutdown")
@@ -199,6 +222,7 @@ def give_back(context: Context, reason: str) -> None:
     context.save()
     context.log(f"going back: {reason}")
     served = stop_clone(context) and journal.finished("boot")
+    _let_clients_in_again(context)
     context.disk().release()
     context.source.ask("restore", {"reason": reason[:200]})
     context.source.address = context.spec.source.address
@@ -216,6 +240,14 @@ def give_back(context: Context, reason: str) -> None:
     context.log(f"the source serves again ({', '.join(state.get('running', [])) or 'no service was stopped'})")
     _close(context, power_off=False)
     context.save()
+
+
+def _let_clients_in_again(context: Context) -> None:
+    """The VM is stopped; its fence must not greet the next one. A fence that stays harms nobody meanwhile."""
+    try:
+        fence.open_up(context.spec.name)
+    except CommandError as error:
+        context.log(f"the fence around the VM stays: {error.message}")
 
 
 def retire(context: Context) -> None:
