@@ -25,7 +25,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def ask(check: HealthCheck, address: str, host_keys: t.Container[str]) -> str | None:
+def ask(check: HealthCheck, address: str, host_keys: t.Collection[str]) -> str | None:
     """One question; returns what is wrong with the answer, ``None`` when all is well."""
     if check.type == "tcp":
         return _tcp(address, check.port)
@@ -55,12 +55,12 @@ def _http(url: str, wanted: int) -> str | None:
     return None if status == wanted else f"{url}: status {status} instead of {wanted}"
 
 
-def _ssh(address: str, port: int, host_keys: t.Container[str]) -> str | None:
+def _ssh(address: str, port: int, host_keys: t.Collection[str]) -> str | None:
     wrong = _tcp(address, port)
     if wrong:
         return wrong
     try:
-        shown = scan_host_keys(address, port)
+        shown = scan_host_keys(address, port, host_keys)
     except CommandError as error:
         return str(error)
     if not shown:
