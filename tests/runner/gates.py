@@ -77,7 +77,8 @@ def yaml_and_ansible() -> t.Iterator[Step]:
     """YAML style, then everything Ansible: roles, playbooks, plugins, molecule."""
     workspace.refresh()
     yield Step([_tool("yamllint"), "--strict", "."], COPY)
-    yield Step([_tool("ansible-lint"), "--offline", "--strict", "--profile", "production"], COPY, env=CHECKED, expect=[r"Profile 'production' was required, and it passed"])
+    argv = [_tool("ansible-lint"), "--offline", "--strict", "--profile", "production"]
+    yield Step(argv, COPY, env=CHECKED, expect=[r"Profile 'production' was required, and it passed"])
 
 
 def sanity() -> t.Iterator[Step]:

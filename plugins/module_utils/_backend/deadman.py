@@ -153,6 +153,7 @@ def _remove(path: str) -> None:
 
 def _call(argv: list) -> str | None:
     try:
+        # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{argv[0]}: {error}"

@@ -86,6 +86,7 @@ def pull(
     started = time.monotonic()
     # a file for the complaints: a pipe nobody reads meanwhile would block after 64 KiB of them
     with tempfile.TemporaryFile() as complaints:
+        # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
         with subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, env=dict(os.environ, LC_ALL="C"), encoding="utf-8", errors="replace"
         ) as process:
