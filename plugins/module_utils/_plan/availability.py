@@ -34,7 +34,7 @@ class Loss:
         """The loss in plain words."""
         names = ", ".join(self.members)
         end = "the control plane goes on" if self.survives else "the control plane stops until it is back"
-        return f"without {self.server} ({names}) {self.left} are left, {self.needed} are needed: {end}"
+        return f"without {self.server} ({names}) {self.left} of {self.left + len(self.members)} remain and {self.needed} are needed: {end}"
 
 
 @dataclasses.dataclass(frozen=True)

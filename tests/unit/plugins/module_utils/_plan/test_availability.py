@@ -28,4 +28,4 @@ def test_grade(members: dict[str, str], grade: str, survives: dict[str, bool]) -
 
 def test_sentence_names_server_members_and_numbers() -> None:
     loss = grade_availability({"c1": "a", "c2": "a", "c3": "b"}).losses[0]
-    assert loss.sentence() == "without a (c1, c2) 1 are left, 2 are needed: the control plane stops until it is back"
+    assert loss.sentence() == "without a (c1, c2) 1 of 3 remain and 2 are needed: the control plane stops until it is back"
