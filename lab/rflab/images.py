@@ -90,7 +90,7 @@ class Cache:
         self.listed = listed
 
     def guest_tar(self, lab: Lab) -> pathlib.Path:
-        key = fingerprint(self.base_key, "guest-1", lab.mirror_url, _tree_text("guest", "debian"), public_key())
+        key = fingerprint(self.base_key, "guest-2", lab.mirror_url, _tree_text("guest", "debian"), public_key())
         return CACHE / f"guest-{key}.tar"
 
     def clean(self, lab: Lab) -> None:
@@ -266,8 +266,10 @@ def _guest(cache: Cache, lab: Lab, target: pathlib.Path) -> None:
     os.chmod(root / "root", 0o700)
     os.chmod(root / "root/.ssh", 0o700)
     part = work / "guest.tar"
+    # each path once: tar puts absolute links in place last, also over a file that came after them
+    laid = [f"--exclude=./{path.relative_to(root)}" for path in sorted(root.rglob("*")) if path.is_symlink() or not path.is_dir()]
     run(["tar", "--create", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls", "--sort=name", "--one-file-system",
-         f"--file={part}", f"--directory={cache.base}", "."])
+         "--anchored", "--no-wildcards", *laid, f"--file={part}", f"--directory={cache.base}", "."])
     run(["tar", "--append", "--numeric-owner", "--owner=0", "--group=0", f"--file={part}", f"--directory={root}", "."])
     digest = hashlib.sha256()
     with open(part, "rb") as stream:
