@@ -191,7 +191,7 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
     if command == "forget_key":
         return {"changed": forget_key(given["marker"])}
     if command == "power_off":
-        run(["systemd-run", "--quiet", "--collect", "--on-active=5", "systemctl", "poweroff"])
+        run(["systemd-run", "--quiet", "--collect", "--on-active=5", "--timer-property=AccuracySec=1", "systemctl", "poweroff"])
         return {}
     raise InputError(f"{command!r} is no command of the source's agent.")
 
