@@ -112,6 +112,7 @@ def importer() -> t.Iterator[Step]:
     artifacts = sorted(str(path) for path in build.glob("*.tar.gz")) or [str(build / "no-artifact.tar.gz")]
     own = workspace.CACHE / "venv-importer" / "bin"
     path = {"PATH": os.pathsep.join([str(own), workspace.search_path()]), **CHECKED, "HOME": str(workspace.HOME)}
+    path["GALAXY_IMPORTER_CONFIG"] = str(ROOT / "tests" / "runner" / "galaxy-importer.cfg")
     argv = [str(own / "python"), "-m", "galaxy_importer.main", artifacts[0]]
     yield Step(argv, build, env=path, refuse=r"^(WARNING|ERROR|CRITICAL)\b|Traceback")
 
