@@ -141,13 +141,14 @@ def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep
         )
     if check_mode:
         return MemberResult(bool(actions), actions, before, before)
+    verbs = {
+        "bootstrap": lambda: _bootstrap(database),
+        "reform": database.reform,
+        "restart": database.restart,
+        "start": database.start,
+    }
     for action in actions:
-        {
-            "bootstrap": _bootstrap,
-            "reform": MariaDb.reform,
-            "start": MariaDb.start,
-            "restart": MariaDb.restart,
-        }[action](database)
+        verbs[action]()
     after = _wait(request, database, sleep)
     return MemberResult(bool(actions), actions, before, after)
 

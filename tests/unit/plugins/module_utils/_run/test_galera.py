@@ -1,0 +1,147 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A member is looked at and brought into its cluster, with a server that plays along."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import MemberRequest, ensure, look
+
+A = "aaaaaaaa-0000-11ef-8000-000000000001"
+ZERO = "00000000-0000-0000-0000-000000000000"
+SYNCED = {
+    "wsrep_on": "ON",
+    "wsrep_cluster_status": "Primary",
+    "wsrep_connected": "ON",
+    "wsrep_ready": "ON",
+    "wsrep_local_state_comment": "Synced",
+    "wsrep_cluster_state_uuid": A,
+    "wsrep_local_state_uuid": A,
+    "wsrep_last_committed": "17",
+    "wsrep_cluster_size": "3",
+}
+ALONE = {**SYNCED, "wsrep_cluster_status": "non-Primary", "wsrep_ready": "OFF", "wsrep_local_state_comment": "Initialized"}
+
+
+class Server:
+    """Remembers what was done to it and gets ready by any of the verbs."""
+
+    def __init__(self, status=None, unit="inactive", note=None, recovered=None, files=0.0, started="@100", heals=True, databases=()):
+        self.now, self.unit, self.note, self.recovered, self.files, self.started = status, unit, note, recovered, files, started
+        self.heals, self.there, self.done = heals, databases, []
+
+    def installed(self):
+        return True
+
+    def status(self):
+        return self.now
+
+    def unit_state(self):
+        return {"ActiveState": self.unit, "MainPID": "7" if self.unit in ("active", "activating") else "0", "ExecMainStartTimestamp": self.started}
+
+    def grastate(self):
+        return self.note
+
+    def databases(self):
+        return self.there
+
+    def recover_position(self):
+        self.done.append("recover")
+        return self.recovered
+
+    def started_at_position(self, pid):
+        return self.recovered
+
+    def newest(self, paths):
+        return self.files if paths else 0.0
+
+    def last_words(self):
+        return "I could not"
+
+    def _verb(self, name):
+        self.done.append(name)
+        if name == "stop":
+            self.unit, self.now = "inactive", None
+        elif self.heals:
+            self.unit, self.now = "active", SYNCED
+
+
+for verb in ("start", "restart", "stop", "bootstrap", "reform", "allow_bootstrap"):
+    setattr(Server, verb, lambda self, verb=verb: self._verb(verb))
+
+
+def run(server, state="present", check_mode=False, **more):
+    return ensure(MemberRequest(state=state, timeout=2, **more), server, check_mode=check_mode, sleep=lambda unused: None)
+
+
+def test_a_ready_member_is_left_alone():
+    server = Server(SYNCED, "active", {"uuid": A, "seqno": "-1"})
+    assert not run(server, uuid=A, config_files=("x",)).changed
+    assert not run(server, "bootstrapped").changed
+    assert server.done == []
+
+
+@pytest.mark.parametrize(
+    ("server", "state", "actions", "done"),
+    [
+        (Server(), "present", ("start",), ["start"]),
+        (Server(None, "failed"), "present", ("start",), ["start"]),
+        (Server({"wsrep_on": "OFF"}, "active"), "present", ("restart",), ["restart"]),
+        (Server(SYNCED, "active", files=101.0), "present", ("restart",), ["restart"]),
+        # the last one to leave has to start the cluster again
+        (Server({**SYNCED, "wsrep_cluster_size": "1"}, "active", files=101.0), "present", ("bootstrap",), ["stop", "allow_bootstrap", "bootstrap"]),
+        (Server(), "bootstrapped", ("bootstrap",), ["allow_bootstrap", "bootstrap"]),
+        (Server(None, "activating"), "bootstrapped", ("bootstrap",), ["stop", "allow_bootstrap", "bootstrap"]),
+        (Server({"wsrep_on": "OFF"}, "active"), "bootstrapped", ("bootstrap",), ["stop", "allow_bootstrap", "bootstrap"]),
+        (Server(ALONE, "active"), "bootstrapped", ("reform",), ["reform"]),
+    ],
+)
+def test_verbs(server, state, actions, done):
+    wanted = run(server, state, check_mode=True, config_files=("x",))
+    assert (wanted.changed, wanted.actions, server.done) == (True, actions, [])
+    result = run(server, state, config_files=("x",))
+    assert (result.changed, result.actions, server.done) == (True, actions, done)
+    assert result.after["ready"]
+
+
+def test_one_that_waits_for_its_peers_is_not_disturbed():
+    server = Server(None, "activating", heals=False)
+    with pytest.raises(BackendError, match="not ready after 2 s: its server does not answer yet. Its last words: I could not"):
+        run(server)
+    assert server.done == []
+
+
+def test_a_foreign_member_is_refused():
+    server = Server({**SYNCED, "wsrep_local_state_uuid": A}, "active")
+    with pytest.raises(RefusedError, match=f"belongs to the cluster {A}, not to other"):
+        run(server, uuid="other")
+
+
+def test_look():
+    facts = look(Server(SYNCED, "active", {"uuid": A, "seqno": "-1"}))
+    assert (facts["ready"], facts["cluster_uuid"], facts["seqno"], facts["size"]) == (True, A, 17, 3)
+    facts = look(Server(None, "inactive", {"uuid": A, "seqno": "9", "safe_to_bootstrap": "1"}))
+    assert (facts["running"], facts["cluster_uuid"], facts["seqno"], facts["safe_to_bootstrap"]) == (False, A, 9, True)
+    # after a power loss only the database itself knows
+    assert look(Server(None, "failed", {"uuid": A, "seqno": "-1"}, recovered=(A, 12)))["seqno"] == 12
+    assert look(Server(None, "failed", {"uuid": A, "seqno": "-1"}))["seqno"] == -1
+    assert look(Server(None, "activating", {"uuid": A, "seqno": "-1"}, recovered=(A, 13)))["seqno"] == 13
+    # a copy that broke off is no data of a cluster, and what lies there are not databases to save
+    facts = look(Server(None, "inactive", {"uuid": ZERO, "seqno": "-1"}, databases=("shop",)))
+    assert (facts["cluster_uuid"], facts["databases"]) == (None, [])
+    assert look(Server(None, "inactive", None, databases=("shop",)))["databases"] == ["shop"]
+
+
+def test_a_member_gets_time_to_heal():
+    server, slept = Server(ALONE, "active"), []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) == 3:
+            server.now = SYNCED
+
+    assert look(server, settle=10, sleep=sleep)["ready"]
+    assert len(slept) == 3
