@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import shutil
+import sys
 import typing as t
 import xml.sax.saxutils
 
@@ -31,8 +32,23 @@ _DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
 _ROOT_ENDINGS = ("", ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz")
 _MARKERS = pathlib.Path("/var/lib/reduced.footprint/volumes")
 
-# a worker that outlived its killed run would write into what the next run clears
-_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+# A worker that outlived its killed run would write into what the next run clears. So it asks to die with us (1 is
+# PR_SET_PDEATHSIG, 9 is SIGKILL), then looks whether we still live: setpriv would miss a death between fork and request.
+_DIE_WITH = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("the run that started this is gone")
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.exit(sys.argv[2] + ": " + error.strerror)
+"""
+
+
+def _with_us() -> tuple[str, ...]:
+    """What to put before a command that must not outlive this process."""
+    return (sys.executable or "/usr/bin/python3", "-I", "-S", "-c", _DIE_WITH, str(os.getpid()))
 
 
 class VolumeStore:
@@ -161,7 +177,7 @@ class VolumeStore:
         with told(f"cannot make the volume {plan.disk.name}"):
             device = handle.createXML(_volume_xml(plan), 0).path()
         # -n: into the device that is there; -t none: through to the disk before the marker goes
-        run([*_WITH_US, "qemu-img", "convert", "-n", "-t", "none", "-f", plan.image.format, "-O", "raw", plan.image.path, device])
+        run([*_with_us(), "qemu-img", "convert", "-n", "-t", "none", "-f", plan.image.format, "-O", "raw", plan.image.path, device])
         marker.unlink()
 
     def _marker(self, pool: Pool, disk: Disk) -> pathlib.Path:
@@ -205,15 +221,15 @@ def _make_file(plan: VolumePlan, partial: pathlib.Path) -> None:
         with partial.open("wb") as stream:
             stream.truncate(plan.size)
     elif plan.how == EMPTY:
-        run([*_WITH_US, "qemu-img", "create", "-q", "-f", form, str(partial), str(plan.size)], mend="Install qemu-utils on the host.")
+        run([*_with_us(), "qemu-img", "create", "-q", "-f", form, str(partial), str(plan.size)], mend="Install qemu-utils on the host.")
     elif plan.how == BACKING:
         image = _image(plan)
-        run([*_WITH_US, "qemu-img", "create", "-q", "-f", form, "-b", image.path, "-F", image.format, str(partial), str(plan.size)])
+        run([*_with_us(), "qemu-img", "create", "-q", "-f", form, "-b", image.path, "-F", image.format, str(partial), str(plan.size)])
     else:
         image = _image(plan)
-        run([*_WITH_US, "qemu-img", "convert", "-f", image.format, "-O", form, image.path, str(partial)])
+        run([*_with_us(), "qemu-img", "convert", "-f", image.format, "-O", form, image.path, str(partial)])
         if plan.size > image.virtual_size:
-            run([*_WITH_US, "qemu-img", "resize", "-q", "-f", form, str(partial), str(plan.size)])
+            run([*_with_us(), "qemu-img", "resize", "-q", "-f", form, str(partial), str(plan.size)])
     os.chmod(partial, 0o600)
     with partial.open("rb") as stream:
         os.fsync(stream.fileno())
@@ -224,7 +240,7 @@ def _make_tree(plan: VolumePlan, partial: pathlib.Path) -> None:
     if plan.how == UNPACK:
         image = _image(plan)
         keep = ["--numeric-owner", "--same-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*", "--acls", "--sparse"]
-        run([*_WITH_US, "tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], mend="Fetch the base image again.")
+        run([*_with_us(), "tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], mend="Fetch the base image again.")
         if not any(os.path.lexists(partial / place) for place in ("sbin/init", "usr/sbin/init")):
             raise BackendError(f"{image.path} holds no /sbin/init.", mend="Use a tar of a whole root file system with an init.")
     # one call for the whole file system: thousands of files are synced at once
