@@ -83,7 +83,8 @@ def test_spawn_in_check_mode_touches_nothing(lab: Lab) -> None:
 
 
 def test_spawn_killed_is_completed(lab: Lab) -> None:
-    lab.killed("spawn_vms", kill_at="TASK [reduced.footprint.virt_guests : Run the", kill_delay=2)
+    lab.killed("spawn_vms", kill_at="TASK [reduced.footprint.virt_guests : Fetch the base images", kill_delay=0.5)
+    lab.killed("spawn_vms", kill_at="TASK [reduced.footprint.virt_guests : Make the virtual machines", kill_delay=1)
     lab.succeeds("spawn_vms")
     lab.unchanged("spawn_vms")
 
