@@ -115,7 +115,11 @@ class MariaDb:
         self._systemctl("start", "--no-block")
 
     def stop(self) -> None:
-        """Stop in an orderly way."""
+        """Stop in an orderly way; one that is still waiting for its peers hears no signal but SIGKILL, and serves nobody."""
+        if self.unit_state().get("ActiveState") == "activating":
+            # queued first, or systemd would start the killed server again
+            self._systemctl("stop", "--no-block")
+            run(["systemctl", "kill", "--signal=SIGKILL", "--", self.unit], timeout=30, ok=(0, 1))
         self._systemctl("stop")
 
     def restart(self) -> None:
