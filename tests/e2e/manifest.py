@@ -3,7 +3,7 @@
 """Everything below a directory that a faithful copy keeps, as JSON: path → facts. Runs on the machine itself.
 
 What lives (databases, logs, state of running services) and what a move has to change (boot, fstab, NIC pinning)
-is left out; see LIVING and CHANGED.
+is left out; see LIVING, CHANGED and BEHIND.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ import os
 import stat
 import sys
 
-LIVING = ("proc", "sys", "dev", "run", "tmp", "var/tmp", "var/log", "var/lib/mysql", "var/lib/systemd", "var/lib/misc",
+LIVING = ("proc", "sys", "dev", "run", "tmp", "var/tmp", "var/log", "var/lib/mysql", "srv/mysql", "var/lib/systemd", "var/lib/misc",
           "var/cache", "lost+found", "srv/lost+found", "root")
-CHANGED = ("boot", "etc/fstab", "etc/systemd/network", "etc/udev", "etc/initramfs-tools", "etc/default/grub.d", "etc/cloud", "etc/mtab",
-           "etc/machine-info", "etc/modules-load.d", "etc/resolv.conf", "usr/lib/modules", "etc/ld.so.cache", "etc/lvm", "etc/.pwd.lock",
+# What parks the source, and the tools of the move, stay behind.
+BEHIND = ("var/lib/reduced.footprint", "etc/systemd/system/footprint-api.service.d")
+PARKED = "zz-reduced-footprint-held.conf"
+CHANGED = (*BEHIND, "boot", "etc/fstab", "etc/systemd/network", "etc/udev", "etc/initramfs-tools", "etc/default/grub.d", "etc/cloud", "etc/mtab",
+           "etc/machine-info", "etc/modules-load.d", "etc/resolv.conf", "usr/lib/modules", "etc/ld.so.cache", "etc/.pwd.lock",
            "var/lib/initramfs-tools", "var/lib/dbus", "usr/share/mime")
 
 
@@ -55,7 +58,7 @@ def main() -> None:
         here = "" if here == "." else here + "/"
         names[:] = sorted(name for name in names if here + name not in LIVING + CHANGED)
         for name in sorted(names + files):
-            if here + name not in LIVING + CHANGED:
+            if here + name not in LIVING + CHANGED and name != PARKED:
                 manifest[here + name] = facts_of(os.path.join(directory, name), inodes, here + name)
     json.dump(manifest, sys.stdout)
 
