@@ -163,6 +163,7 @@ def _lab_down(name: str = "") -> t.Callable[[], t.Iterator[Step]]:
 def torture() -> t.Iterator[Step]:
     """Hours, not minutes: random values by the thousand, kills in every phase, whole flows again and again."""
     yield _pytest("torture-units", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}, timeout=7200)
+    yield _pytest("torture-modules", "tests/torture", timeout=7200)
     lab = {
         "LAB_NAME": "torture",
         "LAB_NETWORK": "10.218.0.0/24",
