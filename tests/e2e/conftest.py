@@ -27,6 +27,7 @@ def lab() -> t.Iterator[Lab]:
     if not os.environ.get("E2E_REUSE"):
         it.command("down")
         it.command("up")
+        it.command("writer", "start")
     yield it
     if not os.environ.get("E2E_KEEP"):
         it.command("down")
