@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import shutil
 import subprocess
 
 import pytest
@@ -25,7 +24,6 @@ def test_the_boot_sector_is_one():
     assert boot_sector.BOOT_SECTOR[-2:] == b"\x55\xaa"
 
 
-@pytest.mark.skipif(shutil.which("nasm") is None, reason="the assembler is not installed")
 def test_the_bytes_are_what_the_source_says(tmp_path):
     binary = tmp_path / "boot_sector.bin"
     subprocess.run(["nasm", "-f", "bin", "-o", str(binary), str(SOURCE)], check=True)
