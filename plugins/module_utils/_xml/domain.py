@@ -45,7 +45,10 @@ def parse(text: str) -> t.Any:
         raise BackendError("lxml is not installed for this host's Python.", mend="Install python3-lxml on the host.") from LXML_ERROR
     parser = etree.XMLParser(remove_blank_text=True, remove_comments=True, resolve_entities=False, no_network=True)
     try:
-        return etree.fromstring(text.strip().encode("utf-8"), parser)
+        document = etree.fromstring(text.strip().encode("utf-8"), parser)
+        if document.getroottree().docinfo.doctype:
+            raise DocumentSyntaxError("a document type or entities have no place in it", 1)
+        return document
     except etree.XMLSyntaxError as error:
         skipped = text[: len(text) - len(text.lstrip())].count("\n")
         raise DocumentSyntaxError(error.msg or str(error), (error.lineno or 1) + skipped) from error
@@ -76,6 +79,8 @@ def finish(document: t.Any, vm: VmDetails, cluster: str, hypervisor: str, fixed_
         kind = "exe" if document.get("type") in _CONTAINERS else "hvm"
         _ensure(_ensure(document, "os"), "type").text = kind
         told.append(f"the template names no operating system type and got {kind}")
+    if not fixed_type:
+        _check_system(document)
     macs = vm.macs
     for index, interface in enumerate(document.findall("devices/interface")):
         mac = _ensure(interface, "mac")
@@ -137,6 +142,14 @@ def _settle_type(document: t.Any, hypervisor: str) -> list[str]:
         f"the template makes a domain of type {written!r}, the VM's hypervisor is {hypervisor!r}.",
         mend="Set the VM's hypervisor to the type of the template, or use another template.",
     )
+
+
+def _check_system(document: t.Any) -> None:
+    kind = (document.findtext("os/type") or "").strip()
+    container = document.get("type") in _CONTAINERS
+    if kind == "hvm" and container or kind == "exe" and not container:
+        what, runs = ("a machine", "a container") if container else ("a container", "a machine")
+        raise TemplateError(f"the template makes {what}, and the VM is {runs}.", mend="Use another template, or change the VM's hypervisor.")
 
 
 def _settle_identity(document: t.Any, vm: VmDetails) -> None:

@@ -2,25 +2,72 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The templates that come with the collection, by name.
+"""The templates that come with the collection, by name, made of parts they share.
 
 Text in Python, because Ansible ships nothing else to the host. A user replaces one by a file of
-his own (F3); every variable is described in the documentation of ``vm_define``.
+his own (F3), for example one that began as a copy of these; every variable is described in
+``docs/templates.md``.
 """
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
 
-DEFAULT = """\
+_HEAD = """\
 <domain type='{{ hypervisor }}'>
   <name>{{ name }}</name>
   <uuid>{{ uuid }}</uuid>
   <memory unit='MiB'>{{ memory_mb }}</memory>
   <vcpu placement='static'>{{ cpu }}</vcpu>
-{% if hypervisor == 'lxc' %}
+"""
+
+_BOOT = """\
+{% for device in ([boot] if boot is string else boot) or ['network', 'hd'] %}
+    <boot dev='{{ device }}'/>
+{% endfor %}
+  </os>
+"""
+
+_CPU = """\
+  <cpu mode='{{ 'host-passthrough' if hypervisor == 'kvm' else 'maximum' }}'/>
+"""
+
+_BIOS = f"""\
+  <os>
+    <type{{% if machine %}} machine='{{{{ machine }}}}'{{% endif %}}>hvm</type>
+{_BOOT}\
+  <features>
+    <acpi/>
+    <apic/>
+  </features>
+{_CPU}"""
+
+# libvirt finds the firmware that has these features; secure boot is kept by the system management mode
+_UEFI = f"""\
+  <os firmware='efi'>
+    <type machine='{{{{ machine or 'q35' }}}}'>hvm</type>
+    <firmware>
+{{% if secure_boot %}}
+      <feature enabled='yes' name='enrolled-keys'/>
+{{% endif %}}
+      <feature enabled='{{{{ 'yes' if secure_boot else 'no' }}}}' name='secure-boot'/>
+    </firmware>
+{{% if secure_boot %}}
+    <loader secure='yes'/>
+{{% endif %}}
+{_BOOT}\
+  <features>
+    <acpi/>
+    <apic/>
+{{% if secure_boot %}}
+    <smm state='on'/>
+{{% endif %}}
+  </features>
+{_CPU}"""
+
+_CONTAINER = """\
   <os>
     <type>exe</type>
     <init>/sbin/init</init>
@@ -28,31 +75,17 @@ DEFAULT = """\
   <features>
     <privnet/>
   </features>
-{% else %}
-  <os>
-    <type{% if machine %} machine='{{ machine }}'{% endif %}>hvm</type>
-{% for device in boot or ['network', 'hd'] %}
-    <boot dev='{{ device }}'/>
-{% endfor %}
-  </os>
-  <features>
-    <acpi/>
-    <apic/>
-  </features>
-  <cpu mode='{{ 'host-passthrough' if hypervisor == 'kvm' else 'maximum' }}'/>
-{% endif %}
+"""
+
+_LIFE = """\
   <clock offset='utc'/>
   <on_poweroff>destroy</on_poweroff>
   <on_reboot>restart</on_reboot>
   <on_crash>restart</on_crash>
   <devices>
-{% for disk in disks or [] %}
-{% if hypervisor == 'lxc' %}
-    <filesystem type='mount' accessmode='passthrough'>
-      <source dir='{{ disk.path }}'/>
-      <target dir='{{ disk.mount }}'/>
-    </filesystem>
-{% else %}
+"""
+
+_DISK = """\
     <disk type='{{ disk.type }}' device='disk'>
       <driver name='qemu' type='{{ disk.format }}'{% if disk.cache %} cache='{{ disk.cache }}'{% endif %} discard='unmap'/>
       <source {{ 'dev' if disk.type == 'block' else 'file' }}='{{ disk.path }}'/>
@@ -61,9 +94,27 @@ DEFAULT = """\
       <serial>{{ disk.serial }}</serial>
 {% endif %}
     </disk>
+"""
+
+_FOLDER = """\
+    <filesystem type='mount' accessmode='passthrough'>
+      <source dir='{{ disk.path }}'/>
+      <target dir='{{ disk.mount }}'/>
+    </filesystem>
+"""
+
+_SEED = """\
+{% if seed %}
+    <disk type='{{ seed.type }}' device='cdrom'>
+      <driver name='qemu' type='{{ seed.format }}'/>
+      <source file='{{ seed.path }}'/>
+      <target dev='{{ seed.target }}' bus='{{ seed.bus }}'/>
+      <readonly/>
+    </disk>
 {% endif %}
-{% endfor %}
-{% for nic in nics or [] %}
+"""
+
+_NIC = """\
     <interface type='{{ 'bridge' if nic.bridge else 'network' }}'>
       <mac address='{{ nic.mac }}'/>
 {% if nic.bridge %}
@@ -79,14 +130,24 @@ DEFAULT = """\
 {% if nic.virtualport %}
       <virtualport type='{{ nic.virtualport }}'/>
 {% endif %}
-{% if hypervisor != 'lxc' %}
+"""
+
+_MODEL = """\
       <model type='{{ nic.model }}'/>
-{% endif %}
+"""
+
+_NIC_END = """\
     </interface>
+"""
+
+# a machine of type q35 takes new devices only where a port is free
+_PORTS = """\
+{% for port in range(1, (root_ports or 14) | int + 1) %}
+    <controller type='pci' index='{{ port }}' model='pcie-root-port'/>
 {% endfor %}
-{% if hypervisor == 'lxc' %}
-    <console type='pty'/>
-{% else %}
+"""
+
+_CONSOLE = """\
     <serial type='pty'>
       <target port='0'/>
     </serial>
@@ -105,12 +166,63 @@ DEFAULT = """\
     <rng model='virtio'>
       <backend model='random'>/dev/urandom</backend>
     </rng>
-{% endif %}
+"""
+
+_CONTAINER_CONSOLE = """\
+    <console type='pty'/>
+"""
+
+_END = """\
   </devices>
 </domain>
 """
 
-PACKAGED: t.Mapping[str, str] = {"default": DEFAULT}
+
+def _each(variable: str, part: str) -> str:
+    return f"{{% for {variable} in {variable}s or [] %}}\n{part}{{% endfor %}}\n"
+
+
+def _either(container: str, machine: str) -> str:
+    return f"{{% if hypervisor == 'lxc' %}}\n{container}{{% else %}}\n{machine}{{% endif %}}\n"
+
+
+def _machine(system: str, ports: str = "") -> str:
+    return _HEAD + system + _LIFE + ports + _each("disk", _DISK) + _SEED + _each("nic", _NIC + _MODEL + _NIC_END) + _CONSOLE + _END
+
+
+def _default() -> str:
+    system = f"{{% if hypervisor == 'lxc' %}}\n{_CONTAINER}{{% elif boot_firmware == 'efi' %}}\n{_UEFI}{{% else %}}\n{_BIOS}{{% endif %}}\n"
+    ports = f"{{% if hypervisor != 'lxc' and boot_firmware == 'efi' %}}\n{_PORTS}{{% endif %}}\n"
+    model = f"{{% if hypervisor != 'lxc' %}}\n{_MODEL}{{% endif %}}\n"
+    return (
+        _HEAD
+        + system
+        + _LIFE
+        + ports
+        + _each("disk", _either(_FOLDER, _DISK))
+        + _SEED
+        + _each("nic", _NIC + model + _NIC_END)
+        + _either(_CONTAINER_CONSOLE, _CONSOLE)
+        + _END
+    )
+
+
+PACKAGED: t.Mapping[str, str] = {
+    "bios": _machine(_BIOS),
+    "default": _default(),
+    "lxc": _HEAD + _CONTAINER + _LIFE + _each("disk", _FOLDER) + _each("nic", _NIC + _NIC_END) + _CONTAINER_CONSOLE + _END,
+    "uefi": _machine(_UEFI, _PORTS),
+}
+
+
+def packaged(name: str) -> str:
+    """The text of a packaged template.
+
+    :raises InputError: there is none of that name.
+    """
+    if name not in PACKAGED:
+        raise InputError(f"there is no packaged template {shown(name)}.", mend=f"Use one of {', '.join(sorted(PACKAGED))}.")
+    return PACKAGED[name]
 
 
 def template_source(template: str) -> str:
@@ -122,7 +234,7 @@ def template_source(template: str) -> str:
         return PACKAGED[template]
     if "<" not in template:
         raise InputError(
-            f"{template[:60]!r} is neither a libvirt XML template nor the name of a packaged one.",
+            f"{shown(template)} is neither a libvirt XML template nor the name of a packaged one.",
             "template",
             f"Give the content of the template file, or one of {', '.join(sorted(PACKAGED))}.",
         )

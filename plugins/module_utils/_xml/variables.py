@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import DiskSource
+from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import CLOUD_INIT_KEYS
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import CPU_KEYS, RAM_KEYS, VmDetails
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Rendered, Template
 
-# Details that mean something to us, whether or not the template speaks of them.
-_OURS = frozenset(("id", "name", "uuid", "hypervisor", "roles", "address", "autostart", "protected"))
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import DiskSource
+
+# Details that mean something to this collection, whether or not the template speaks of them.
+_OURS = frozenset(("id", "name", "uuid", "hypervisor", "roles", "address", "autostart", "protected", "host", "anti_affinity", "nested"))
+
+_FIRMWARE = ("boot_firmware", "secure_boot")
 
 
-def variables_of(vm: VmDetails, cluster: str, hypervisor: str, sources: t.Sequence[DiskSource]) -> dict[str, t.Any]:
+def variables_of(
+    vm: VmDetails, cluster: str, hypervisor: str, sources: t.Sequence[DiskSource], seed: t.Mapping[str, t.Any] | None = None
+) -> dict[str, t.Any]:
     """Every variable of a VM.
 
     Free keys come first, so that none can pretend to be another VM's name or disk. cpu and memory
@@ -24,6 +31,7 @@ def variables_of(vm: VmDetails, cluster: str, hypervisor: str, sources: t.Sequen
 
     :arg hypervisor: the type the VM really gets (``auto`` is decided by now).
     :arg sources: where the disks stand, in their order.
+    :arg seed: what to attach for cloud-init (``path, type, format, target, bus``); never its content.
     """
     variables: dict[str, t.Any] = dict(vm.free)
     variables.update(
@@ -35,6 +43,8 @@ def variables_of(vm: VmDetails, cluster: str, hypervisor: str, sources: t.Sequen
         roles=list(vm.roles),
         address=vm.address,
         machine=vm.machine,
+        boot_firmware=vm.boot_firmware or (None if hypervisor == "lxc" else "bios"),
+        secure_boot=vm.secure_boot,
         nics=[
             dict(nic.free, bridge=nic.bridge, network=nic.network, vlan=nic.vlan, mac=nic.mac, model=nic.model, virtualport=nic.virtualport)
             for nic in vm.nics
@@ -47,7 +57,7 @@ def variables_of(vm: VmDetails, cluster: str, hypervisor: str, sources: t.Sequen
                 pool=source.pool,
                 path=source.path,
                 type=source.type,
-                format=disk.format,
+                format=source.format or disk.format,
                 target=disk.target,
                 bus=disk.bus,
                 serial=disk.serial,
@@ -68,6 +78,9 @@ def variables_of(vm: VmDetails, cluster: str, hypervisor: str, sources: t.Sequen
     for kind in ("nics", "disks"):
         for index, entry in enumerate(variables[kind]):
             variables.update({f"{kind[:-1]}{index}_{key}": value for key, value in entry.items()})
+    if vm.cloud_init is not None or "seed" not in variables:
+        variables["seed"] = dict(seed) if seed else None
+    variables.update({f"seed_{key}": value for key, value in (seed or {}).items()})
     return variables
 
 
@@ -76,12 +89,24 @@ def disks_used(template: Template) -> bool:
     return template.uses("disks", "vda_size") or any(name.startswith("disk") and "_" in name for name in template.variables)
 
 
-def unused_attributes(vm: VmDetails, template: Template, rendered: Rendered) -> tuple[str, ...]:
-    """The keys of the details that neither the template nor this collection does anything with."""
+def seed_used(template: Template) -> bool:
+    """Whether a template attaches what cloud-init is to find."""
+    return template.uses("seed") or any(name.startswith("seed_") for name in template.variables)
+
+
+def unused_attributes(vm: VmDetails, template: Template, rendered: Rendered, document: t.Any = None) -> tuple[str, ...]:
+    """The keys of the details that neither the template nor this collection does anything with.
+
+    :arg document: what it came to; a template may have a wanted firmware without asking for it.
+    """
     same = {key: group for group in (CPU_KEYS, RAM_KEYS) for key in group}
     unused = []
+    # a container gets its seed into its root, whatever the template says
+    seeded = CLOUD_INIT_KEYS if seed_used(template) or vm.hypervisor == "lxc" else ()
     for key in vm.given:
-        if key in _OURS or template.uses(*same.get(key, (key,))):
+        if document is not None and key in _FIRMWARE and getattr(vm, key) == _firmware_of(document)[key]:
+            continue
+        if key in _OURS or key in seeded or template.uses(*same.get(key, (key,))):
             continue
         flat = {"nics": "nic", "disks": "disk", "vda_size": "disk"}.get(key)
         if flat and (template.uses("disks") or any(name.startswith(flat) and "_" in name for name in template.variables)):
@@ -92,3 +117,12 @@ def unused_attributes(vm: VmDetails, template: Template, rendered: Rendered) -> 
             paths = (f"{kind}[{index}].{key}" for index, part in enumerate(parts) for key in part.free)
             unused.extend(path for path in paths if path not in rendered.touched)
     return tuple(unused)
+
+
+def _firmware_of(document: t.Any) -> dict[str, t.Any]:
+    """What a document says in the words of the details."""
+    loader = document.find("os/loader")
+    efi = document.find("os[@firmware='efi']") is not None or loader is not None and loader.get("type") == "pflash"
+    feature = document.find("os/firmware/feature[@name='secure-boot']")
+    secure = feature is not None and feature.get("enabled") == "yes" or loader is not None and loader.get("secure") == "yes"
+    return {"boot_firmware": "efi" if efi else "bios", "secure_boot": secure}

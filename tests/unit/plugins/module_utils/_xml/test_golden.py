@@ -4,7 +4,8 @@
 
 """Templates in both syntaxes and the packaged ones, against golden files.
 
-``GOLDEN=write pytest ...`` writes them anew; read the difference before you commit it.
+``GOLDEN=write pytest tests/unit/plugins/module_utils/_xml/test_golden.py`` writes them anew; read the
+difference before you commit it. Each one is also defined on real libvirt, see ``tests/templates``.
 """
 
 from __future__ import annotations
@@ -70,13 +71,63 @@ def same_as_file(name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("details, hypervisor", [(FULL, "kvm"), (FULL, "qemu"), (CONTAINER, "lxc"), (BARE, "qemu")], ids=["kvm", "qemu", "lxc", "bare"])
-def test_packaged_default(details: dict[str, t.Any], hypervisor: str, request: pytest.FixtureRequest) -> None:
+SEED = {"path": "/pool/c1-seed.iso", "type": "file", "format": "raw", "target": "sdz", "bus": "sata"}
+EFI = dict(FULL, boot_firmware="efi", user_data="#cloud-config\n", root_ports=6)
+SECURE = {"id": "c3", "cpu": 2, "ram": 4, "boot_firmware": "efi", "secure_boot": True, "boot": "cdrom", "disks": [{"size": 10}]}
+SEEDED = dict(FULL, user_data="#cloud-config\n", boot=["hd"])
+# of one disk and one card: what the single-brace form can say without a loop
+ONE = {"id": "c1", "cpu": 2, "memory_mb": 4096, "nics": [{"bridge": "br-admin"}], "disks": [{"size": 10}]}
+ONE_CONTAINER = dict(ONE, hypervisor="lxc", disks=[{"image": "debian-12-root"}])
+
+PACKAGED_CASES = {
+    "default-kvm": ("default", FULL, "kvm"),
+    "default-qemu": ("default", FULL, "qemu"),
+    "default-lxc": ("default", CONTAINER, "lxc"),
+    "default-bare": ("default", BARE, "qemu"),
+    "default-efi": ("default", EFI, "qemu"),
+    "bios-full": ("bios", FULL, "qemu"),
+    "bios-seeded": ("bios", SEEDED, "kvm"),
+    "bios-bare": ("bios", BARE, "qemu"),
+    "uefi-full": ("uefi", EFI, "kvm"),
+    "uefi-secure": ("uefi", SECURE, "qemu"),
+    "uefi-bare": ("uefi", BARE, "qemu"),
+    "lxc-full": ("lxc", CONTAINER, "lxc"),
+    "lxc-bare": ("lxc", BARE | {"hypervisor": "lxc"}, "lxc"),
+}
+
+
+def document_of(source: str, details: dict[str, t.Any], hypervisor: str) -> str:
+    """The canonical document of a template and a VM."""
     vm = vm_of(details)
-    rendered = Template(PACKAGED["default"]).render(variables_of(vm, "lab", hypervisor, sources_of(vm)))
+    seed = SEED if vm.cloud_init is not None else None
+    rendered = Template(source).render(variables_of(vm, "lab", hypervisor, sources_of(vm), seed))
     document = domain_xml.parse(rendered.text)
     domain_xml.finish(document, vm, "lab", hypervisor)
-    same_as_file(f"default-{request.node.callspec.id}-out.xml", domain_xml.canonical(document))
+    return domain_xml.canonical(document)
+
+
+@pytest.mark.parametrize("name", PACKAGED_CASES)
+def test_packaged(name: str) -> None:
+    template, details, hypervisor = PACKAGED_CASES[name]
+    same_as_file(f"{name}-out.xml", document_of(PACKAGED[template], details, hypervisor))
+
+
+@pytest.mark.parametrize(
+    "template, details, hypervisor",
+    [("bios", FULL, "kvm"), ("bios", BARE, "qemu"), ("bios", SEEDED, "qemu"), ("uefi", EFI, "kvm"), ("uefi", SECURE, "qemu"), ("lxc", CONTAINER, "lxc")],
+    ids=["bios", "bios-bare", "bios-seeded", "uefi", "uefi-secure", "lxc"],
+)
+def test_default_is_the_one_of_them_that_fits(template: str, details: dict[str, t.Any], hypervisor: str) -> None:
+    assert document_of(PACKAGED["default"], details, hypervisor) == document_of(PACKAGED[template], details, hypervisor)
+
+
+@pytest.mark.parametrize("template", ["bios", "uefi", "lxc"])
+def test_the_same_in_single_braces(template: str) -> None:
+    source = (FOLDER / f"{template}-braces-in.xml").read_text(encoding="utf-8")
+    details, hypervisor = (ONE_CONTAINER, "lxc") if template == "lxc" else (ONE, "qemu")
+    text = document_of(source, details, hypervisor)
+    same_as_file(f"{template}-braces-out.xml", text)
+    assert text == document_of(PACKAGED[template], details, hypervisor)
 
 
 @pytest.mark.parametrize("syntax", ["braces", "jinja2"])
@@ -99,7 +150,7 @@ def test_the_specifications_own_template_byte_for_byte() -> None:
     assert not rendered.missing
 
 
-def test_every_variable_of_the_packaged_template_is_exercised() -> None:
-    used = Template(PACKAGED["default"]).variables
-    given = set(variables_of(vm_of(FULL), "lab", "qemu", sources_of(vm_of(FULL)))) | {"boot"}
+def test_every_variable_of_the_packaged_templates_is_exercised() -> None:
+    used = {name for source in PACKAGED.values() for name in Template(source).variables}
+    given = set(variables_of(vm_of(FULL), "lab", "qemu", sources_of(vm_of(FULL)))) | {"boot", "root_ports"}
     assert used <= given

@@ -62,6 +62,8 @@ BROKEN = [
     ("{% for i in range(1000000000) %}{% endfor %}", "template line 1: Range too big"),
     ("{% include '/etc/passwd' %}", "template line 1: "),
     ("{{ x.append(1) }}", "template line 1: "),
+    ("<a>\n{{ x | nosuch }}\n</a>", "template line 2: No filter named"),
+    ("<a>\n{% if x is nosuch %}{% endif %}\n</a>", "template line 2: No test named"),
 ]
 
 
@@ -70,6 +72,30 @@ def test_broken_jinja2_is_told_with_its_line(source: str, message: str) -> None:
     with pytest.raises(TemplateError) as raised:
         Template(source).render({"x": [1]})
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "source, used",
+    [
+        ("{% for disk in disks %}{{ disk.path }}{% endfor %}", {"disks"}),
+        ("{% for disk in disks %}{{ disk.path }}{% endfor %}{{ disk }}", {"disks", "disk"}),
+        ("{% set cpu = cpu or 2 %}{{ cpu }}", {"cpu"}),
+        ("{% macro row(nic) %}{{ nic }}{{ rack }}{% endmacro %}{{ row(1) }}{{ range(3) }}", {"rack"}),
+        ("{% if x is defined and y[z] %}{% endif %}", {"x", "y", "z"}),
+    ],
+)
+def test_what_a_template_speaks_of(source: str, used: set[str]) -> None:
+    template = Template(source)
+    names = ("disks", "disk", "cpu", "row", "nic", "rack", "range", "x", "y", "z", "loop")
+    assert {name for name in names if template.uses(name)} == used
+
+
+@pytest.mark.parametrize(
+    "source, line", [("a\n{% if x %}\n{% for y in z %}\n{% endfor %}\n", 2), ("{% if x %}\n{% for y in z %}\nb", 2), ("\n{{ x | nofilter }}", 2)]
+)
+def test_a_block_without_its_end_is_named_by_its_line(source: str, line: int) -> None:
+    with pytest.raises(TemplateError, match=f"^template line {line}: "):
+        Template(source)
 
 
 def test_a_character_xml_cannot_carry_is_refused() -> None:

@@ -1,0 +1,58 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The disks of a parsed domain document as storage sees them: places and formats."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+def open_disks(document: t.Any) -> dict[str, str | None]:
+    """Path of every disk and file system with a local source → the format its driver names.
+
+    Removable media count too: a domain needs what is in its drive.
+    """
+    found: dict[str, str | None] = {}
+    for device in document.iterfind("devices/*"):
+        if device.tag not in ("disk", "filesystem"):
+            continue
+        for source in device.iterfind("source"):
+            path = source.get("file") or source.get("dev") or source.get("dir")
+            driver = device.find("driver")
+            if path and path.startswith("/"):
+                found[path] = driver.get("type") if driver is not None else None
+    return found
+
+
+def own_disks(document: t.Any) -> list[str]:
+    """Paths of the disks and file systems of a domain; what lies in a drive is not its own."""
+    found = []
+    for device in document.iterfind("devices/*"):
+        if (device.tag == "disk" and device.get("device", "disk") == "disk") or (device.tag == "filesystem" and device.get("type", "mount") == "mount"):
+            for source in device.iterfind("source"):
+                path = source.get("file") or source.get("dev") or source.get("dir")
+                if path and path.startswith("/"):
+                    found.append(path)
+    return found
+
+
+def pool_disks(document: t.Any) -> list[tuple[str, str]]:
+    """Pool and name of every disk that is given by these."""
+    return [(source.get("pool"), source.get("volume")) for source in document.iterfind("devices/disk/source") if source.get("volume")]
+
+
+def needed_files(document: t.Any) -> set[str]:
+    """The paths of all files a running domain has open, images behind its disks included, as libvirt tells them."""
+    found = set(open_disks(document))
+    for source in document.iterfind(".//backingStore/source"):
+        path = source.get("file") or source.get("dev")
+        if path:
+            found.add(path)
+    return found
+
+
+def seed_waits(document: t.Any, namespace: str) -> bool:
+    """Whether the live document says that the seed was changed after the start."""
+    return document.find(f"metadata/{{{namespace}}}changed") is not None

@@ -1,0 +1,82 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A libvirt of the templates' own, with a network."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import typing as t
+
+import libvirt
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support" / "libvirtd"
+NETWORK = "<network><name>{name}</name><bridge name='{bridge}' stp='off'/></network>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """Its connections and addresses (by driver), the folder of its pool and the bridge of its network ``default``."""
+
+    connections: t.Mapping[str, t.Any]
+    uris: t.Mapping[str, str]
+    pool: pathlib.Path
+    bridge: str
+
+    def clear(self) -> None:
+        """Remove every domain and volume."""
+        for connection in self.connections.values():
+            for domain in connection.listAllDomains(0):
+                if domain.isActive():
+                    domain.destroy()
+                if domain.OSType() == "hvm":
+                    domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_NVRAM)
+                else:
+                    domain.undefine()
+        for path in self.pool.iterdir():
+            if path.is_file():
+                path.unlink()
+
+    def left(self) -> tuple[list[str], list[str]]:
+        """What there is: names of domains, names of volumes."""
+        domains = [domain.name() for connection in self.connections.values() for domain in connection.listAllDomains(0)]
+        return sorted(domains), sorted(path.name for path in self.pool.iterdir() if path.is_file())
+
+
+@pytest.fixture(scope="session", name="daemon")
+def fixture_daemon() -> t.Iterator[Host]:
+    """Started once; nothing of it is left afterwards."""
+    folder = f"/var/tmp/footprint-templates-{os.getpid()}"
+    started = subprocess.run([str(SUPPORT), "start", folder], check=True, capture_output=True, text=True).stdout
+    told = dict(pair.split("=", 1) for pair in shlex.split(started))
+    libvirt.registerErrorHandler(lambda unused, error: None, None)
+    uris = {"qemu": told["FOOTPRINT_TEST_QEMU_URI"], "lxc": told["FOOTPRINT_TEST_LXC_URI"]}
+    connections = {driver: libvirt.open(uri) for driver, uri in uris.items()}
+    bridge = f"rftp{os.getpid() % 0xFFFFF:05x}"
+    networks = [connections["qemu"].networkDefineXML(NETWORK.format(name="default", bridge=bridge))]
+    networks[0].create()
+    networks.append(connections["qemu"].networkDefineXML(NETWORK.format(name="asleep", bridge=f"{bridge}s")))
+    try:
+        yield Host(connections, uris, pathlib.Path(told["FOOTPRINT_TEST_POOL"]), bridge)
+    finally:
+        networks[0].destroy()
+        for connection in connections.values():
+            connection.close()
+        subprocess.run([str(SUPPORT), "stop", folder], check=True)
+
+
+@pytest.fixture(name="host")
+def fixture_host(daemon: Host) -> t.Iterator[Host]:
+    """The host without domains and volumes."""
+    daemon.clear()
+    yield daemon
+    daemon.clear()

@@ -1,0 +1,66 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What we keep in a domain comes back as it was written, and beside other people's metadata (X1, X6)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain, metadata
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import Ownership
+
+PLAIN = Ownership("lab", "a", False, "vm_define", "<domain>\n  <name>ä &amp; b</name>\n</domain>\n")
+FULL = dataclasses.replace(
+    PLAIN, protected=True, previous="<domain/>", echo={"os/type/@machine": "pc-1", "devices/x": None}, adopted=True, protected_disks=("p/a", "p/b"), back=True
+)
+DOCUMENT = "<domain><name>a</name><metadata><x:y xmlns:x='urn:x'>z</x:y></metadata></domain>"
+
+
+@pytest.mark.parametrize("ownership", [PLAIN, FULL, dataclasses.replace(PLAIN, echo={})], ids=["plain", "full", "no echo"])
+def test_there_and_back(ownership: Ownership) -> None:
+    document = domain.parse(DOCUMENT)
+    metadata.attach(document, ownership)
+    metadata.attach(document, ownership)
+    again = domain.parse(domain.text_of(document))
+    assert metadata.read(again) == ownership
+    assert again.findtext("metadata/{urn:x}y") == "z"
+    metadata.strip(again)
+    assert domain.text_of(again) == domain.text_of(domain.parse(DOCUMENT))
+
+
+def test_metadata_of_ours_alone_goes_wholly() -> None:
+    document = domain.parse("<domain><name>a</name></domain>")
+    metadata.attach(document, PLAIN)
+    metadata.strip(document)
+    metadata.strip(document)
+    assert document.find("metadata") is None
+    assert metadata.read(document) is None
+
+
+def test_the_element_for_libvirt_bears_no_namespace() -> None:
+    text = metadata.element_text(domain.parse("<domain/>"), FULL)
+    assert text.startswith('<vm cluster="lab" id="a" protected="yes"')
+    assert "xmlns" not in text
+
+
+def test_notes_of_a_running_guest() -> None:
+    noted = {"devices/disk[vdb]": None, "currentMemory": "4 KiB"}
+    text = metadata.note_text(domain.parse("<domain/>"), noted).replace("<refused", f"<refused xmlns='{metadata.LIVE_NAMESPACE}'")
+    assert metadata.noted_of(domain.parse(f"<domain><metadata>{text}</metadata></domain>")) == noted
+    assert metadata.noted_of(domain.parse("<domain/>")) == {}
+
+
+def test_a_restart_is_noted_beside_other_things() -> None:
+    assert not metadata.is_restarting(domain.parse(DOCUMENT))
+    text = metadata.RESTARTING_TEXT.replace("<restarting", f"<restarting xmlns='{metadata.LIVE_NAMESPACE}'")
+    assert metadata.is_restarting(domain.parse(f"<domain><metadata>{text}</metadata></domain>"))
+
+
+@pytest.mark.parametrize("scribble", ["{", "[]", "7", '{"a": 1}'])
+def test_scribbling_is_no_note(scribble: str) -> None:
+    document = domain.parse(f"<domain><metadata><r:refused xmlns:r='{metadata.LIVE_NAMESPACE}'>{scribble}</r:refused></metadata></domain>")
+    assert metadata.noted_of(document) == {}
