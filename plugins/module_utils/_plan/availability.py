@@ -18,12 +18,16 @@ GRADE_WORDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """What happens when ``server`` is gone: who goes with it and whether a majority stays."""
+    """What happens when ``server`` is gone: who goes with it and whether a majority stays.
+
+    ``absent`` members have no server at all: they count for the majority and never for what is left.
+    """
 
     server: str
     members: tuple[str, ...]
     left: int
     needed: int
+    absent: int = 0
 
     @property
     def survives(self) -> bool:
@@ -34,7 +38,7 @@ class Loss:
         """The loss in plain words."""
         names = ", ".join(self.members)
         end = "the control plane goes on" if self.survives else "the control plane stops until it is back"
-        return f"without {self.server} ({names}) {self.left} of {self.left + len(self.members)} remain and {self.needed} are needed: {end}"
+        return f"without {self.server} ({names}) {self.left} of {self.left + len(self.members) + self.absent} remain and {self.needed} are needed: {end}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,18 +54,19 @@ class Availability:
         return GRADE_WORDS[self.grade]
 
 
-def grade_availability(members: t.Mapping[str, str]) -> Availability:
+def grade_availability(members: t.Mapping[str, str], absent: int = 0) -> Availability:
     """Grade where the members of one quorum stand.
 
     :arg members: member name → physical server that carries it (itself, for a member on metal).
+    :arg absent: members that belong to the quorum and stand nowhere.
     :returns: ``quorum`` when any one server can be lost, ``restart`` when only some can, ``none`` when
         every loss stops the control plane or there is nothing to lose.
     """
-    needed = len(members) // 2 + 1
+    needed = (len(members) + absent) // 2 + 1
     losses = []
     for server in sorted(set(members.values())):
         gone = tuple(sorted(name for name, place in members.items() if place == server))
-        losses.append(Loss(server, gone, len(members) - len(gone), needed))
+        losses.append(Loss(server, gone, len(members) - len(gone), needed, absent))
     surviving = sum(1 for loss in losses if loss.survives)
     if not surviving:
         grade = "none"

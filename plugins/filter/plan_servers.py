@@ -1,0 +1,70 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Filter plugin: the servers of a plan from what Ansible knows of them."""
+
+from __future__ import annotations
+
+import typing as t
+
+DOCUMENTATION = r"""
+name: plan_servers
+short_description: Make the servers of a plan from the inventory and facts
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Turns the variables of servers into what M(reduced.footprint.footprint_plan) takes as C(servers).
+  - Memory, CPUs, bridges and the bytes of storage pools come from gathered facts (subsets C(hardware), C(network), C(local)),
+    hypervisors, reserve and ratio from what M(reduced.footprint.virt_node) recorded, what stands there from the result of
+    M(reduced.footprint.vm_info) in the variable C(plan_found).
+  - The variable C(node_capacity) of a server, a mapping as the module takes it, beats all of them. With it, servers can be
+    planned that nobody can reach yet.
+positional: servers
+options:
+  _input:
+    description: The variables of all hosts, C(hostvars).
+    type: dict
+    required: true
+  servers:
+    description: Names of the physical servers.
+    type: list
+    elements: str
+    required: true
+seealso:
+  - module: reduced.footprint.footprint_plan
+"""
+
+EXAMPLES = r"""
+- name: Plan from the inventory
+  reduced.footprint.footprint_plan:
+    cluster: lab
+    servers: "{{ hostvars | reduced.footprint.plan_servers(groups['servers']) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: A mapping for each server, in the order of their names given.
+  type: list
+  elements: dict
+"""
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.placement_facts import servers_from_variables
+
+
+def plan_servers(hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> list[dict[str, t.Any]]:
+    """The servers as plain values; see :func:`servers_from_variables`."""
+    try:
+        return servers_from_variables(hostvars, servers)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise AnsibleFilterError(f"plan_servers: not the variables of servers: {error!r}") from error
+
+
+class FilterModule:
+    """The filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Their names."""
+        return {"plan_servers": plan_servers}

@@ -1,0 +1,107 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The servers of a plan from what the inventory, the facts and ``vm_info`` know of them."""
+
+from __future__ import annotations
+
+import typing as t
+
+# Variables of a server: what its operator says it has, and what a play registered of vm_info.
+GIVEN, FOUND = "node_capacity", "plan_found"
+
+_RUNS = ("running", "paused")
+
+
+def servers_from_variables(hostvars: t.Mapping[str, t.Any], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
+    """The entries of ``servers`` for the module ``footprint_plan``.
+
+    :arg hostvars: host name → variables, with ``node_roles``, ``vms``, ``footprint_cluster``, facts, ``node_capacity`` (beats
+        the facts), and the result of ``vm_info`` in ``plan_found``; whatever is missing is left out.
+    :arg names: the hosts that are servers.
+    """
+    return [_server(name, hostvars[name]) for name in names]
+
+
+def _server(name: str, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    facts = variables.get("ansible_facts") or {}
+    record = (facts.get("ansible_local") or variables.get("ansible_local") or {}).get("reduced_footprint") or {}
+    record = record if isinstance(record, t.Mapping) else {}
+    found = (variables.get(FOUND) or {}).get("vms") or []
+    entry: dict[str, t.Any] = {"name": name}
+    if variables.get("node_roles") is not None:
+        entry["roles"] = variables["node_roles"]
+    capacity = record.get("capacity")
+    if isinstance(capacity, t.Mapping):
+        entry["capacity"] = capacity
+    if facts.get("memtotal_mb"):
+        # what is there now beats what was recorded once
+        entry["memory"] = f"{facts['memtotal_mb']} MiB"
+        entry["cpus"] = facts.get("processor_nproc") or facts.get("processor_vcpus")
+        entry["arch"] = facts.get("architecture")
+    if record.get("hypervisors"):
+        entry["hypervisors"] = record["hypervisors"]
+    bridges = _bridges(variables, facts)
+    if bridges is not None:
+        entry["bridges"] = bridges
+    pools = _pools(capacity or {}, facts, found, variables)
+    if pools:
+        entry["pools"] = pools
+    entry.update(_guests(found, variables))
+    if variables.get("vms"):
+        entry["vms"] = variables["vms"]
+    entry.update(variables.get(GIVEN) or {})
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def _bridges(variables: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any]) -> list[str] | None:
+    """The bridges a server has, and those its operator wants it to have; ``None`` when nobody knows."""
+    wanted = [entry["name"] for entry in variables.get("virt_host_bridges") or [] if isinstance(entry, t.Mapping) and entry.get("name")]
+    if not facts.get("interfaces"):
+        return None
+    # facts write the names of interfaces with underscores, the interface itself with its own
+    there = (facts.get(name.replace("-", "_").replace(":", "_")) for name in facts["interfaces"])
+    have = [link["device"] for link in there if isinstance(link, t.Mapping) and link.get("type") == "bridge" and link.get("device")]
+    return sorted({*wanted, *have})
+
+
+def _pools(
+    capacity: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]], variables: t.Mapping[str, t.Any]
+) -> dict[str, dict[str, t.Any]]:
+    """The recorded pools with the bytes of the file systems they are on."""
+    pools: dict[str, dict[str, t.Any]] = {}
+    for name, pool in (capacity.get("pools") or {}).items():
+        path = pool.get("path")
+        entry: dict[str, t.Any] = {"path": path}
+        mount = _mount(facts.get("mounts") or [], path)
+        if mount:
+            entry.update(capacity=f"{mount['size_total']} B", available=f"{mount['size_available']} B")
+        volumes = [volume for vm in found if _is_ours(vm, variables) for volume in vm.get("volumes") or [] if volume.get("pool") == name and volume.get("name")]
+        if volumes:
+            entry["volumes"] = [{"name": volume["name"], "capacity": volume.get("capacity"), "allocation": volume.get("allocation")} for volume in volumes]
+        pools[name] = entry
+    return pools
+
+
+def _mount(mounts: t.Sequence[t.Mapping[str, t.Any]], path: str | None) -> t.Mapping[str, t.Any] | None:
+    """The file system a path is on."""
+    over = [mount for mount in mounts if path and mount.get("size_total") and f"{path}/".startswith(f"{str(mount['mount']).rstrip('/')}/")]
+    return max(over, key=lambda mount: len(mount["mount"]), default=None)
+
+
+def _is_ours(vm: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> bool:
+    return vm.get("id") is not None and vm.get("cluster") == variables.get("footprint_cluster", vm.get("cluster"))
+
+
+def _guests(found: t.Sequence[t.Mapping[str, t.Any]], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Which VMs of ours stand there, and what others that run take."""
+    if not found:
+        return {}
+    ours = [vm["id"] for vm in found if _is_ours(vm, variables)]
+    others = [vm for vm in found if not _is_ours(vm, variables) and vm.get("state") in _RUNS]
+    guests: dict[str, t.Any] = {"runs": ours}
+    if others:
+        guests["others_memory"] = f"{sum(vm.get('memory_mib') or 0 for vm in others)} MiB"
+        guests["others_vcpus"] = sum(vm.get("cpu") or 0 for vm in others)
+    return guests
