@@ -32,14 +32,17 @@ except ImportError as error:
 DRIVER_URIS: t.Mapping[str, str] = {"kvm": "qemu:///system", "qemu": "qemu:///system", "lxc": "lxc:///system"}
 
 _POLL = 0.2
+_SAID = 2000
+_STARTING = 30  # seconds a start may take until libvirt lets the guest run
+_RUNNING = (1, 2)  # VIR_DOMAIN_RUNNING and VIR_DOMAIN_BLOCKED, known before the bindings are
 
 
 @dataclasses.dataclass(frozen=True)
 class DomainRecord:
-    """A domain as libvirt has it: ``state`` is running, paused, shutdown or crashed.
+    """A domain as libvirt has it: ``state`` is running, paused, suspended, shutdown or crashed.
 
     ``config_xml`` is what it will be after its next start, ``live_xml`` what runs now (``None``
-    when it does not run).
+    when it does not run). A crashed one may be both: libvirt can keep its remains for a look.
     """
 
     name: str
@@ -52,7 +55,7 @@ class DomainRecord:
 
     @property
     def active(self) -> bool:
-        """Whether it runs or is paused."""
+        """Whether it has a process: it runs, is paused, suspended, or a crashed one that is kept."""
         return self.live_xml is not None
 
 
@@ -62,7 +65,10 @@ def told(what: str, mend: str | None = None) -> t.Iterator[None]:
     try:
         yield
     except libvirt.libvirtError as error:
-        raise BackendError(f"{what}: {error.get_error_message() or error}.", mend=mend) from error
+        said = str(error.get_error_message() or error)
+        # libvirt repeats a value of any length
+        said = said if len(said) <= _SAID else f"{said[:_SAID]}..."
+        raise BackendError(f"{what}: {said}.", mend=mend) from error
 
 
 class DomainHost:
@@ -92,30 +98,79 @@ class DomainHost:
         with contextlib.suppress(libvirt.libvirtError):
             self.connection.close()
 
+    def alive(self) -> bool:
+        """Whether somebody still answers at the other end."""
+        try:
+            return self.connection.isAlive() == 1
+        except libvirt.libvirtError:
+            return False
+
     def domains(self) -> list[DomainRecord]:
-        """Every domain of this driver; one that vanishes meanwhile is left out."""
-        records = []
+        """Every domain of this driver; one that vanishes meanwhile is left out.
+
+        What can be asked of all at once is: a question per domain costs more than all comparing.
+        """
         with told("cannot list the domains"):
             listed = self.connection.listAllDomains(0)
+            running = self._uuids(libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING)
+            off = self._uuids(libvirt.VIR_CONNECT_LIST_DOMAINS_SHUTOFF)
+            persistent = self._uuids(libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT)
+            autostart = self._uuids(libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART)
+        records = []
         for domain in listed:
+            uuid = domain.UUIDString()
             with contextlib.suppress(libvirt.libvirtError):
-                records.append(self._record(domain))
+                if uuid in running or uuid in off:
+                    records.append(_record(domain, "running" if uuid in running else "shutdown", uuid in running, uuid in persistent, uuid in autostart))
+                else:
+                    records.append(self._ask_all(domain))
         return records
+
+    def _uuids(self, flag: int) -> set[str]:
+        return {domain.UUIDString() for domain in self.connection.listAllDomains(flag)}
 
     def domain(self, uuid: str) -> DomainRecord | None:
         """One domain, ``None`` when there is none."""
         with told(f"cannot read the domain {uuid}"):
             try:
-                return self._record(self.connection.lookupByUUIDString(uuid))
+                return self._ask_all(self.connection.lookupByUUIDString(uuid))
             except libvirt.libvirtError as error:
                 if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     return None
                 raise
 
-    def define(self, xml: str) -> None:
-        """Define a domain or replace the definition of the one with the same name and UUID (X5)."""
+    def config_xml(self, uuid: str) -> str:
+        """The definition of a domain with its passwords, for a new definition alone: never to be shown."""
+        with told("cannot read the definition"):
+            return self._lookup(uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+
+    def define(self, xml: str) -> str:
+        """Define a domain or replace the definition of the one with the same name and UUID (X5).
+
+        :returns: the definition as libvirt has it now.
+        """
         with told("libvirt refuses the document", "Mend the template or the VM's details."):
-            self.connection.defineXML(xml)
+            return self.connection.defineXML(xml).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+
+    def set_metadata(self, uuid: str, namespace: str, prefix: str, xml: str | None, live: bool = False) -> None:
+        """Replace one element of the metadata, of the definition or of what runs; the rest of the document stays.
+
+        :arg xml: the element without its namespace; ``None`` removes it.
+        """
+        flags = libvirt.VIR_DOMAIN_AFFECT_LIVE if live else libvirt.VIR_DOMAIN_AFFECT_CONFIG
+        with told("cannot write the metadata"):
+            self._lookup(uuid).setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml, prefix, namespace, flags)
+
+    def saved_xml(self, uuid: str) -> str | None:
+        """The document a suspended-to-disk domain goes on with at its next start; ``None`` where nothing is saved."""
+        with told("cannot read the saved memory"):
+            domain = self._lookup(uuid)
+            try:
+                return domain.managedSaveGetXMLDesc(0) if domain.hasManagedSaveImage(0) else None
+            except libvirt.libvirtError as error:
+                if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+                    return None
+                raise
 
     def set_autostart(self, uuid: str, wanted: bool) -> None:
         """Whether the domain comes up with its host."""
@@ -132,34 +187,55 @@ class DomainHost:
                 if not domain.isActive():
                     raise
 
-    def resume(self, uuid: str) -> None:
-        """Let a paused domain run on."""
+    def resume(self, uuid: str, timeout: float = 10) -> None:
+        """Let a paused or suspended domain run on, and see to it that it does.
+
+        :raises BackendError: it does not, with the reason libvirt gives.
+        """
+        domain = self._lookup(uuid)
         with told("cannot resume"):
-            self._lookup(uuid).resume()
+            self._wake(domain)
+            if not _within(timeout, lambda: domain.state(0)[0] in _RUNNING):
+                state, reason = domain.state(0)
+                why = "after an I/O error" if (state, reason) == (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR) else "again"
+                raise BackendError(f"is paused {why}.", mend="Look at its log below /var/log/libvirt and at the space of its pool.")
 
     def shutdown(self, uuid: str, timeout: float, force: bool) -> None:
         """Stop a domain: ask it, wait, and only with ``force`` cut its power.
+
+        One that is paused or suspended goes on first, so that it can obey. The remains of a crashed
+        one are cleared at once.
 
         :arg timeout: seconds it gets to obey.
         :raises BackendError: it still runs.
         """
         domain = self._lookup(uuid)
         with told("cannot shut down"):
-            asked = self._ask(domain)
-            until = time.monotonic() + timeout
-            while asked and domain.isActive() and time.monotonic() < until:
-                time.sleep(_POLL)
-            if not domain.isActive():
+            asked = False
+            if domain.state(0)[0] != libvirt.VIR_DOMAIN_CRASHED:
+                with contextlib.suppress(libvirt.libvirtError):
+                    self._wake(domain)
+                asked = self._ask(domain)
+                if asked and _within(timeout, lambda: not _active(domain)):
+                    return
+                if _active(domain) and not force:
+                    raise BackendError(f"still runs {timeout:g} s after it was asked to shut down.", mend="Raise shutdown_timeout, or allow force.")
+            if not _active(domain):
                 return
-            if not force:
-                raise BackendError(f"still runs {timeout:g} s after it was asked to shut down.", mend="Raise shutdown_timeout, or allow force.")
             with contextlib.suppress(libvirt.libvirtError):
                 domain.destroy()
-            if domain.isActive():
+            if _active(domain):
                 domain.destroy()
 
     def undefine(self, uuid: str) -> None:
-        """Forget a domain with its NVRAM, saved state and snapshot records; its disks stay."""
+        """Forget a domain with its NVRAM, saved state and snapshot records; its disks stay.
+
+        :raises BackendError: it is still there afterwards.
+        """
+        record = self.domain(uuid)
+        if record is None:
+            # a transient one went with its process
+            return
         domain = self._lookup(uuid)
         flags = (
             libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
@@ -175,10 +251,26 @@ class DomainHost:
                 if error.get_error_code() not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
                     raise
                 domain.undefine()
+        if self.domain(uuid) is not None:
+            raise BackendError("is still there after its removal.", mend="Somebody started it meanwhile; run again.")
 
     def _lookup(self, uuid: str) -> t.Any:
         with told(f"cannot find the domain {uuid}"):
             return self.connection.lookupByUUIDString(uuid)
+
+    @staticmethod
+    def _wake(domain: t.Any) -> None:
+        """Let a domain run on that is paused, or suspended by its own system."""
+        state = domain.state(0)[0]
+        if state == libvirt.VIR_DOMAIN_PMSUSPENDED:
+            domain.pMWakeup(0)
+        elif state == libvirt.VIR_DOMAIN_PAUSED:
+            try:
+                domain.resume()
+            except libvirt.libvirtError:
+                # somebody else was faster
+                if domain.state(0)[0] not in _RUNNING:
+                    raise
 
     @staticmethod
     def _ask(domain: t.Any) -> bool:
@@ -189,29 +281,56 @@ class DomainHost:
             domain.shutdown()
             return True
         except libvirt.libvirtError:
-            if not domain.isActive():
-                return True
-            return False
+            return not _active(domain)
 
     @staticmethod
-    def _record(domain: t.Any) -> DomainRecord:
+    def _ask_all(domain: t.Any) -> DomainRecord:
+        # libvirt finishes the start a killed run asked for: until then it looks paused
+        _within(_STARTING, lambda: tuple(domain.state(0)) != (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP))
         active = bool(domain.isActive())
         code = domain.state(0)[0]
         state = "running" if active else "shutdown"
-        if code in (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PMSUSPENDED):
+        if code == libvirt.VIR_DOMAIN_PAUSED:
             state = "paused"
+        elif code == libvirt.VIR_DOMAIN_PMSUSPENDED:
+            state = "suspended"
         elif code == libvirt.VIR_DOMAIN_CRASHED:
             state = "crashed"
         persistent = bool(domain.isPersistent())
-        return DomainRecord(
-            name=domain.name(),
-            uuid=domain.UUIDString(),
-            state=state,
-            autostart=bool(domain.autostart()) if persistent else False,
-            persistent=persistent,
-            config_xml=domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE if persistent else 0),
-            live_xml=domain.XMLDesc(0) if active else None,
-        )
+        return _record(domain, state, active, persistent, persistent and bool(domain.autostart()))
+
+
+def _record(domain: t.Any, state: str, active: bool, persistent: bool, autostart: bool) -> DomainRecord:
+    return DomainRecord(
+        name=domain.name(),
+        uuid=domain.UUIDString(),
+        state=state,
+        autostart=autostart,
+        persistent=persistent,
+        # of a transient domain this is what its definition would be
+        config_xml=domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE),
+        live_xml=domain.XMLDesc(0) if active else None,
+    )
+
+
+def _active(domain: t.Any) -> bool:
+    """Whether a domain still has a process; a transient one that is gone has none."""
+    try:
+        return bool(domain.isActive())
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return False
+        raise
+
+
+def _within(timeout: float, true: t.Callable[[], bool]) -> bool:
+    """Wait until something is true; false when it is not in time."""
+    until = time.monotonic() + timeout
+    while not true():
+        if time.monotonic() >= until:
+            return False
+        time.sleep(_POLL)
+    return True
 
 
 def _ask_systemd(controller: int) -> bool:

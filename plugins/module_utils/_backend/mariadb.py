@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -20,6 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 _SYSTEM_DATABASES = frozenset(("mysql", "performance_schema", "sys", "information_schema", "lost+found"))
 _POSITION = re.compile(r"--wsrep[_-]start[_-]position=([0-9a-f-]{36}):(-?[0-9]+)")
 _PROGRAMS = ("/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld")
+_UPGRADERS = frozenset(("mysql_upgrade", "mariadb-upgrade", "debian-start"))
 _LOOK = "Look at `journalctl -u {unit}` on the host."
 
 
@@ -141,6 +143,19 @@ class MariaDb:
 
     def _systemctl(self, *words: str) -> None:
         run(["systemctl", *words, "--", self.unit], timeout=1800, mend=_LOOK.format(unit=self.unit))
+
+    def upgrading(self, proc: pathlib.Path = pathlib.Path("/proc")) -> bool:
+        """Whether the distribution's own check of the system tables is at work, which begins behind a start.
+
+        It rebuilds them outside the cluster: an account that is created meanwhile can get lost on this member.
+        """
+        ours = os.readlink(proc / "self" / "ns" / "pid")
+        for process in proc.glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended
+                # the processes of containers are to be seen here too
+                if (process / "comm").read_text(encoding="utf-8").strip() in _UPGRADERS and os.readlink(process / "ns" / "pid") == ours:
+                    return True
+        return False
 
     def last_words(self, lines: int = 5) -> str:
         """The end of the unit's journal, for an error message."""

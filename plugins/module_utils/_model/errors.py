@@ -14,6 +14,18 @@ from __future__ import annotations
 import typing as t
 
 
+_SHOWN = 80
+
+
+def shown(value: t.Any) -> str:
+    """A value for a message: as Python writes it, shortened where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+
+
 class FootprintError(Exception):
     """Base of all errors this collection raises on purpose.
 

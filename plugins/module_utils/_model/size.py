@@ -14,7 +14,7 @@ import decimal
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
 
 KIB = 1024
 MIB = 1024**2
@@ -38,7 +38,7 @@ _UNITS: t.Mapping[str, int] = {
     "tib": TIB,
     "tb": 1000**4,
 }
-_SIZE = re.compile(r"\A\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*\Z")
+_SIZE = re.compile(r"\A\s*([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([A-Za-z]*)\s*\Z")
 _MEND = "Write a number or a number with a unit, for example 2, 1.5 or '512 MiB'."
 
 
@@ -51,19 +51,19 @@ def parse_size(value: t.Any, default_unit: str, path: str) -> int:
     :raises InputError: not a size, negative, zero or not finite.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise InputError(f"{value!r} is not a size.", path, _MEND)
+        raise InputError(f"{shown(value)} is not a size.", path, _MEND)
     text = value if isinstance(value, str) else format(decimal.Decimal(str(value)), "f")
     if text.strip().startswith("-"):
-        raise InputError(f"{value!r} is negative.", path, _MEND)
+        raise InputError(f"{shown(value)} is negative.", path, _MEND)
     found = _SIZE.match(text)
     if not found:
-        raise InputError(f"{value!r} is not a size.", path, _MEND)
+        raise InputError(f"{shown(value)} is not a size.", path, _MEND)
     unit = (found.group(2) or default_unit).lower()
     if unit not in _UNITS:
-        raise InputError(f"{value!r} has the unknown unit {found.group(2)!r}.", path, "Use one of B, KiB, MiB, GiB, TiB, KB, MB, GB, TB.")
+        raise InputError(f"{shown(value)} has the unknown unit {found.group(2)!r}.", path, "Use one of B, KiB, MiB, GiB, TiB, KB, MB, GB, TB.")
     size = int((decimal.Decimal(found.group(1)) * _UNITS[unit]).to_integral_value(decimal.ROUND_CEILING))
     if size <= 0:
-        raise InputError(f"{value!r} is not more than nothing.", path, _MEND)
+        raise InputError(f"{shown(value)} is not more than nothing.", path, _MEND)
     return size
 
 

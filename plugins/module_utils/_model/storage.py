@@ -18,6 +18,7 @@ IMAGES_FOLDER = "images"
 
 # how a volume comes to be
 KEEP = "keep"
+GROW = "grow"
 EMPTY = "empty"
 COPY = "copy"
 BACKING = "backing"
@@ -50,38 +51,94 @@ class Image:
 
 @dataclasses.dataclass(frozen=True)
 class DiskSource:
-    """Where a disk's content stands on the host: ``type`` is file, block or dir."""
+    """Where a disk's content stands on the host: ``type`` is file, block or dir; ``format`` only where it is not the disk's."""
 
     type: str
     path: str
     pool: str
+    format: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The base image a volume was made from, as it was then: ``size`` in bytes, ``changed`` its mtime in ns."""
+
+    image: str
+    path: str
+    size: int
+    changed: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Volume:
+    """A volume as it was found.
+
+    ``format`` is raw, qcow2 or dir; sizes in bytes. A folder's ``capacity`` and ``allocation`` are
+    ``None``: it has no limit, and to count it takes as long as its tree is large. ``backing`` is the
+    image behind a layer, ``None`` where there is none.
+    """
+
+    path: str
+    type: str
+    format: str
+    capacity: int | None
+    allocation: int | None
+    backing: str | None = None
+    origin: Origin | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class VolumePlan:
-    """How a volume comes to be; ``size`` in bytes is its final virtual size (0 for a directory)."""
+    """How a volume comes to be; ``size`` in bytes is its final virtual size (0 for a directory).
+
+    ``online``: the running domain's own block layer must do it. ``told`` are sentences about what
+    the details say and an existing volume cannot follow.
+    """
 
     how: str
     disk: Disk
     pool: Pool
     image: Image | None
     size: int
+    found: Volume | None = None
+    online: bool = False
+    told: tuple[str, ...] = ()
 
     @property
     def creates(self) -> bool:
-        """Whether anything is to be made."""
-        return self.how != KEEP
+        """Whether a volume is to be made."""
+        return self.how not in (KEEP, GROW)
 
     @property
     def action(self) -> str:
         """The action as the result names it."""
-        return f"create_volume {self.pool.name}/{self.disk.name}"
+        return f"{'grow' if self.how == GROW else 'create'}_volume {self.pool.name}/{self.disk.name}"
 
     def describe(self) -> str:
-        """The new volume in a few words, for the diff."""
+        """The volume as it will be in a few words, for the diff."""
         parts = [f"{self.pool.name}/{self.disk.name}", self.disk.format]
         if self.size:
             parts.append(size_text(self.size))
         if self.image is not None:
             parts.append(f"from {self.image.name}" if self.how != BACKING else f"backed by {self.image.name}")
         return ", ".join(parts)
+
+    def describe_found(self) -> str:
+        """The volume as it is, for the diff."""
+        capacity = self.found.capacity if self.found else None
+        return ", ".join([f"{self.pool.name}/{self.disk.name}", self.disk.format] + ([size_text(capacity)] if capacity else []))
+
+
+@dataclasses.dataclass(frozen=True)
+class Removal:
+    """A volume that goes with its VM; ``wipe`` overwrites it first."""
+
+    pool: Pool
+    name: str
+    path: str
+    wipe: bool
+
+    @property
+    def action(self) -> str:
+        """The action as the result names it."""
+        return f"{'wipe' if self.wipe else 'remove'}_volume {self.pool.name}/{self.name}"

@@ -17,7 +17,14 @@ import re
 import typing as t
 import uuid as uuid_module
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import (
+    CLOUD_INIT_KEYS,
+    SEED_TARGET,
+    CloudInit,
+    parse_cloud_init,
+    without_secrets,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._model.identity import nic_mac, vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, TIB, parse_size, size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import (
@@ -31,6 +38,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts 
 )
 
 HYPERVISORS = ("auto", "kvm", "qemu", "lxc")
+FIRMWARES = ("bios", "efi")
 
 # What upstream gave a VM whose details name neither (F3).
 DEFAULT_CPU = 2
@@ -38,6 +46,8 @@ DEFAULT_MEMORY_MIB = 2048
 
 _MOST_CPU = 4096
 _LEAST_MEMORY = 4 * MIB
+# far more than any template loops over; deeper ones only break what walks them
+_MOST_LEVELS = 32
 _MOST_MEMORY = 64 * TIB
 
 # Names of one and the same thing; the first is the one the specification uses.
@@ -46,8 +56,10 @@ RAM_KEYS = ("ram", "mem", "memory_mb")
 _RAM_UNIT = {"ram": "GiB", "mem": "GiB", "memory_mb": "MiB"}
 _KNOWN = frozenset(
     ("id", "name", "hypervisor", "roles", "nics", "disks", "vda_size", "address", "autostart", "protected", "machine", "uuid")
+    + ("boot_firmware", "secure_boot")
     + CPU_KEYS
     + RAM_KEYS
+    + CLOUD_INIT_KEYS
 )
 
 
@@ -56,7 +68,9 @@ class VmDetails:
     """One VM as its user wants it; immutable, all values checked.
 
     ``cpu`` and ``memory_mib`` are always numbers that can be counted with: upstream's 2 vCPU and
-    2048 MiB stand in where the details name none (``given`` tells which keys were named).
+    2048 MiB stand in where the details name none (``given`` tells which keys were named; what
+    cloud-init is to find is in ``cloud_init`` alone). ``boot_firmware`` is bios or efi, ``None``
+    where the details leave it to the template.
     """
 
     id: str
@@ -75,6 +89,9 @@ class VmDetails:
     free: t.Mapping[str, t.Any]
     given: t.Mapping[str, t.Any]
     path: str
+    cloud_init: CloudInit | None = None
+    boot_firmware: str | None = None
+    secure_boot: bool = False
 
     @property
     def macs(self) -> tuple[str, ...]:
@@ -117,7 +134,7 @@ def _as_list(value: t.Any, path: str) -> list[t.Any]:
             return []
         try:
             value = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"is not valid JSON: {error}.", path, "Give a list of mappings, or that list as JSON text.") from error
     if value is None:
         return []
@@ -132,13 +149,18 @@ def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
     if not isinstance(entry, t.Mapping):
         raise InputError(f"is {type(entry).__name__}, not a mapping.", path, "Write each VM as a mapping, e.g. {id: 1, cpu: 2, ram: 4}.")
     check_keys(entry, path)
+    for key, value in entry.items():
+        _refuse_depth(value, f"{path}.{key}")
     vm_id = _parse_id(entry, path)
     name = parse_name(entry["name"], f"{path}.name") if _named(entry, "name") else vm_id
     hypervisor = entry["hypervisor"] if _named(entry, "hypervisor") else "auto"
     if hypervisor not in HYPERVISORS:
-        raise InputError(f"{hypervisor!r} is no hypervisor type.", f"{path}.hypervisor", f"Use one of {', '.join(HYPERVISORS)}.")
+        raise InputError(f"{shown(hypervisor)} is no hypervisor type.", f"{path}.hypervisor", f"Use one of {', '.join(HYPERVISORS)}.")
     nics = parse_nics(entry.get("nics"), f"{path}.nics", lambda index: nic_mac(cluster, vm_id, index))
     disks = parse_disks(_disk_entries(entry, path), f"{path}.disks", name, hypervisor)
+    uuid = _parse_uuid(entry, path, cluster, vm_id)
+    machine = parse_name(entry["machine"], f"{path}.machine") if _named(entry, "machine") else None
+    boot_firmware, secure_boot = _parse_firmware(entry, path, hypervisor, machine)
     return VmDetails(
         id=vm_id,
         name=name,
@@ -149,14 +171,26 @@ def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
         nics=nics,
         disks=disks,
         address=_parse_address(entry.get("address"), f"{path}.address"),
-        uuid=_parse_uuid(entry, path, cluster, vm_id),
+        uuid=uuid,
         autostart=parse_bool(entry["autostart"], f"{path}.autostart") if entry.get("autostart") is not None else None,
         protected=parse_bool(entry.get("protected") or False, f"{path}.protected"),
-        machine=parse_name(entry["machine"], f"{path}.machine") if _named(entry, "machine") else None,
+        machine=machine,
         free={key: entry[key] for key in entry if key not in _KNOWN},
-        given=dict(entry),
+        given=without_secrets([entry])[0],
         path=path,
+        cloud_init=parse_cloud_init(entry, path, uuid, name),
+        boot_firmware=boot_firmware,
+        secure_boot=secure_boot,
     )
+
+
+def _refuse_depth(value: t.Any, path: str) -> None:
+    level = [value]
+    for unused in range(_MOST_LEVELS):
+        level = [item for each in level if isinstance(each, (t.Mapping, list, tuple)) for item in (each.values() if isinstance(each, t.Mapping) else each)]
+        if not level:
+            return
+    raise InputError(f"is nested more than {_MOST_LEVELS} levels deep.", path, "Flatten it.")
 
 
 def _parse_id(entry: t.Mapping[str, t.Any], path: str) -> str:
@@ -165,6 +199,21 @@ def _parse_id(entry: t.Mapping[str, t.Any], path: str) -> str:
     if value is None or value == "":
         raise InputError("is missing.", f"{path}.id", "Give every VM an id that is unique in the cluster.")
     return parse_name(value, f"{path}.id")
+
+
+def _parse_firmware(entry: t.Mapping[str, t.Any], path: str, hypervisor: str, machine: str | None) -> tuple[str | None, bool]:
+    """What a machine boots by, and whether it starts signed systems only."""
+    firmware = entry["boot_firmware"] if _named(entry, "boot_firmware") else None
+    if firmware is not None and firmware not in FIRMWARES:
+        raise InputError(f"{shown(firmware)} is no firmware.", f"{path}.boot_firmware", f"Use {' or '.join(FIRMWARES)}.")
+    secure = parse_bool(entry["secure_boot"], f"{path}.secure_boot") if _named(entry, "secure_boot") else False
+    if firmware == "efi" and hypervisor == "lxc":
+        raise InputError("is efi, and a container has no firmware.", f"{path}.boot_firmware", "Leave it out, or use another hypervisor type.")
+    if secure and firmware != "efi":
+        raise InputError("needs boot_firmware: efi.", f"{path}.secure_boot", "Set boot_firmware to efi, or leave secure_boot out.")
+    if secure and machine is not None and "q35" not in machine:
+        raise InputError(f"needs a machine of type q35, not {machine}.", f"{path}.secure_boot", "Leave machine out, or set it to q35.")
+    return firmware, secure
 
 
 def _one_of(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str, convert: t.Callable[[str], int]) -> int | None:
@@ -181,10 +230,10 @@ def _parse_cpu(entry: t.Mapping[str, t.Any], path: str) -> int:
     def convert(key: str) -> int:
         value = entry[key]
         where = f"{path}.{key}"
-        if isinstance(value, str) and re.match(r"\A\s*[+-]?[0-9]+\s*\Z", value):
+        if isinstance(value, str) and re.match(r"\A\s*[+-]?[0-9]{1,9}\s*\Z", value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"{value!r} is not a whole number of CPUs.", where, "Write a whole number, e.g. 2.")
+            raise InputError(f"{shown(value)} is not a whole number of CPUs.", where, "Write a whole number, e.g. 2.")
         if not 1 <= value <= _MOST_CPU:
             raise InputError(f"{value} is not between 1 and {_MOST_CPU} CPUs.", where, "Write the number of virtual CPUs, e.g. 2.")
         return value
@@ -230,7 +279,7 @@ def _parse_roles(value: t.Any, path: str) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, (list, tuple)):
-        raise InputError(f"{value!r} is not a list of roles.", path, "Write a list of names, e.g. [controller].")
+        raise InputError(f"{shown(value)} is not a list of roles.", path, "Write a list of names, e.g. [controller].")
     roles = tuple(parse_name(role, f"{path}[{index}]") for index, role in enumerate(value))
     return tuple(dict.fromkeys(roles))
 
@@ -243,7 +292,7 @@ def _parse_address(value: t.Any, path: str) -> str | None:
             raise ValueError("not text")
         return str(ipaddress.ip_address(value))
     except ValueError as error:
-        raise InputError(f"{value!r} is not an IP address.", path, "Write the address alone, e.g. 192.0.2.10.") from error
+        raise InputError(f"{shown(value)} is not an IP address.", path, "Write the address alone, e.g. 192.0.2.10.") from error
 
 
 def _parse_uuid(entry: t.Mapping[str, t.Any], path: str, cluster: str, vm_id: str) -> str:
@@ -252,7 +301,7 @@ def _parse_uuid(entry: t.Mapping[str, t.Any], path: str, cluster: str, vm_id: st
     try:
         return str(uuid_module.UUID(str(entry["uuid"])))
     except ValueError as error:
-        raise InputError(f"{entry['uuid']!r} is not a UUID.", f"{path}.uuid", "Leave it out; it derives from cluster and id.") from error
+        raise InputError(f"{shown(entry['uuid'])} is not a UUID.", f"{path}.uuid", "Leave it out; it derives from cluster and id.") from error
 
 
 def _refuse_twins(vms: t.Sequence[VmDetails]) -> None:
@@ -262,7 +311,7 @@ def _refuse_twins(vms: t.Sequence[VmDetails]) -> None:
     def once(kind: str, value: str, path: str, mend: str) -> None:
         first = seen.setdefault((kind, value), path)
         if first != path:
-            raise InputError(f"{value!r} is already used at {first}.", path, mend)
+            raise InputError(f"{shown(value)} is already used at {first}.", path, mend)
 
     for vm in vms:
         once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")
@@ -271,6 +320,8 @@ def _refuse_twins(vms: t.Sequence[VmDetails]) -> None:
         for index, nic in enumerate(vm.nics):
             once("mac", nic.mac, f"{vm.path}.nics[{index}].mac", "Give one of the two NICs another mac.")
         for index, disk in enumerate(vm.disks):
+            if vm.cloud_init is not None and disk.target == SEED_TARGET:
+                raise InputError(f"{SEED_TARGET} is where cloud-init finds its seed.", f"{vm.path}.disks[{index}].target", "Give the disk another target.")
             once("disk", f"{disk.pool or ''}/{disk.name}", f"{vm.path}.disks[{index}].name", "Give every disk its own name in its pool.")
 
 

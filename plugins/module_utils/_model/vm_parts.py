@@ -10,7 +10,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, TIB, parse_size, size_text
 
 DISK_FORMATS = ("raw", "qcow2", "dir")
@@ -20,14 +20,17 @@ _LEAST_DISK = MIB
 _MOST_DISK = 1024 * TIB
 
 # legal as libvirt domain name, file name, host name part and Ansible group source alike
-_NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
+_NAME = re.compile(r"\A[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?\Z")
 _INTERFACE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._:-]{0,14}\Z")
 _MAC = re.compile(r"\A[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
-_TARGET = re.compile(r"\A[a-z]{2,3}[a-z]{1,2}\Z")
+_TARGET = re.compile(r"\A([a-z]{2})[a-z]{1,2}\Z")
 _SERIAL = re.compile(r"\A[A-Za-z0-9_. -]{1,36}\Z")
 _KEY = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
 
 _NIC_KEYS = frozenset(("bridge", "network", "vlan", "mac", "model", "virtualport"))
+# what the name of a volume ends in where the details leave the name open
+_ENDINGS = {"raw": ".img", "qcow2": ".qcow2", "dir": ""}
+_TWINS = {"raw": "qcow2", "qcow2": "raw"}
 _DISK_KEYS = frozenset(("size", "pool", "format", "image", "backing", "name", "target", "bus", "protected", "serial", "mount"))
 
 
@@ -50,7 +53,9 @@ class Disk:
 
     ``size`` is in bytes, ``None`` takes the base image's own. ``name`` is the volume's name in
     its pool, ``pool`` is ``None`` where the call's pool is meant. ``mount`` is where a container
-    sees it (``/`` for the first), ``None`` on machines.
+    sees it (``/`` for the first), ``None`` on machines. ``twin`` is the name the volume would have
+    in the other format, ``None`` where the details name it: a changed format must not make a new
+    and empty disk unnoticed.
     """
 
     size: int | None
@@ -65,6 +70,7 @@ class Disk:
     serial: str | None
     mount: str | None
     free: t.Mapping[str, t.Any]
+    twin: str | None = None
 
 
 def parse_name(value: t.Any, path: str) -> str:
@@ -74,11 +80,13 @@ def parse_name(value: t.Any, path: str) -> str:
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise InputError(f"{value} is negative.", path, "Use a name, or a number from 0 on.")
-        value = str(value)
+            raise InputError(f"{shown(value)} is negative.", path, "Use a name, or a number from 0 on.")
+        value = str(value) if value < 10**63 else None
     if not isinstance(value, str) or not _NAME.match(value):
         raise InputError(
-            f"{value!r} is not a legal name.", path, "Use up to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit."
+            f"{shown(value)} is not a legal name.",
+            path,
+            "Use up to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit and not ending with a dot.",
         )
     return value
 
@@ -95,7 +103,7 @@ def parse_bool(value: t.Any, path: str) -> bool:
         return True
     if word in ("no", "false", "off", "0"):
         return False
-    raise InputError(f"{value!r} is neither true nor false.", path, "Write true or false.")
+    raise InputError(f"{shown(value)} is neither true nor false.", path, "Write true or false.")
 
 
 def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
@@ -106,7 +114,7 @@ def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
     for key in entry:
         if not isinstance(key, str) or not _KEY.match(key):
             raise InputError(
-                f"{key!r} cannot be the name of a template variable.", path, "Use letters, digits and '_', beginning with a letter or '_'."
+                f"{shown(key)} cannot be the name of a template variable.", path, "Use letters, digits and '_', beginning with a letter or '_'."
             )
 
 
@@ -153,7 +161,7 @@ def _match(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], pat
     if value is None or value == "":
         return None
     if not isinstance(value, str) or not pattern.match(value):
-        raise InputError(f"{value!r} is not a legal {key}.", f"{path}.{key}", mend)
+        raise InputError(f"{shown(value)} is not a legal {key}.", f"{path}.{key}", mend)
     return value
 
 
@@ -163,14 +171,14 @@ def _parse_nic(entry: t.Mapping[str, t.Any], path: str, derived_mac: str) -> Nic
     if (bridge is None) == (network is None):
         raise InputError("names neither a bridge nor a network." if bridge is None else "names a bridge and a network.", path, "Name one of the two.")
     vlan = entry.get("vlan")
-    if isinstance(vlan, str) and vlan.isdigit():
+    if isinstance(vlan, str) and re.match(r"\A[0-9]{1,4}\Z", vlan):
         vlan = int(vlan)
     if vlan is not None and (isinstance(vlan, bool) or not isinstance(vlan, int) or not 1 <= vlan <= 4094):
-        raise InputError(f"{vlan!r} is not a VLAN tag.", f"{path}.vlan", "Write a number from 1 to 4094.")
+        raise InputError(f"{shown(vlan)} is not a VLAN tag.", f"{path}.vlan", "Write a number from 1 to 4094.")
     mac = entry.get("mac") or derived_mac
     mac = mac.lower().replace("-", ":") if isinstance(mac, str) else mac
     if not isinstance(mac, str) or not _MAC.match(mac) or int(mac[:2], 16) & 1:
-        raise InputError(f"{mac!r} is not the MAC of a card.", f"{path}.mac", "Leave it out, or write one like 52:54:00:12:34:56.")
+        raise InputError(f"{shown(mac)} is not the MAC of a card.", f"{path}.mac", "Leave it out, or write one like 52:54:00:12:34:56.")
     return Nic(
         bridge=bridge,
         network=network,
@@ -188,7 +196,7 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
     allowed = ("dir",) if container else ("raw", "qcow2")
     if form not in allowed:
         kind = "a container" if container else "a machine"
-        raise InputError(f"{form!r} is no format for a disk of {kind}.", f"{path}.format", f"Use {' or '.join(allowed)}.")
+        raise InputError(f"{shown(form)} is no format for a disk of {kind}.", f"{path}.format", f"Use {' or '.join(allowed)}.")
     size = parse_size(entry["size"], "GiB", f"{path}.size") if entry.get("size") not in (None, "") else None
     if size is not None and not _LEAST_DISK <= size <= _MOST_DISK:
         raise InputError(
@@ -204,25 +212,30 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
         raise InputError("needs format qcow2 and an image.", f"{path}.backing", "Set both, or leave backing out for a full copy.")
     bus = entry.get("bus") or "virtio"
     if not isinstance(bus, str) or bus not in DISK_BUSES:
-        raise InputError(f"{bus!r} is no bus for a disk.", f"{path}.bus", f"Use one of {', '.join(DISK_BUSES)}.")
+        raise InputError(f"{shown(bus)} is no bus for a disk.", f"{path}.bus", f"Use one of {', '.join(DISK_BUSES)}.")
     prefix = DISK_BUSES[bus]
     letter = letters[prefix] = letters.get(prefix, -1) + 1
     if letter > 25:
         raise InputError("is the 27th disk on its bus.", path, "Use at most 26 disks per bus.")
-    ending = {"raw": ".img", "qcow2": ".qcow2", "dir": ""}[form]
+    target = _match(entry, "target", _TARGET, path, "Write a device name like vda.")
+    if target is not None and not container and not target.startswith(prefix):
+        raise InputError(f"{target} does not fit the bus {bus}.", f"{path}.target", f"Write a name like {prefix}a, or change the bus.")
+    stem = f"{vm_name}-disk{index}"
+    name = _match(entry, "name", _NAME, path, "Use letters, digits, '.', '_' and '-'.")
     return Disk(
         size=size,
         pool=_match(entry, "pool", _NAME, path, "Name an existing storage pool of libvirt."),
         format=form,
         image=image,
         backing=backing,
-        name=_match(entry, "name", _NAME, path, "Use letters, digits, '.', '_' and '-'.") or f"{vm_name}-disk{index}{ending}",
-        target=_match(entry, "target", _TARGET, path, "Write a device name like vda.") or f"{prefix}{chr(ord('a') + letter)}",
+        name=name or stem + _ENDINGS[form],
+        target=target or f"{prefix}{chr(ord('a') + letter)}",
         bus=bus,
         protected=parse_bool(entry.get("protected") or False, f"{path}.protected"),
         serial=_match(entry, "serial", _SERIAL, path, "Use up to 36 letters, digits, '_', '.', '-' and spaces."),
         mount=_parse_mount(entry.get("mount"), path, index) if container else None,
         free={key: entry[key] for key in entry if key not in _DISK_KEYS},
+        twin=stem + _ENDINGS[_TWINS[form]] if name is None and form in _TWINS else None,
     )
 
 
@@ -234,6 +247,6 @@ def _parse_mount(value: t.Any, path: str, index: int) -> str:
     parts = value.split("/") if isinstance(value, str) else []
     if not isinstance(value, str) or not value.startswith("/") or ".." in parts or (value == "/") != (index == 0):
         raise InputError(
-            f"{value!r} is not a place for this disk.", f"{path}.mount", "The first disk is mounted at /, each further one at its own absolute path."
+            f"{shown(value)} is not a place for this disk.", f"{path}.mount", "The first disk is mounted at /, each further one at its own absolute path."
         )
     return value

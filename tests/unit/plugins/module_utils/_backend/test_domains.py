@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+import libvirt
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
@@ -56,6 +57,25 @@ def test_foreign_domains_are_listed_too(host: DomainHost) -> None:
     assert {"a", "test"} <= {record.name for record in host.domains()}
 
 
+def test_all_at_once_tells_what_one_by_one_does(host: DomainHost) -> None:
+    other = UUID.replace("6d1d", "7d1d")
+    third = UUID.replace("6d1d", "8d1d")
+    for name, uuid in (("b", other), ("c", third)):
+        host.define(XML.format(32).replace(UUID, uuid).replace("<name>a<", f"<name>{name}<"))
+        host.start(uuid)
+    host.set_autostart(other, True)
+    host.connection.lookupByUUIDString(third).suspend()
+    host.connection.createXML(XML.format(32).replace(UUID, UUID.replace("6d1d", "9d1d")).replace("<name>a<", "<name>passing<"), 0)
+    records = {record.name: record for record in host.domains()}
+    assert {name: (record.state, record.autostart, record.persistent) for name, record in records.items() if name != "test"} == {
+        "a": ("shutdown", False, True),
+        "b": ("running", True, True),
+        "c": ("paused", False, True),
+        "passing": ("running", False, False),
+    }
+    assert all(record == host.domain(record.uuid) for record in records.values())
+
+
 def test_a_refused_document_comes_with_libvirts_words(host: DomainHost) -> None:
     with pytest.raises(BackendError, match="libvirt refuses the document: .*memory"):
         host.define(XML.format("much"))
@@ -76,3 +96,36 @@ def test_nobody_there() -> None:
     with pytest.raises(BackendError, match="cannot connect to qemu:///system") as raised:
         DomainHost("qemu:///system?socket=/nonexistent")
     assert "libvirtd" in str(raised.value.mend)
+
+
+class Rising:
+    """A domain libvirt is still starting for a run that was killed: paused at first, running at the third look."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def state(self, unused: int) -> list[int]:
+        self.looks += 1
+        return [libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP] if self.looks < 3 else [libvirt.VIR_DOMAIN_RUNNING, 1]
+
+    def __getattr__(self, name: str) -> t.Callable[..., t.Any]:
+        return lambda *unused: "<domain/>" if name == "XMLDesc" else 1
+
+
+def test_a_domain_on_its_way_up_is_waited_for() -> None:
+    record = DomainHost._ask_all(Rising())
+    assert (record.state, record.active) == ("running", True)
+
+
+def test_somebody_else_resumed_it() -> None:
+    class Resumed(Rising):
+        def resume(self) -> None:
+            raise libvirt.libvirtError("domain is already running")
+
+    domain = Resumed()
+    domain.looks = 1
+    DomainHost._wake(domain)
+    stuck = Resumed()
+    stuck.looks = -10
+    with pytest.raises(libvirt.libvirtError):
+        DomainHost._wake(stuck)

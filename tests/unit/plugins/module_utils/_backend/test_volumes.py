@@ -13,17 +13,16 @@ import pathlib
 import subprocess
 import tarfile
 import time
-import types
 import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import volumes as volumes_module
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import lock as lock_module
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_files
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import Pool
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import plan_volume
 
@@ -42,16 +41,19 @@ class Place:
     def make(self, hypervisor: str = "qemu", **details: t.Any) -> pathlib.Path:
         """Decide for and make one disk, as a run does."""
         disk = parse_vms([{"id": "a", "hypervisor": hypervisor, "disks": [details]}], cluster="lab")[0].disks[0]
-        exists = self.store.exists(self.pool, disk)
-        plan = plan_volume(disk, self.pool, exists, None if exists else self.store.image(self.pool, disk, "d"), "d")
+        found = self.store.find(self.pool, disk, "d")
+        plan = plan_volume(disk, self.pool, found, None if found else self.store.image(self.pool, disk, "d"), "d")
         if plan.creates:
             self.store.create(plan)
+        elif plan.how == "grow":
+            self.store.grow(plan, lambda path, size: None)
         return pathlib.Path(self.store.source(self.pool, disk).path)
 
 
 @pytest.fixture(name="place")
-def fixture_place(tmp_path: pathlib.Path) -> t.Iterator[Place]:
+def fixture_place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Place]:
     """A pool of its own."""
+    monkeypatch.setattr(lock_module, "lock_folder", lambda: tmp_path / "locks")
     with DomainHost("test:///default") as host:
         place = Place(host, tmp_path / "pool")
         yield place
@@ -135,9 +137,10 @@ def test_a_root_is_unpacked_whole(place: Place, name: str) -> None:
 
 def test_what_exists_is_never_written_over(place: Place) -> None:
     path = place.make(size="10 MiB")
-    path.write_bytes(b"precious")
+    with path.open("r+b") as stream:
+        stream.write(b"precious")
     image_in(place, "deb.raw", "raw")
-    assert place.make(size="10 MiB", image="deb", name=path.name).read_bytes() == b"precious"
+    assert place.make(size="10 MiB", image="deb", name=path.name).read_bytes()[:8] == b"precious"
 
 
 def test_what_a_killed_run_left_is_cleared_and_never_used(place: Place) -> None:
@@ -179,7 +182,7 @@ def test_killed_while_unpacking_the_next_run_makes_it_whole(place: Place, delay:
 def test_a_failure_leaves_nothing_usable(place: Place, details: dict[str, t.Any], monkeypatch: pytest.MonkeyPatch) -> None:
     root_tar(place)
     image_in(place, "deb.qcow2", "qcow2")
-    real = volumes_module.run
+    real = volume_files.run
 
     def fails_late(argv: t.Sequence[str], **options: t.Any) -> t.Any:
         if ("sync" in argv or "qemu-img" in argv) and "info" not in argv:
@@ -187,7 +190,7 @@ def test_a_failure_leaves_nothing_usable(place: Place, details: dict[str, t.Any]
             raise BackendError("the power went")
         return real(argv, **options)
 
-    monkeypatch.setattr(volumes_module, "run", fails_late)
+    monkeypatch.setattr(volume_files, "run", fails_late)
     with pytest.raises(BackendError, match="the power went"):
         place.make(**details)
     assert sorted(entry.name for entry in place.folder.iterdir()) == ["images"]
@@ -239,7 +242,7 @@ def test_a_truncated_tar_is_told_and_leaves_nothing(place: Place) -> None:
 
 def test_a_file_where_a_folder_should_be_is_told(place: Place) -> None:
     (place.folder / "a-disk0").write_text("")
-    with pytest.raises(BackendError, match="is no directory"):
+    with pytest.raises(RefusedError, match="is no directory"):
         place.make("lxc", image="root")
 
 
@@ -254,36 +257,3 @@ def test_images_on_their_way_count_in_check_mode(place: Place) -> None:
         pool = store.pool("p", "pool")
         disk = parse_vms([{"id": "a", "hypervisor": "lxc", "disks": [{"image": "soon"}]}], cluster="lab")[0].disks[0]
         assert store.image(pool, disk, "d").format == "tar"
-
-
-def test_a_volume_of_another_pool_is_made_by_libvirt_with_a_marker(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[t.Any] = []
-    marker = tmp_path / "vg0.a-disk0.img.unfinished"
-
-    class Handle:
-        """A volume group that says what it is asked."""
-
-        def createXML(self, xml: str, flags: int) -> t.Any:
-            said.append(("create", flags))
-            return types.SimpleNamespace(path=lambda: "/dev/vg0/a-disk0.img")
-
-        def storageVolLookupByName(self, name: str) -> t.Any:
-            return types.SimpleNamespace(delete=lambda flags: said.append(("delete", name)))
-
-    def convert(argv: t.Sequence[str], **unused: t.Any) -> None:
-        assert marker.exists()
-        said.append(tuple(argv)[-1])
-
-    store = VolumeStore(t.cast(t.Any, None), markers=tmp_path)
-    pool = Pool("vg0", "logical", "/dev/vg0")
-    monkeypatch.setitem(store._pools, "vg0", (pool, Handle()))
-    monkeypatch.setattr(volumes_module, "run", convert)
-    disk = parse_vms([{"id": "a", "disks": [{"size": "8 MiB", "image": "deb"}]}], cluster="lab")[0].disks[0]
-    image = volumes_module.Image("deb", "/x", "qcow2", 8 * MIB)
-    # a run was killed in the middle: what it made does not count, and is made anew
-    marker.write_text("")
-    assert not store.exists(pool, disk)
-    store.create(plan_volume(disk, pool, False, image, "d"))
-    assert said == [("delete", "a-disk0.img"), ("create", 0), "/dev/vg0/a-disk0.img"]
-    assert not marker.exists()
-    assert store.exists(pool, disk)

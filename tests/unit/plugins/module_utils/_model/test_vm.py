@@ -80,6 +80,19 @@ def test_given_uuid_stays() -> None:
     assert one(uuid="6D1D2C5E-52F4-5D0B-9C7A-0F2B7E5F4A11").uuid == "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11"
 
 
+def test_firmware_and_secure_boot() -> None:
+    assert (one().boot_firmware, one().secure_boot) == (None, False)
+    assert (one(boot_firmware="bios").boot_firmware, one(boot_firmware="").boot_firmware) == ("bios", None)
+    vm = one(boot_firmware="efi", secure_boot="yes", machine="pc-q35-7.2")
+    assert (vm.boot_firmware, vm.secure_boot) == ("efi", True)
+
+
+def test_a_long_value_is_shortened_in_its_message() -> None:
+    with pytest.raises(InputError) as raised:
+        one(cpu="x" * 100000)
+    assert len(str(raised.value)) < 300
+
+
 def test_other_keys_are_free() -> None:
     assert one(rack="r1", new_value=None).free == {"rack": "r1", "new_value": None}
 
@@ -97,6 +110,35 @@ BAD: list[tuple[t.Any, str]] = [
     ([{"id": 1.5}], "vms[0].id: 1.5 is not a legal name."),
     ([{"id": "../etc"}], "vms[0].id: '../etc' is not a legal name."),
     ([{"id": "a\n"}], "vms[0].id: 'a\\n' is not a legal name."),
+    ([{"id": "."}], "vms[0].id: '.' is not a legal name."),
+    ([{"id": ".."}], "vms[0].id: '..' is not a legal name."),
+    ([{"id": "a."}], "vms[0].id: 'a.' is not a legal name."),
+    ([{"id": "-a"}], "vms[0].id: '-a' is not a legal name."),
+    ([{"id": "a b"}], "vms[0].id: 'a b' is not a legal name."),
+    ([{"id": "é"}], "vms[0].id: 'é' is not a legal name."),
+    ([{"id": "١"}], "vms[0].id: '١' is not a legal name."),
+    ([{"id": "a" * 64}], "vms[0].id: 'aaaa"),
+    ([{"id": "a" * 100000}], "vms[0].id: 'aaaa"),
+    ([{"id": 10**5000}], "vms[0].id: None is not a legal name."),
+    ([{"id": "{{ 7 * 7 }}"}], "vms[0].id: '{{ 7 * 7 }}' is not a legal name."),
+    ([{"id": 1, "name": "a\0"}], "vms[0].name: 'a\\x00' is not a legal name."),
+    ([{"id": 1, "cpu": "9" * 5000}], "vms[0].cpu: '9999"),
+    ([{"id": 1, "ram": "9" * 5000}], "vms[0].ram: '9999"),
+    ([{"id": 1, "ram": 1e300}], "vms[0].ram: 1e+300 is not a size."),
+    ([{"id": 1, "ram": float("inf")}], "vms[0].ram: inf is not a size."),
+    ([{"id": 1, "ram": float("nan")}], "vms[0].ram: nan is not a size."),
+    ([{"id": 1, "x": json.loads("[" * 40 + "]" * 40)}], "vms[0].x: is nested more than 32 levels deep."),
+    ("[" * 200000, "vms: is not valid JSON: "),
+    ([{"id": 1, "boot_firmware": "uefi"}], "vms[0].boot_firmware: 'uefi' is no firmware. Use bios or efi."),
+    ([{"id": 1, "boot_firmware": ["efi"]}], "vms[0].boot_firmware: ['efi'] is no firmware."),
+    ([{"id": 1, "boot_firmware": "efi", "hypervisor": "lxc"}], "vms[0].boot_firmware: is efi, and a container has no firmware."),
+    ([{"id": 1, "secure_boot": True}], "vms[0].secure_boot: needs boot_firmware: efi."),
+    ([{"id": 1, "secure_boot": True, "boot_firmware": "bios"}], "vms[0].secure_boot: needs boot_firmware: efi."),
+    ([{"id": 1, "secure_boot": "maybe", "boot_firmware": "efi"}], "vms[0].secure_boot: 'maybe' is neither true nor false."),
+    ([{"id": 1, "secure_boot": True, "boot_firmware": "efi", "machine": "pc"}], "vms[0].secure_boot: needs a machine of type q35, not pc."),
+    ([{"id": 1, "disks": [{"size": 1, "target": "sda"}]}], "vms[0].disks[0].target: sda does not fit the bus virtio."),
+    ([{"id": 1, "disks": [{"size": 1, "bus": "scsi", "target": "vda"}]}], "vms[0].disks[0].target: vda does not fit the bus scsi."),
+    ([{"id": 1, "user_data": "x", "disks": [{"size": 1, "bus": "sata", "target": "sdz"}]}], "vms[0].disks[0].target: sdz is where cloud-init"),
     ([{"id": 1}, {"id": "1"}], "vms[1].id: '1' is already used at vms[0].id."),
     ([{"id": 1, "name": "x"}, {"id": 2, "name": "x"}], "vms[1].name: 'x' is already used at vms[0].name."),
     ([{"id": 1}, {"id": 2}, {"id": 3, "ram": -4}], "vms[2].ram: -4 is negative."),

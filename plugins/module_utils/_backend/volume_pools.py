@@ -1,0 +1,145 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Volumes that only libvirt can make: in volume groups, on partitions, in any pool that is not files of this host.
+
+A marker on this host's disk tells an unfinished one: it counts as not there and is made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import libvirt, told
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.volume_files import with_us
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import Pool, Volume, VolumePlan
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.escape import escape
+
+# as libvirt numbers them
+_TYPES = {0: "file", 1: "block", 2: "dir"}
+
+
+class PoolVolumes:
+    """The volumes of one pool, through libvirt.
+
+    :arg handle: libvirt's own object of the pool.
+    :arg markers: folder for the markers of unfinished volumes.
+    """
+
+    def __init__(self, pool: Pool, handle: t.Any, markers: pathlib.Path) -> None:
+        self._pool = pool
+        self._handle = handle
+        self._markers = markers
+
+    def find(self, name: str, path: str) -> Volume | None:
+        """A whole volume by its name, ``None`` when there is none.
+
+        :arg path: of the disk in the user's input.
+        :raises InputError: it stands where no path of this host leads.
+        """
+        handle = self._lookup(name)
+        if handle is None or self._marker(name).exists():
+            return None
+        with told(f"cannot read the volume {name}"):
+            kind, capacity, allocation = handle.info()
+            place = handle.path()
+            document = parse(handle.XMLDesc(0))
+        if kind not in _TYPES:
+            raise InputError(f"the volume {name} of the pool {self._pool.name} is reached over the network only.", path, "Use a pool with paths on the host.")
+        form = document.find("target/format")
+        # a partition's format is what the table says of it; what a guest sees is raw
+        qcow2 = form is not None and form.get("type") == "qcow2"
+        kind_name = _TYPES[kind]
+        backing = document.findtext("backingStore/path") or None
+        return Volume(place, kind_name, "dir" if kind_name == "dir" else "qcow2" if qcow2 else "raw", int(capacity), int(allocation), backing)
+
+    def create(self, plan: VolumePlan) -> None:
+        """Make a volume, and fill it from the image where there is one.
+
+        :raises BackendError: libvirt or qemu-img failed; the marker tells the next run.
+        """
+        name = plan.disk.name
+        there = self._unfinished(plan)
+        if plan.image is None:
+            if there is None:
+                with told(f"cannot make the volume {name}"):
+                    self._handle.createXML(_volume_xml(plan), 0)
+            self._marker(name).unlink(missing_ok=True)
+            return
+        marker = self._marker(name)
+        write_atomic(marker, f"{plan.pool.name}/{name}\n")
+        with told(f"cannot make the volume {name}"):
+            device = (there or self._handle.createXML(_volume_xml(plan), 0)).path()
+        # -n: into the device that is there; -t none: through to the disk before the marker goes
+        run([*with_us(), "qemu-img", "convert", "-n", "-t", "none", "-f", plan.image.format, "-O", "raw", plan.image.path, device])
+        marker.unlink()
+
+    def grow(self, name: str, size: int) -> None:
+        """Grow a volume; ``size`` in bytes."""
+        with told(f"cannot grow the volume {name}", "Check the space of the pool, and that its type can grow volumes."):
+            self._handle.storageVolLookupByName(name).resize(size, 0)
+
+    def remove(self, name: str, wipe: bool) -> None:
+        """Remove a volume; with ``wipe`` it is overwritten first, and a marker keeps half a wipe from being used."""
+        handle = self._lookup(name)
+        marker = self._marker(name)
+        if handle is None:
+            marker.unlink(missing_ok=True)
+            return
+        if wipe:
+            write_atomic(marker, f"{self._pool.name}/{name}\n")
+            with told(f"cannot wipe the volume {name}"):
+                handle.wipe(0)
+        with told(f"cannot remove the volume {name}"):
+            handle.delete(0)
+        marker.unlink(missing_ok=True)
+
+    def leaving(self, name: str) -> bool:
+        """Whether a volume is there that a killed run left unfinished or half wiped."""
+        return self._marker(name).exists()
+
+    def _unfinished(self, plan: VolumePlan) -> t.Any:
+        """Clear what a killed run left; what cannot be removed and is large enough is used again.
+
+        libvirt cannot take a partition away from every device (``loop0``, ``nvme0n1``).
+        """
+        name = plan.disk.name
+        if not self._marker(name).exists():
+            return None
+        with contextlib.suppress(libvirt.libvirtError):
+            handle = self._handle.storageVolLookupByName(name)
+            with contextlib.suppress(libvirt.libvirtError):
+                handle.delete(0)
+                return None
+            return handle if handle.info()[1] >= plan.size else None
+        return None
+
+    def _lookup(self, name: str) -> t.Any:
+        with told(f"cannot look for the volume {name}"):
+            try:
+                return self._handle.storageVolLookupByName(name)
+            except libvirt.libvirtError as error:
+                if error.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
+                    return None
+                raise
+
+    def _marker(self, name: str) -> pathlib.Path:
+        return self._markers / f"{self._pool.name}.{name}.unfinished"
+
+
+def _volume_xml(plan: VolumePlan) -> str:
+    name = escape(plan.disk.name)
+    # block devices have no format of a file: partitions take the word for a type of theirs and refuse it
+    form = f"<target><format type='{plan.disk.format}'/></target>" if plan.pool.files else ""
+    return (
+        f"<volume><name>{name}</name><capacity unit='bytes'>{plan.size}</capacity>"
+        f"<allocation unit='bytes'>{0 if plan.pool.files else plan.size}</allocation>"
+        f"{form}</volume>"
+    )

@@ -1,0 +1,45 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A libvirt of these tests' own: one pool of files, real guests that need no image to run."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import typing as t
+
+import libvirt
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from storage_host import StorageHost  # noqa: E402
+
+SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support" / "libvirtd"
+
+
+@pytest.fixture(scope="session", name="daemon")
+def fixture_daemon() -> t.Iterator[dict[str, str]]:
+    """Started once; nothing of it is left afterwards."""
+    folder = f"/var/tmp/footprint-storage-{os.getpid()}"
+    started = subprocess.run([str(SUPPORT), "start", folder], check=True, capture_output=True, text=True).stdout
+    libvirt.registerErrorHandler(lambda unused, error: None, None)
+    try:
+        yield dict(pair.split("=", 1) for pair in shlex.split(started))
+    finally:
+        subprocess.run([str(SUPPORT), "stop", folder], check=True)
+
+
+@pytest.fixture(name="host")
+def fixture_host(daemon: dict[str, str]) -> t.Iterator[StorageHost]:
+    """The host without domains and volumes."""
+    host = StorageHost(daemon["FOOTPRINT_TEST_QEMU_URI"], daemon["FOOTPRINT_TEST_LXC_URI"], pathlib.Path(daemon["FOOTPRINT_TEST_POOL"]))
+    host.clear()
+    yield host
+    host.clear()
+    host.close()

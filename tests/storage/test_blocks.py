@@ -1,0 +1,149 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Pools that are not a folder.
+
+A volume group needs the device mapper, which not every kernel has. Where libvirt makes block
+devices, a pool of type ``disk`` (partitions of a loop device) stands in for ``logical`` here: the same
+calls on our side, real block devices below. What partitions cannot do, growing, is tried in the
+unit tests with a volume group that plays along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import subprocess
+import typing as t
+
+import libvirt
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import volumes as volumes_module
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
+from storage_host import MIB, StorageHost
+
+
+def run(*argv: str) -> str:
+    """What a command says."""
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture(name="device")
+def fixture_device(tmp_path: pathlib.Path) -> t.Iterator[str]:
+    """A block device of our own."""
+    backing = tmp_path / "device.img"
+    with backing.open("wb") as stream:
+        stream.truncate(128 * MIB)
+    device = run("losetup", "--find", "--show", str(backing))
+    yield device
+    subprocess.run(["partx", "--delete", device], check=False, capture_output=True)
+    run("losetup", "--detach", device)
+
+
+@contextlib.contextmanager
+def pool_of(host: StorageHost, xml: str, build: int | None = None) -> t.Iterator[t.Any]:
+    """A pool that is built and started, and taken away again."""
+    pool = host.connections["qemu"].storagePoolDefineXML(xml)
+    try:
+        if build is not None:
+            pool.build(build)
+        pool.create()
+        yield pool
+    finally:
+        host.clear()
+        if pool.isActive():
+            pool.destroy()
+        pool.undefine()
+
+
+@pytest.fixture(name="blocks")
+def fixture_blocks(host: StorageHost, device: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[str]:
+    """A pool of partitions; the name its next volume has to have."""
+    monkeypatch.setattr(volumes_module, "_MARKERS", tmp_path / "markers")
+    monkeypatch.setattr(volumes_module.VolumeStore.__init__, "__defaults__", (tmp_path / "markers", (), 300))
+    xml = f"<pool type='disk'><name>blocks</name><source><device path='{device}'/><format type='gpt'/></source><target><path>/dev</path></target></pool>"
+    with pool_of(host, xml, libvirt.VIR_STORAGE_POOL_BUILD_OVERWRITE):
+        yield f"{pathlib.Path(device).name}p1"
+
+
+def test_empty_volumes_on_block_devices(host: StorageHost, blocks: str) -> None:
+    vm = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks}]}
+    made = host.one(vm)
+    assert made.actions == ["define", f"create_volume blocks/{blocks}", "autostart_on", "start"]
+    assert made.disks == [{"name": blocks, "pool": "blocks", "path": f"/dev/{blocks}", "capacity": 20 * MIB, "allocation": 20 * MIB}]
+    assert f"<source dev='/dev/{blocks}'" in host.domain("a").XMLDesc()
+    assert int(run("blockdev", "--getsize64", f"/dev/{blocks}")) == 20 * MIB
+
+
+def test_an_image_is_copied_onto_a_block_device(host: StorageHost, blocks: str, tmp_path: pathlib.Path) -> None:
+    # block devices have no folder for images: the call's pool lends its own
+    host.image("tiny.qcow2")
+    vm = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks, "image": "tiny"}]}
+    host.one(vm, state="present")
+    said = run("qemu-io", "-r", "-f", "raw", "-c", "read -P 0x5a 1M 64k", f"/dev/{blocks}")
+    assert "failed" not in said
+    assert list((tmp_path / "markers").iterdir()) == []
+    # a run that was killed while it copied: what it left does not count and is made anew
+    (tmp_path / "markers" / f"blocks.{blocks}.unfinished").write_text("")
+    run("qemu-io", "-f", "raw", "-c", "write -P 0 1M 64k", f"/dev/{blocks}")
+    assert host.one(vm, state="present").actions == [f"create_volume blocks/{blocks}"]
+    assert "failed" not in run("qemu-io", "-r", "-f", "raw", "-c", "read -P 0x5a 1M 64k", f"/dev/{blocks}")
+
+
+def test_a_block_device_is_wiped_before_it_goes(host: StorageHost, blocks: str, device: str) -> None:
+    vm = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks}]}
+    host.one(vm, state="present")
+    run("qemu-io", "-f", "raw", "-c", "write -P 0x5a 1M 64k", f"/dev/{blocks}")
+    start = int(json.loads(run("sfdisk", "--json", device))["partitiontable"]["partitions"][0]["start"]) * 512
+    removed = host.call({"id": "a"}, state="absent", remove_disks=True, wipe=True).vms[0]
+    run("blockdev", "--flushbufs", device)
+    with open(device, "rb") as stream:
+        stream.seek(start + MIB)
+        assert not stream.read(4096).strip(b"\0")
+    if removed.error is None:
+        assert removed.actions == [f"wipe_volume blocks/{blocks}", "undefine"]
+    else:
+        # libvirt cannot take a partition from a device whose name ends in a digit; it is told, and
+        # what is half gone is never taken for a disk again
+        assert "cannot remove the volume" in removed.error and host.domain("a") is not None
+        assert host.call(vm, check=True).vms[0].actions[0] == f"create_volume blocks/{blocks}"
+
+
+def test_what_partitions_cannot_do_is_told(host: StorageHost, blocks: str) -> None:
+    vm: dict[str, t.Any] = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks}]}
+    host.one(vm, state="present")
+    larger = {"id": "a", "disks": [dict(vm["disks"][0], size="30 MiB")]}
+    assert "cannot grow the volume" in host.call(larger, state="present").vms[0].error
+    with pytest.raises(InputError, match="holds raw volumes only"):
+        host.call({"id": "b", "disks": [{"size": "20 MiB", "pool": "blocks", "format": "qcow2"}]})
+    with pytest.raises(FootprintError, match="holds no directories"):
+        host.call({"id": "box", "disks": [{"pool": "blocks"}]}, kind="lxc")
+
+
+def test_a_file_system_of_its_own(host: StorageHost, device: str, tmp_path: pathlib.Path) -> None:
+    run("mke2fs", "-q", device)
+    folder = host.folder.parent / "mounted"
+    folder.mkdir(exist_ok=True)
+    xml = f"<pool type='fs'><name>mounted</name><source><device path='{device}'/></source><target><path>{folder}</path></target></pool>"
+    with pool_of(host, xml):
+        made = host.one({"id": "a", "disks": [{"size": "20 MiB", "pool": "mounted"}]}, state="present")
+        assert made.disks[0]["pool"] == "mounted"
+        grown = host.one({"id": "a", "disks": [{"size": "30 MiB", "pool": "mounted"}]}, state="present")
+        assert grown.disks[0]["capacity"] == 30 * MIB
+        host.one({"id": "a"}, state="absent", remove_disks=True)
+        assert list(folder.glob("a-*")) == []
+
+
+def test_pools_that_cannot_be_used_are_told(host: StorageHost, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(InputError) as raised:
+        host.call({"id": "a", "disks": [{"size": "1 MiB", "pool": "nowhere"}]})
+    assert raised.value.path == "vms[0].disks[0].pool"
+    pool = host.connections["qemu"].storagePoolDefineXML(f"<pool type='dir'><name>off</name><target><path>{tmp_path}</path></target></pool>")
+    try:
+        with pytest.raises(InputError, match="the storage pool 'off' is not active"):
+            host.call({"id": "a", "disks": [{"size": "1 MiB", "pool": "off"}]})
+    finally:
+        pool.undefine()

@@ -1,0 +1,168 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Seeds of cloud-init: what a guest would find, when it is remade, and that its content shows nowhere else."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.identity import vm_uuid
+from storage_host import StorageHost
+
+SECRET = "hunter2-äöü"
+VM: dict[str, t.Any] = {
+    "id": "a",
+    "user_data": {"password": SECRET, "chpasswd": {"expire": False}},
+    "network_config": {"version": 2, "ethernets": {"nic0": {"dhcp4": True}}},
+}
+BOX: dict[str, t.Any] = dict(VM, id="box", disks=[{"image": "root"}])
+SEED = "a-seed.iso"
+
+
+def extracted(iso: pathlib.Path, tmp_path: pathlib.Path) -> dict[str, str]:
+    """What stands in an ISO, read by another program than ours."""
+    into = tmp_path / "extracted"
+    subprocess.run(["xorriso", "-no_rc", "-osirrox", "on", "-indev", str(iso), "-extract", "/", str(into)], check=True, capture_output=True)
+    found = {path.name: path.read_text() for path in into.iterdir()}
+    subprocess.run(["rm", "-rf", str(into)], check=True)
+    return found
+
+
+def test_a_machine_gets_a_labelled_drive(host: StorageHost, tmp_path: pathlib.Path) -> None:
+    made = host.one(VM)
+    assert made.actions == ["define", f"write_seed footprint-test/{SEED}", "autostart_on", "start"]
+    iso = host.folder / SEED
+    label = subprocess.run(["blkid", "-o", "value", "-s", "LABEL", str(iso)], check=True, capture_output=True, text=True).stdout
+    assert (label.strip(), stat.S_IMODE(iso.stat().st_mode)) == ("cidata", 0o600)
+    files = extracted(iso, tmp_path)
+    assert sorted(files) == ["meta-data", "network-config", "user-data"]
+    assert files["user-data"] == f'#cloud-config\npassword: "{SECRET}"\nchpasswd:\n  expire: false\n'
+    assert files["meta-data"] == f'instance-id: "{vm_uuid("storage", "a")}"\nlocal-hostname: "a"\n'
+    assert files["network-config"] == "version: 2\nethernets:\n  nic0:\n    dhcp4: true\n"
+    drive = host.domain("a").XMLDesc()
+    assert f"<source file='{iso}'" in drive and "<readonly/>" in drive
+
+
+def test_texts_are_taken_as_they_are(host: StorageHost, tmp_path: pathlib.Path) -> None:
+    script = "#!/bin/sh\necho '{{ no template }}'\n"
+    host.one({"id": "a", "user_data": script, "meta_data": "local-hostname: other\n"}, state="present")
+    files = extracted(host.folder / SEED, tmp_path)
+    assert files == {"user-data": script, "meta-data": f'instance-id: "{vm_uuid("storage", "a")}"\nlocal-hostname: other\n'}
+
+
+def test_changed_content_is_remade_and_waits_for_the_next_boot(host: StorageHost, tmp_path: pathlib.Path) -> None:
+    host.one(VM)
+    number = host.domain("a").ID()
+    changed = host.one(dict(VM, user_data="#cloud-config\n{}\n"))
+    assert changed.actions == [f"write_seed footprint-test/{SEED}"]
+    assert changed.changes == [{"path": "seed", "class": "next_boot", "before": "there", "after": "new content", "applied": "there"}]
+    assert extracted(host.folder / SEED, tmp_path)["user-data"] == "#cloud-config\n{}\n"
+    # due until the guest has been restarted, and the guest is left alone
+    again = host.call(dict(VM, user_data="#cloud-config\n{}\n")).vms[0]
+    assert (again.changed, again.restart_required, host.domain("a").ID()) == (False, True, number)
+    cycled = host.one(dict(VM, user_data="#cloud-config\n{}\n"), allow_power_cycling=True)
+    assert (cycled.actions, cycled.restart_required) == (["power_cycle"], False)
+    assert not host.call(dict(VM, user_data="#cloud-config\n{}\n")).vms[0].restart_required
+
+
+def test_a_running_vm_gets_and_loses_its_seed(host: StorageHost) -> None:
+    host.one({"id": "a"})
+    number = host.domain("a").ID()
+    seeded = host.one(VM)
+    assert (seeded.actions, seeded.restart_required) == ([f"write_seed footprint-test/{SEED}", "redefine"], True)
+    assert host.call(VM).vms[0].restart_required and host.domain("a").ID() == number
+    assert host.one(VM, allow_power_cycling=True).actions == ["power_cycle"]
+    assert SEED in host.domain("a").XMLDesc()
+    # nothing is deleted without being asked
+    unseeded = host.one({"id": "a"})
+    assert (unseeded.error, host.volumes()) == (None, [SEED])
+
+
+def test_a_seed_somebody_spoiled_is_remade(host: StorageHost, tmp_path: pathlib.Path) -> None:
+    host.one(VM, state="present")
+    (host.folder / SEED).write_bytes(b"spoiled" * 10000)
+    assert host.one(VM, state="present").actions == [f"write_seed footprint-test/{SEED}"]
+    assert SECRET in extracted(host.folder / SEED, tmp_path)["user-data"]
+
+
+def test_a_seed_goes_with_the_disks(host: StorageHost) -> None:
+    host.one(VM)
+    host.one({"id": "a"}, state="absent", remove_disks=True, wipe=True)
+    assert host.volumes() == []
+
+
+def test_a_container_finds_files_in_its_root(host: StorageHost) -> None:
+    host.root_image()
+    made = host.one(BOX, kind="lxc")
+    assert made.actions[1:3] == ["create_volume footprint-test/box-disk0", "write_seed footprint-test/box-disk0/var/lib/cloud/seed/nocloud"]
+    folder = host.folder / "box-disk0" / "var" / "lib" / "cloud" / "seed" / "nocloud"
+    assert SECRET in (folder / "user-data").read_text()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    fewer = {key: value for key, value in BOX.items() if key != "network_config"}
+    changed = host.one(fewer, kind="lxc")
+    assert (len(changed.actions), changed.restart_required) == (1, True)
+    assert sorted(path.name for path in folder.iterdir()) == ["meta-data", "user-data"]
+
+
+@pytest.mark.parametrize("part", ["var", "var/lib/cloud/seed", "var/lib/cloud/seed/nocloud/user-data"])
+def test_no_link_of_a_guest_is_followed(host: StorageHost, part: str, tmp_path: pathlib.Path) -> None:
+    host.root_image()
+    host.one({"id": "box", "disks": BOX["disks"]}, kind="lxc", state="present")
+    target = tmp_path / "outside"
+    if part.endswith("user-data"):
+        target.write_text("precious")
+    else:
+        target.mkdir()
+    link = host.folder / "box-disk0" / part
+    link.parent.mkdir(parents=True, exist_ok=True)
+    os.symlink(target, link)
+    result = host.call(BOX, kind="lxc", state="present").vms[0]
+    if part.endswith("user-data"):
+        # a file is replaced, wherever its link led
+        assert (result.error, target.read_text(), link.is_symlink()) == (None, "precious", False)
+    else:
+        assert "cannot write the seed" in result.error
+        assert list(target.iterdir()) == []
+
+
+def test_no_root_no_seed(host: StorageHost) -> None:
+    with pytest.raises(InputError, match="has no root to put the seed"):
+        host.call({"id": "box", "user_data": "#!/bin/sh\n"}, kind="lxc", state="present")
+
+
+def test_a_template_that_attaches_nothing_is_told(host: StorageHost) -> None:
+    template = "<domain type='qemu'><name>{id}</name><memory unit='MiB'>32</memory><vcpu>1</vcpu></domain>"
+    made = host.call(VM, template=template, state="present").vms[0]
+    assert set(made.unused_attributes) >= {"user_data", "network_config"}
+    assert host.volumes() == []
+
+
+def test_the_content_shows_nowhere(host: StorageHost) -> None:
+    for check in (True, False):
+        result = host.call(VM, check=check)
+        assert "hunter2" not in json.dumps(result.as_result()) + "".join(result.warnings)
+        changed = host.call(dict(VM, user_data=f"#cloud-config\npassword: new-{SECRET}\n"), check=check)
+        assert "hunter2" not in json.dumps(changed.as_result()) + "".join(changed.warnings)
+    assert "hunter2" not in host.domain("a").XMLDesc()
+    with pytest.raises(InputError) as raised:
+        host.call(dict(VM, user_data={"password": {SECRET}}))
+    assert (raised.value.path, "hunter2" in str(raised.value)) == ("vms[0].user_data", False)
+
+
+def test_what_a_killed_run_left_is_cleared(host: StorageHost) -> None:
+    left = host.folder / ".a-seed.iso.partial"
+    left.mkdir(mode=0o700)
+    (left / "files").mkdir()
+    (left / "files" / "user-data").write_text(SECRET)
+    host.one(VM, state="present")
+    assert host.volumes() == [SEED]

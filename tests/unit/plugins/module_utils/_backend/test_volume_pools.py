@@ -1,0 +1,173 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Volumes only libvirt can make, with a volume group that plays along.
+
+The device mapper is not in every kernel. Real block devices (partitions) are tried beside the
+other storage tests; what partitions cannot do is tried here.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import types
+import typing as t
+
+import libvirt
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_pools
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.volume_pools import PoolVolumes
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB
+from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import Image, Pool, VolumePlan
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import plan_volume
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse
+
+EXTENT = 4 * MIB
+POOL = Pool("vg0", "logical", "/dev/vg0")
+IMAGE = Image("deb", "/images/deb", "qcow2", 8 * MIB)
+NAME = "a-disk0.img"
+
+
+def failure(code: int) -> libvirt.libvirtError:
+    """What libvirt raises."""
+    error = libvirt.libvirtError("no")
+    error.err = (code, 0, "it does not want to", 0, "", "", "", 0, 0)
+    return error
+
+
+class Group:
+    """A volume group: whole extents, no format, names that are taken stay so."""
+
+    def __init__(self) -> None:
+        self.sizes: dict[str, int] = {}
+        self.said: list[str] = []
+        self.kind = 1
+        self.stubborn = False
+
+    def storageVolLookupByName(self, name: str) -> t.Any:
+        if name not in self.sizes:
+            raise failure(libvirt.VIR_ERR_NO_STORAGE_VOL)
+        return types.SimpleNamespace(
+            info=lambda: (self.kind, self.sizes[name], self.sizes[name]),
+            path=lambda: f"/dev/vg0/{name}",
+            XMLDesc=lambda flags: "<volume><target/></volume>",
+            resize=lambda size, flags: self._set("resize", name, size),
+            wipe=lambda flags: self.said.append("wipe"),
+            delete=lambda flags: self._delete(name),
+        )
+
+    def createXML(self, xml: str, flags: int) -> t.Any:
+        document = parse(xml)
+        assert document.find("target/format") is None
+        if document.findtext("name") in self.sizes:
+            raise failure(libvirt.VIR_ERR_STORAGE_VOL_EXIST)
+        self._set("create", document.findtext("name"), int(document.findtext("capacity")))
+        return self.storageVolLookupByName(document.findtext("name"))
+
+    def _set(self, verb: str, name: str, size: int) -> None:
+        self.said.append(verb)
+        self.sizes[name] = -(-size // EXTENT) * EXTENT
+
+    def _delete(self, name: str) -> None:
+        if self.stubborn:
+            raise failure(libvirt.VIR_ERR_INTERNAL_ERROR)
+        self.said.append("delete")
+        del self.sizes[name]
+
+
+class Bench:
+    """A group, what we do with it, and a qemu-img that writes down what it is asked."""
+
+    def __init__(self, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.group = Group()
+        self.marker = folder / f"vg0.{NAME}.unfinished"
+        self.volumes = PoolVolumes(POOL, self.group, folder)
+        monkeypatch.setattr(volume_pools, "run", self.convert)
+
+    def convert(self, argv: t.Sequence[str], **unused: t.Any) -> None:
+        """What qemu-img would do while the marker stands."""
+        assert self.marker.exists()
+        self.group.said.append(f"convert to {argv[-1]}")
+
+    def plan(self, image: Image | None = None, size: str = "10 MiB") -> VolumePlan:
+        """The decision about the only disk."""
+        details = {"id": "a", "disks": [{"size": size, "image": "deb"} if image else {"size": size}]}
+        disk = parse_vms([details], cluster="lab")[0].disks[0]
+        return plan_volume(disk, POOL, self.volumes.find(NAME, "d"), image, "d")
+
+
+@pytest.fixture(name="bench")
+def fixture_bench(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A volume group of its own."""
+    return Bench(tmp_path, monkeypatch)
+
+
+def test_made_empty_and_then_as_it_should_be(bench: Bench) -> None:
+    bench.volumes.create(bench.plan())
+    found = bench.volumes.find(NAME, "d")
+    # rounded up to whole extents, and no reason to shrink it
+    assert found is not None and (found.type, found.format, found.capacity, found.path) == ("block", "raw", 12 * MIB, f"/dev/vg0/{NAME}")
+    assert bench.plan().how == "keep"
+
+
+def test_filled_from_an_image_with_a_marker(bench: Bench) -> None:
+    bench.volumes.create(bench.plan(IMAGE))
+    assert bench.group.said == ["create", f"convert to /dev/vg0/{NAME}"]
+    assert not bench.marker.exists()
+
+
+@pytest.mark.parametrize("stubborn, said", [(False, ["delete", "create"]), (True, [])])
+@pytest.mark.parametrize("image", [None, IMAGE])
+def test_what_a_killed_run_left_is_made_anew(bench: Bench, stubborn: bool, said: list[str], image: Image | None) -> None:
+    bench.group.sizes[NAME], bench.group.stubborn = 12 * MIB, stubborn
+    bench.marker.write_text("")
+    assert bench.volumes.find(NAME, "d") is None and bench.volumes.leaving(NAME)
+    bench.volumes.create(bench.plan(image))
+    assert bench.group.said == said + ([f"convert to /dev/vg0/{NAME}"] if image else [])
+    assert bench.volumes.find(NAME, "d") is not None and not bench.marker.exists()
+
+
+def test_what_a_killed_run_left_too_small_is_told(bench: Bench) -> None:
+    bench.group.sizes[NAME], bench.group.stubborn = 4 * MIB, True
+    bench.marker.write_text("")
+    with pytest.raises(BackendError, match="cannot make the volume a-disk0.img: it does not want to"):
+        bench.volumes.create(bench.plan(IMAGE))
+    assert bench.volumes.find(NAME, "d") is None
+
+
+def test_it_grows(bench: Bench) -> None:
+    bench.volumes.create(bench.plan())
+    plan = bench.plan(size="30 MiB")
+    assert plan.how == "grow"
+    bench.volumes.grow(NAME, plan.size)
+    assert bench.plan(size="30 MiB").how == "keep"
+    assert bench.group.said == ["create", "resize"]
+
+
+@pytest.mark.parametrize("wipe", [False, True])
+def test_it_goes(bench: Bench, wipe: bool) -> None:
+    bench.volumes.create(bench.plan())
+    bench.volumes.remove(NAME, wipe)
+    assert bench.group.said == ["create"] + (["wipe"] if wipe else []) + ["delete"]
+    assert not bench.marker.exists()
+    # twice is as good as once
+    bench.volumes.remove(NAME, wipe)
+
+
+def test_half_a_wipe_is_never_used(bench: Bench) -> None:
+    bench.volumes.create(bench.plan())
+    bench.group.stubborn = True
+    with pytest.raises(BackendError, match="cannot remove the volume"):
+        bench.volumes.remove(NAME, True)
+    assert bench.volumes.find(NAME, "d") is None and bench.volumes.leaving(NAME)
+
+
+def test_what_only_the_network_reaches_is_refused(bench: Bench) -> None:
+    bench.volumes.create(bench.plan())
+    bench.group.kind = 3
+    with pytest.raises(InputError, match="is reached over the network only"):
+        bench.volumes.find(NAME, "d")
