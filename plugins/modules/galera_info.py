@@ -16,17 +16,11 @@ description:
     and at which position they are, also when the server is stopped.
   - Put the results of all members together and give them to the filter P(reduced.footprint.galera_decision#filter) to learn
     who has to start the cluster.
-attributes:
-  check_mode:
-    description: Can run in check_mode and return the same as otherwise.
-    support: full
-  diff_mode:
-    description: Nothing is changed, so there is no difference to show.
-    support: none
-  platform:
-    description: Systems the module runs on.
-    platforms: linux
-    support: full
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes.reads
+  - reduced.footprint.mariadb.unit
+  - reduced.footprint.mariadb.datadir
 options:
   settle:
     description:
@@ -40,14 +34,6 @@ options:
       - This starts the server's program for a moment, without network.
     type: bool
     default: true
-  unit:
-    description: The server's systemd unit.
-    type: str
-    default: mariadb.service
-  datadir:
-    description: The server's data directory.
-    type: path
-    default: /var/lib/mysql
 seealso:
   - module: reduced.footprint.galera_member
 """
@@ -114,7 +100,7 @@ galera:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import local_database, look
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import SERVER_ARGUMENTS, local_database, look
 
 
 def main() -> None:
@@ -123,8 +109,7 @@ def main() -> None:
         argument_spec={
             "settle": {"type": "float", "default": 0},
             "recover": {"type": "bool", "default": True},
-            "unit": {"type": "str", "default": "mariadb.service"},
-            "datadir": {"type": "path", "default": "/var/lib/mysql"},
+            **SERVER_ARGUMENTS,
         },
         supports_check_mode=True,
     )

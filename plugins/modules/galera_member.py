@@ -17,16 +17,16 @@ description:
   - With O(state=bootstrapped) it starts the cluster. Do so on one member only, the one which the filter
     P(reduced.footprint.galera_decision#filter) names.
   - A member that is in a Primary Component already is never made to start another one.
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+  - reduced.footprint.mariadb.unit
+  - reduced.footprint.mariadb.datadir
 attributes:
   check_mode:
     description: Can run in check_mode and tell what would be done without doing it.
     support: full
   diff_mode:
     description: Shows the member's state before and after.
-    support: full
-  platform:
-    description: Systems the module runs on.
-    platforms: linux
     support: full
 options:
   state:
@@ -48,14 +48,6 @@ options:
     description: Seconds until the member must be ready. A new member copies all data first.
     type: float
     default: 600
-  unit:
-    description: The server's systemd unit.
-    type: str
-    default: mariadb.service
-  datadir:
-    description: The server's data directory.
-    type: path
-    default: /var/lib/mysql
 seealso:
   - module: reduced.footprint.galera_info
 """
@@ -84,7 +76,7 @@ galera:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import MemberRequest, ensure, local_database
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import SERVER_ARGUMENTS, MemberRequest, ensure, local_database
 
 
 def main() -> None:
@@ -95,8 +87,7 @@ def main() -> None:
             "cluster_uuid": {"type": "str"},
             "config_files": {"type": "list", "elements": "path", "default": []},
             "timeout": {"type": "float", "default": 600},
-            "unit": {"type": "str", "default": "mariadb.service"},
-            "datadir": {"type": "path", "default": "/var/lib/mysql"},
+            **SERVER_ARGUMENTS,
         },
         supports_check_mode=True,
     )

@@ -16,16 +16,15 @@ description:
   - Never drops or revokes anything.
   - Speaks to the server as C(root) through its local socket; secrets travel on standard input and are never part of a command
     line. In a Galera cluster run it on one member only, the others follow.
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+  - reduced.footprint.mariadb.unit
 attributes:
   check_mode:
     description: Can run in check_mode and tell what would be done without doing it.
     support: full
   diff_mode:
     description: Shows what is missing, in words without secrets.
-    support: full
-  platform:
-    description: Systems the module runs on.
-    platforms: linux
     support: full
 options:
   databases:
@@ -56,10 +55,6 @@ options:
         description: Privileges by scope, for example V(SELECT) on V(shop.*).
         type: dict
         default: {}
-  unit:
-    description: The server's systemd unit.
-    type: str
-    default: mariadb.service
 """
 
 EXAMPLES = r"""

@@ -20,6 +20,8 @@ description:
   - The source keeps a lease while it stands aside. If the destination is not heard from for O(return_after) seconds, the source
     takes its address and services back, after it has made sure that nobody else answers for the address.
   - The role P(reduced.footprint.master_migrate#role) places the one-time ssh key and gathers the source's facts.
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
 attributes:
   check_mode:
     description: Looks for everything that stands in the way and shows what would be done; touches nothing.
@@ -29,10 +31,6 @@ attributes:
     support: partial
     details:
       - The real run does not repeat them; they are listed in the journal.
-  platform:
-    description: Systems the module runs on.
-    platforms: linux
-    support: full
 options:
   name:
     description: Name of the migration and of the VM. Default is the name or the id in O(vm).

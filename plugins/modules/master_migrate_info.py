@@ -14,17 +14,9 @@ author:
 description:
   - On a virt host, tells how its migrations stand, from the journals they keep. It may be asked while one runs.
   - On a source, gathers what M(reduced.footprint.master_migrate) wants to know of it beforehand.
-attributes:
-  check_mode:
-    description: Can run in check_mode and return the same as otherwise.
-    support: full
-  diff_mode:
-    description: Nothing is changed, so there is no difference to show.
-    support: none
-  platform:
-    description: Systems the module runs on.
-    platforms: linux
-    support: full
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes.reads
 options:
   gather:
     description: What to look at, the migrations of a virt host or this machine as a source.

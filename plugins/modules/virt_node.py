@@ -243,6 +243,7 @@ error:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, hidden_values, prepare_node
 
@@ -270,10 +271,15 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "checked"], "default": "present"},
         },
         supports_check_mode=True,
+        # what cloud-init is to find may stand in vms: not for the log of the host
+        no_log=True,
     )
     module.no_log_values.update(hidden_values(module.params["vms"]))
+    request = NodeRequest(**module.params)
+    # and not for the result, which tells the parameters
+    module.params["vms"] = without_secrets(module.params["vms"])
     try:
-        result = prepare_node(NodeRequest(**module.params), check_mode=module.check_mode)
+        result = prepare_node(request, check_mode=module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

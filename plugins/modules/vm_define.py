@@ -19,83 +19,70 @@ description:
   - UUIDs and MACs derive from O(cluster), the VM's id and the number of the NIC, so they are the same on every host and in
     every run.
   - A VM of ours that is no longer in O(vms) is never stopped or removed; a warning names it. Domains of somebody else are
-    never touched.
-  - Volumes that exist are never written over.
+    touched only with O(adopt).
+  - The rendered document is kept in the domain's metadata. What is wanted, what was applied last, the definition and what
+    runs are compared only where the template speaks; order, units and what libvirt adds by itself make no difference. What
+    somebody else changed is told in RV(vms[].drift) and put right. The boot order, the firmware and the media in drives,
+    which a BMC emulator sets, are left as found until the template itself changes them.
+  - Each difference has a class, see RV(vms[].changes). A running VM is changed in place where that is possible; where its
+    guest or the driver refuses, the change waits for the next start, is told once, and is not tried again before.
+  - A definition is edited in place, so the addresses of devices and whatever the template does not speak of stay. It is never
+    removed to be made anew, and the one before is kept (O(state=previous)).
+  - Volumes that exist are never written over. They grow with the details, also below a running VM, and never shrink.
 requirements:
   - python3-libvirt, python3-lxml and python3-jinja2 on the host
   - qemu-utils on the host, for qcow2 volumes and base images
+  - xorriso on the host, for VMs with C(user_data), C(network_config) or C(meta_data)
 attributes:
   check_mode:
     support: full
     description:
-      - Says exactly what the real run would do, volumes included.
+      - Says exactly what the real run would do, volumes included. Only what a guest is going to refuse is not known before.
       - On a host where libvirt is not installed or does not answer yet, every VM counts as new and a warning says so.
   diff_mode:
     support: full
-    description: Shows state, new volumes and the rendered document of each VM, before and after.
-  platform:
-    support: full
-    platforms: linux
-    description: Linux with libvirt.
+    description: Shows state, volumes, each change with its class and the rendered document of each VM, before and after.
 options:
   cluster:
     description: Name of the cluster; identities derive from it, and it marks the domains as ours.
     type: str
     required: true
-  vms:
-    description:
-      - VM details, a list of mappings or the same list as JSON text. No details are no error and nothing to do.
-      - C(id) is required and unique in the cluster; V(0) is legal. C(name) defaults to it.
-      - C(cpu) (or C(vcpus)) counts virtual CPUs; C(ram) (or C(mem)) counts in GiB, C(memory_mb) in MiB, and each takes a
-        unit. Without them a VM gets 2 CPUs and 2 GiB, and a warning says so.
-      - C(hypervisor) is V(kvm), V(qemu), V(lxc) or V(auto) (the default, C(kvm) where the facts of
-        M(reduced.footprint.virt_node) prove it usable, else C(qemu) with a warning).
-      - C(nics) is a list of mappings with C(bridge) or C(network), and C(vlan), C(mac), C(model), C(virtualport).
-      - C(disks) is a list of mappings with C(size) (GiB or a unit), C(image) (base image in the folder C(images) of the
-        pool), C(backing) (a qcow2 layer over the image rather than a copy), C(format) (V(raw) or V(qcow2)), C(pool), C(name),
-        C(target), C(bus), C(serial), C(mount) (containers). C(vda_size) is the size of the first. A container's disk is a
-        folder in the pool, its size is not enforced.
-      - C(address), C(autostart), C(machine), C(protected), C(roles), C(uuid), and C(boot) (order of V(network), V(hd),
-        V(cdrom)) are understood too. Any other key is a variable for the template.
-    type: raw
-    default: []
-  template:
-    description:
-      - The libvirt XML template, or the name of a packaged one (V(default)).
-      - C({id}) in single braces is replaced as it stands; a text with double braces or C({%) is Jinja2, sandboxed. Values
-        are escaped for XML in both.
-      - A variable without a value is rendered empty, a value that is not used does no harm; RV(vms[].missing_variables)
-        and RV(vms[].unused_attributes) name them.
-      - Give the content of a file with P(ansible.builtin.file#lookup); Jinja2 written in a play itself needs C(!unsafe).
-    type: str
-    default: default
   state:
     description:
       - V(running) defines and starts, V(present) only defines, V(shutdown) defines and shuts down.
-      - V(absent) shuts down and removes the definition, NVRAM included, and keeps the disks. Protected VMs are refused.
+      - V(absent) shuts down and removes the definition, NVRAM included, and keeps the disks unless O(remove_disks) says
+        otherwise. Protected VMs are refused. Saved memory and the records of snapshots go too.
+      - V(previous) gives the VMs the definition they had before their last change and leaves it so when asked again; a run
+        with their details goes forward. O(vms) need name no more than the ids. Whether they run does not change, nor does
+        their autostart.
+      - A run ends when the state is so. A paused or suspended VM goes on with V(running); one whose memory was saved goes on
+        from there, with the definition it was saved with.
     type: str
-    choices: [running, present, shutdown, absent]
+    choices: [running, present, shutdown, absent, previous]
     default: running
   autostart:
     description: Whether the VMs come up with their host. A VM's own C(autostart) wins.
     type: bool
     default: true
-  pool:
-    description: The storage pool of libvirt for disks that name none. It must exist and be active.
-    type: str
-    default: default
   uri:
     description:
       - Address of libvirt. Without it each VM's hypervisor type chooses the system's own driver, one connection per driver.
     type: str
-  strict:
-    description: Refuse unused values and missing variables instead of naming them.
+  adopt:
+    description:
+      - Take over a domain that is not ours and has the name or the UUID of a VM. It keeps its UUID, its MACs and its disks
+        where they are, now and in later runs; NICs and disks of the details go by their number, or by C(target).
+      - The rest becomes as the template says. What the domain has beyond that stays. O(state=previous) goes back to it as it
+        was found.
+      - Without this such a domain is refused.
     type: bool
     default: false
   allow_power_cycling:
     description:
-      - A running VM whose definition changes keeps running with the old one, and RV(vms[].restart_required) says so. With
-        this it is shut down and started, one VM at a time.
+      - A running VM keeps what cannot be changed while it runs, and RV(vms[].restart_required) says so. With this it is asked
+        to shut down and then started, one VM after the other. When one does not come through that, the others are not
+        restarted.
+      - Without this no running VM is ever restarted, nor are the remains of a crashed one cleared.
     type: bool
     default: false
   force:
@@ -106,24 +93,21 @@ options:
     description: Seconds a VM gets to shut down.
     type: float
     default: 120.0
+  live_timeout:
+    description: Seconds a guest gets to let go of a device or to change its CPUs; with memory, seconds without progress.
+    type: float
+    default: 10.0
   lock_timeout:
     description: Seconds to wait for another run on the same host.
     type: float
     default: 300.0
   parallel:
-    description: How many VMs start at once.
+    description: How many VMs start, stop or are changed at once.
     type: int
     default: 4
-  node_roles:
-    description: Roles of this host. When given, VM details on a host without the role V(virt) are refused.
-    type: list
-    elements: str
-  pending_images:
-    description:
-      - File names of base images that an earlier task is going to fetch. In check mode they count as there.
-    type: list
-    elements: str
-    default: []
+extends_documentation_fragment:
+  - reduced.footprint.attributes.libvirt
+  - reduced.footprint.vm_details
 seealso:
   - module: reduced.footprint.vm_info
   - module: reduced.footprint.virt_node
@@ -169,6 +153,40 @@ EXAMPLES = r"""
     vms: "{{ vms }}"
     allow_power_cycling: true
 
+- name: A cloud image with a user, on a disk that may grow later
+  reduced.footprint.vm_define:
+    cluster: lab
+    vms:
+      - id: web1
+        ram: 1
+        nics: [{bridge: br-admin}]
+        disks: [{size: 10 GiB, image: debian-12-cloud, format: qcow2, backing: true, serial: ROOT}]
+        user_data:
+          users: [{name: admin, ssh_authorized_keys: ["{{ admin_key }}"], sudo: "ALL=(ALL) NOPASSWD:ALL"}]
+        network_config:
+          version: 2
+          ethernets: {nic0: {match: {name: "en*"}, dhcp4: true}}
+
+- name: Remove a VM with its disks, overwritten
+  reduced.footprint.vm_define:
+    cluster: lab
+    vms: [{id: web1}]
+    state: absent
+    remove_disks: true
+    wipe: true
+
+- name: Go back to the definition before the last change
+  reduced.footprint.vm_define:
+    cluster: lab
+    vms: [{id: controller1}]
+    state: previous
+
+- name: Take over a domain somebody made by hand
+  reduced.footprint.vm_define:
+    cluster: lab
+    vms: [{id: builder, cpu: 4, ram: 8, nics: [{bridge: br-admin}], disks: [{size: 40 GiB, format: qcow2}]}]
+    adopt: true
+
 - name: Remove the definition of a VM, keep its disks
   reduced.footprint.vm_define:
     cluster: lab
@@ -205,7 +223,7 @@ vms:
       type: str
       sample: qemu
     state:
-      description: V(running), V(paused), V(shutdown), V(crashed) or V(absent); in check mode the one it would have.
+      description: V(running), V(paused), V(suspended), V(shutdown), V(crashed) or V(absent); in check mode the one it would have.
       type: str
       sample: running
     changed:
@@ -213,10 +231,13 @@ vms:
       type: bool
       sample: true
     actions:
-      description: What was done, in order; in check mode what would be done.
+      description:
+        - What was done, in order; in check mode what would be done.
+        - C(define), C(redefine), C(adopt), C(update_metadata), C(change_live), C(autostart_on), C(autostart_off), C(start),
+          C(resume), C(power_cycle), C(shutdown), C(undefine), and what was done to volumes with their names.
       type: list
       elements: str
-      sample: [create_volume default/controller1-disk0.qcow2, define, autostart_on, start]
+      sample: [define, create_volume default/controller1-disk0.qcow2, autostart_on, start]
     unused_attributes:
       description: Keys of the details that the template does not use.
       type: list
@@ -227,10 +248,92 @@ vms:
       type: list
       elements: str
       sample: []
+    changes:
+      description: What was changed of a VM that was there, in check mode what would be.
+      type: list
+      elements: dict
+      sample: [{path: memory, class: next_boot, before: 2097152 KiB, after: 4194304 KiB, applied: 2097152 KiB}]
+      contains:
+        path:
+          description: The value, or a whole device such as C(devices/disk[vdb]).
+          type: str
+          sample: memory
+        class:
+          description:
+            - V(live) is in effect now, V(next_boot) when it starts next.
+            - V(recreate) would make another VM of it and V(refused) would lose data; then RV(vms[].error) says so and
+              nothing was done.
+          type: str
+          sample: next_boot
+        before:
+          description: What it was, nothing where it was not there.
+          type: str
+          sample: 2097152 KiB
+        after:
+          description: What it is, nothing where it is gone.
+          type: str
+          sample: 4194304 KiB
+        applied:
+          description: What was applied the last time.
+          type: str
+          sample: 2097152 KiB
+    drift:
+      description: What somebody else changed of a VM of ours since that was applied. It was put right, or will be with the next start.
+      type: list
+      elements: dict
+      sample: [{path: memory, applied: 2097152 KiB, wanted: 2097152 KiB, config: 1048576 KiB, live: 2097152 KiB}]
+      contains:
+        path:
+          description: The value, or a whole device.
+          type: str
+          sample: memory
+        applied:
+          description: What was applied the last time.
+          type: str
+          sample: 2097152 KiB
+        wanted:
+          description: What is wanted now.
+          type: str
+          sample: 2097152 KiB
+        config:
+          description: What was found in the definition.
+          type: str
+          sample: 1048576 KiB
+        live:
+          description: What was found in what runs, nothing where it does not run.
+          type: str
+          sample: 2097152 KiB
     restart_required:
-      description: Whether it runs with an older definition than it has.
+      description: Whether something of what is wanted takes effect only when it is restarted.
       type: bool
       sample: false
+    disks:
+      description: Its volumes, in the order of the details. None with O(state=absent).
+      type: list
+      elements: dict
+      sample: [{name: controller1-disk0.qcow2, pool: default, path: /var/lib/libvirt/images/controller1-disk0.qcow2,
+                capacity: 21474836480, allocation: 1310720}]
+      contains:
+        name:
+          description: Name of the volume in its pool.
+          type: str
+          sample: controller1-disk0.qcow2
+        pool:
+          description: Name of the pool.
+          type: str
+          sample: default
+        path:
+          description: Where it stands on the host.
+          type: str
+          sample: /var/lib/libvirt/images/controller1-disk0.qcow2
+        capacity:
+          description: Bytes the VM sees. Nothing for the folder of a container, which has no limit.
+          type: int
+          sample: 21474836480
+        allocation:
+          description: Bytes it occupies now. Nothing for a folder, and in check mode for a volume that is not made yet.
+          type: int
+          sample: 1310720
     error:
       description: Why it failed, nothing when it did not.
       type: str
@@ -244,6 +347,7 @@ unlisted:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
 
@@ -254,24 +358,34 @@ def main() -> None:
         argument_spec={
             "cluster": {"type": "str", "required": True},
             "vms": {"type": "raw", "default": []},
+            "only": {"type": "list", "elements": "str", "default": []},
             "template": {"type": "str", "default": "default"},
-            "state": {"type": "str", "choices": ["running", "present", "shutdown", "absent"], "default": "running"},
+            "state": {"type": "str", "choices": ["running", "present", "shutdown", "absent", "previous"], "default": "running"},
+            "remove_disks": {"type": "bool", "default": False},
+            "wipe": {"type": "bool", "default": False},
             "autostart": {"type": "bool", "default": True},
             "pool": {"type": "str", "default": "default"},
             "uri": {"type": "str"},
             "strict": {"type": "bool", "default": False},
+            "adopt": {"type": "bool", "default": False},
             "allow_power_cycling": {"type": "bool", "default": False},
             "force": {"type": "bool", "default": False},
             "shutdown_timeout": {"type": "float", "default": 120.0},
+            "live_timeout": {"type": "float", "default": 10.0},
             "lock_timeout": {"type": "float", "default": 300.0},
             "parallel": {"type": "int", "default": 4},
             "node_roles": {"type": "list", "elements": "str"},
             "pending_images": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
+        # what cloud-init is to find may stand in vms: not for the log of the host
+        no_log=True,
     )
     try:
-        result = define_vms(DefineRequest(**module.params), check_mode=module.check_mode)
+        request = DefineRequest(**module.params)
+        # and not for the result, which tells the parameters
+        module.params["vms"] = without_secrets(module.params["vms"])
+        result = define_vms(request, check_mode=module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

@@ -14,23 +14,28 @@ author:
 description:
   - Lists the VMs of a host over all its drivers (QEMU and LXC), with what M(reduced.footprint.vm_define) noted about them.
   - A driver that is not installed counts as having no VMs.
+  - Addresses of VMs are the business of the P(reduced.footprint.nodes#inventory) inventory plugin.
 requirements:
   - python3-libvirt and python3-lxml on the host
-attributes:
-  check_mode:
-    support: full
-    description: Changes nothing in any mode.
-  diff_mode:
-    support: none
-    description: Changes nothing, so there is nothing to show.
-  platform:
-    support: full
-    platforms: linux
-    description: Linux with libvirt.
+extends_documentation_fragment:
+  - reduced.footprint.attributes.libvirt
+  - reduced.footprint.attributes.reads
 options:
   cluster:
     description: Only VMs of this cluster.
     type: str
+  owner:
+    description:
+      - V(ours) lists the VMs made by this collection, V(foreign) those that are not, V(all) both.
+      - O(cluster), O(origins) and O(ids) speak of our VMs only, so none of the others pass them.
+    type: str
+    choices: [ours, foreign, all]
+    default: ours
+  origins:
+    description: Only VMs kept by one of these, see RV(vms[].origin).
+    type: list
+    elements: str
+    default: []
   ids:
     description: Only VMs with one of these ids.
     type: list
@@ -45,17 +50,25 @@ options:
     description: Only VMs in one of these states.
     type: list
     elements: str
-    choices: [running, paused, shutdown, crashed]
+    choices: [running, paused, suspended, shutdown, crashed]
     default: []
-  owned:
-    description: Only VMs made by this collection; V(false) lists the others too.
-    type: bool
-    default: true
   uri:
     description: Address of libvirt; without it all drivers of the host are asked.
     type: str
   xml:
     description: Give the documents of the domains too. They can be long.
+    type: bool
+    default: false
+  drift:
+    description:
+      - Compare each VM of ours with the document that was applied to it last, and tell what others changed since
+        (RV(vms[].drift)), what waits for a restart (RV(vms[].pending)) and what was left to a BMC emulator (RV(vms[].kept)).
+      - Nothing is changed. Whether the VM details or the template ask for something new is a question for
+        M(reduced.footprint.vm_define) in check mode.
+    type: bool
+    default: false
+  volumes:
+    description: Tell of each disk which pool it is in, how large it is and what it takes.
     type: bool
     default: false
 seealso:
@@ -76,6 +89,26 @@ EXAMPLES = r"""
     cluster: lab
     ids: [controller1]
     xml: true
+
+- name: What is on this host beside our VMs
+  reduced.footprint.vm_info:
+    owner: foreign
+
+- name: Find what others changed
+  reduced.footprint.vm_info:
+    drift: true
+  register: found
+
+- name: Show it, a line for each VM and path
+  ansible.builtin.debug:
+    msg: "{{ item.0.name }}: {{ item.1.path }} is {{ item.1.config }}, was {{ item.1.applied }}"
+  loop: "{{ found.vms | subelements('drift') }}"
+  loop_control:
+    label: ""
+
+- name: How full the disks are
+  reduced.footprint.vm_info:
+    volumes: true
 """
 
 RETURN = r"""
@@ -105,14 +138,22 @@ vms:
       description: Whether its removal is refused.
       type: bool
       sample: false
+    adopted:
+      description: Whether somebody else made it and it was taken over.
+      type: bool
+      sample: false
     uuid:
       description: UUID of the domain.
       type: str
       sample: 7b45d8dd-c21e-583a-ba1c-10588e67640e
     state:
-      description: V(running), V(paused), V(shutdown) or V(crashed).
+      description: V(running), V(paused), V(suspended), V(shutdown) or V(crashed).
       type: str
       sample: running
+    persistent:
+      description: Whether it has a definition that outlives its run.
+      type: bool
+      sample: true
     autostart:
       description: Whether it comes up with its host.
       type: bool
@@ -144,9 +185,89 @@ vms:
       elements: str
       sample: [/var/lib/libvirt/images/controller1-disk0]
     restart_required:
-      description: Whether it runs with an older definition than it has.
+      description: Whether a change waits for its restart. Exact, with and without O(drift=true).
       type: bool
       sample: false
+    drift:
+      description: What others changed since the last run; the next run of M(reduced.footprint.vm_define) puts it right.
+      returned: when O(drift=true)
+      type: list
+      elements: dict
+      contains:
+        path:
+          description: The place in the document.
+          type: str
+          sample: devices/interface[52:54:00:25:3d:6c]/source/@bridge
+        class:
+          description: V(live) when it can be put right without a restart, V(next_boot) when it is in effect after the next one.
+          type: str
+          sample: live
+        applied:
+          description: What was applied; nothing for something that was added.
+          type: str
+          sample: br-admin
+        config:
+          description: What its definition says now; nothing for something that was taken away.
+          type: str
+          sample: br-guest
+        live:
+          description: What runs, nothing when it is off or has no such thing.
+          type: str
+          sample: br-guest
+    pending:
+      description: Paths whose value is in effect after the next start only.
+      returned: when O(drift=true)
+      type: list
+      elements: str
+      sample: [memory]
+    kept:
+      description: Paths that a BMC emulator owns and that are not as they were applied. They stay as found.
+      returned: when O(drift=true)
+      type: list
+      elements: str
+      sample: [os/boot]
+    has_previous:
+      description: Whether there is a definition to go back to with C(state=previous) of M(reduced.footprint.vm_define).
+      type: bool
+      sample: true
+    has_snapshots:
+      description: Whether libvirt keeps snapshots of it.
+      type: bool
+      sample: false
+    has_managed_save:
+      description: Whether its next start resumes a memory that was saved. Such a start does not see a new definition.
+      type: bool
+      sample: false
+    volumes:
+      description: Its disks and file systems. Media of a CD-ROM or floppy drive are listed as long as they are in.
+      returned: when O(volumes=true)
+      type: list
+      elements: dict
+      contains:
+        target:
+          description: The device the guest sees, or the folder a container mounts it at.
+          type: str
+          sample: vda
+        path:
+          description: Where it stands on the host.
+          type: str
+          sample: /var/lib/libvirt/images/controller1-disk0.qcow2
+        pool:
+          description: The active storage pool it is in, nothing when it is in none.
+          type: str
+          sample: default
+        name:
+          description: Name of the volume.
+          type: str
+          sample: controller1-disk0.qcow2
+        capacity:
+          description: Bytes the guest sees, nothing for a folder.
+          type: int
+          sample: 21474836480
+        allocation:
+          description: Bytes it takes on the host now, nothing for a folder or when O(uri) is another host.
+          type: int
+          sample: 1638400
     xml:
       description: The definition it has after its next start.
       returned: when O(xml=true)
@@ -161,7 +282,7 @@ vms:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.info import InfoRequest, read_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._run.info import ALL, FOREIGN, OURS, STATES, InfoRequest, read_vms
 
 
 def main() -> None:
@@ -169,12 +290,15 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "cluster": {"type": "str"},
+            "owner": {"type": "str", "choices": [OURS, FOREIGN, ALL], "default": OURS},
+            "origins": {"type": "list", "elements": "str", "default": []},
             "ids": {"type": "list", "elements": "str", "default": []},
             "names": {"type": "list", "elements": "str", "default": []},
-            "states": {"type": "list", "elements": "str", "choices": ["running", "paused", "shutdown", "crashed"], "default": []},
-            "owned": {"type": "bool", "default": True},
+            "states": {"type": "list", "elements": "str", "choices": STATES, "default": []},
             "uri": {"type": "str"},
             "xml": {"type": "bool", "default": False},
+            "drift": {"type": "bool", "default": False},
+            "volumes": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )

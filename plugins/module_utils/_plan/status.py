@@ -15,20 +15,25 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.availabili
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One line of the report: what it is about, ``ok`` or ``down``, and the finding in words."""
+    """One line of the report: what it is about, ``ok`` or ``down``, and the finding in words.
+
+    A ``note`` is worth reading and no fault.
+    """
 
     topic: str
     ok: bool
     text: str
+    note: bool = False
 
     def __str__(self) -> str:
-        return f"{'ok  ' if self.ok else 'DOWN'} {self.topic}: {self.text}"
+        return f"{'NOTE' if self.note else 'ok  ' if self.ok else 'DOWN'} {self.topic}: {self.text}"
 
 
 def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Judge what was found.
 
-    :arg found: ``servers`` (name → ``reachable``, ``error`` or nothing, ``vms``: list of ``name`` and ``state``),
+    :arg found: ``servers`` (name → ``reachable``, ``error`` or nothing, ``vms``: list of ``name``, ``state``,
+        ``drift`` and ``pending`` as vm_info tells them),
         ``controllers`` (name → ``reachable``, ``place``: the server it stands on, ``services``: unit → systemd's
         word, ``database``: wsrep variables or nothing, ``addresses``), ``virtual_address`` or nothing, and
         ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime``, ``host``).
@@ -76,6 +81,12 @@ def _servers(servers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
         down = [f"{vm['name']} is {vm['state']}" for vm in vms if vm["state"] != "running"]
         running = f"{len(vms) - len(down)} of {len(vms)} VMs running"
         yield Line(f"server {name}", not down, f"{running} ({'; '.join(down)})" if down else running)
+        for vm in vms:
+            if vm.get("drift"):
+                paths = ", ".join(drift["path"] for drift in vm["drift"])
+                yield Line(f"VM {vm['name']}", True, f"changed by somebody else ({paths}); spawn_vms puts it right", note=True)
+            if vm.get("pending"):
+                yield Line(f"VM {vm['name']}", True, f"waits for a restart ({', '.join(vm['pending'])})", note=True)
 
 
 def _controllers(controllers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:

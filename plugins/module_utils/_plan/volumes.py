@@ -2,25 +2,48 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What to do about each disk of a VM: nothing, or make its volume in one of four ways."""
+"""What to do about each disk of a VM: nothing, grow its volume, or make it in one of four ways; and which volumes go with a VM."""
 
 from __future__ import annotations
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import BACKING, COPY, EMPTY, KEEP, UNPACK, Image, Pool, VolumePlan
+import posixpath
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import (
+    BACKING,
+    COPY,
+    EMPTY,
+    GROW,
+    IMAGES_FOLDER,
+    KEEP,
+    UNPACK,
+    Image,
+    Origin,
+    Pool,
+    Volume,
+    VolumePlan,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import Disk
 
+_SECTOR = 512
+# volume groups and partition tables round up to whole extents; the largest usual ones
+_EXTENT = 128 * MIB
 
-def plan_volume(disk: Disk, pool: Pool, exists: bool, image: Image | None, path: str) -> VolumePlan:
-    """Decide for one disk. A volume that exists is never written over, whatever its size (F2).
 
-    :arg image: the base image as it was found; ``None`` where the disk names none.
+def plan_volume(disk: Disk, pool: Pool, found: Volume | None, image: Image | None, path: str, online: bool = False) -> VolumePlan:
+    """Decide for one disk. A volume that exists is never written over (F2) and never shrinks (X2).
+
+    :arg found: the volume, where there is one.
+    :arg image: the base image as it was found; ``None`` where the disk names none or the volume exists.
     :arg path: of the disk in the user's input.
+    :arg online: whether a running domain has this very volume open.
     :raises InputError: the disk and its image or pool do not go together.
+    :raises RefusedError: the volume exists and cannot become what is wanted.
     """
-    if exists:
-        return VolumePlan(KEEP, disk, pool, image, disk.size or 0)
+    if found is not None:
+        return _plan_existing(disk, pool, found, path, online)
     if disk.format == "dir":
         if not pool.files:
             raise InputError(f"the pool {pool.name} is of type {pool.type} and holds no directories.", f"{path}.pool", "Use a pool of type dir.")
@@ -36,7 +59,7 @@ def plan_volume(disk: Disk, pool: Pool, exists: bool, image: Image | None, path:
     if image is None:
         if disk.size is None:
             raise InputError("is missing and there is no image to take it from.", f"{path}.size", "Give the disk a size or an image.")
-        return VolumePlan(EMPTY, disk, pool, None, disk.size)
+        return VolumePlan(EMPTY, disk, pool, None, _whole(disk.size))
     if image.format not in ("raw", "qcow2"):
         raise InputError(f"{image.path} is {image.format}, not the image of a disk.", f"{path}.image", "Name a raw or qcow2 image.")
     size = disk.size or image.virtual_size
@@ -46,4 +69,73 @@ def plan_volume(disk: Disk, pool: Pool, exists: bool, image: Image | None, path:
             f"{path}.size",
             f"Ask for {size_text(image.virtual_size)} or more, or leave the size out.",
         )
-    return VolumePlan(BACKING if disk.backing else COPY, disk, pool, image, size)
+    return VolumePlan(BACKING if disk.backing else COPY, disk, pool, image, _whole(size))
+
+
+def _whole(size: int) -> int:
+    """A size in whole sectors; no disk ends within one."""
+    return -(-size // _SECTOR) * _SECTOR
+
+
+def _plan_existing(disk: Disk, pool: Pool, found: Volume, path: str, online: bool) -> VolumePlan:
+    if found.format != disk.format:
+        raise RefusedError(
+            f"the volume {found.path} exists and is {found.format}, wanted is {disk.format}; the format of a volume cannot change.",
+            f"{path}.format",
+            f"Keep format: {found.format}, or give the disk another name to get a new volume.",
+        )
+    told = _cannot_follow(disk, found)
+    capacity = found.capacity
+    if capacity is None or disk.size is None:
+        return VolumePlan(KEEP, disk, pool, None, capacity or 0, found, online, told)
+    wanted = _whole(disk.size)
+    if wanted > capacity:
+        return VolumePlan(GROW, disk, pool, None, wanted, found, online, told)
+    if capacity - wanted >= (_SECTOR if pool.files else _EXTENT):
+        has, asked = size_text(capacity), size_text(wanted)
+        if has == asked:
+            has, asked = f"{capacity} B", f"{wanted} B"
+        raise RefusedError(
+            f"the volume {found.path} has {has}, wanted is {asked}; shrinking would cut off its content.",
+            f"{path}.size",
+            f"Ask for {has} or more, or give the disk another name to get a new volume.",
+        )
+    return VolumePlan(KEEP, disk, pool, None, capacity, found, online, told)
+
+
+def _cannot_follow(disk: Disk, found: Volume) -> tuple[str, ...]:
+    """What the details say of the image and an existing volume cannot follow any more."""
+    origin = found.origin
+    if origin is not None and disk.image is not None and disk.image != origin.image:
+        return (f"the volume {found.path} was made from the image {origin.image} and stays so; image: {disk.image} counts only when a volume is made",)
+    if disk.format == "qcow2" and disk.backing and found.backing is None:
+        return (f"the volume {found.path} is no layer over an image; backing: true counts only when a volume is made",)
+    if disk.format == "qcow2" and disk.image and not disk.backing and found.backing is not None:
+        return (f"the volume {found.path} stays a layer over {found.backing}; backing: false counts only when a volume is made",)
+    return ()
+
+
+def image_changed(origin: Origin | None, now: tuple[int, int] | None) -> str | None:
+    """What is wrong with the image behind a layer, in a few words; ``None`` when all is well.
+
+    :arg now: its size and mtime in ns, ``None`` when it is gone.
+    """
+    if now is None:
+        return "is gone"
+    if origin is not None and (origin.size, origin.changed) != now:
+        return "is not the one the layer was made over: its size or time changed"
+    return None
+
+
+def kept_because(path: str, pool_path: str, protected: bool, users: t.Sequence[str]) -> str | None:
+    """Why a volume of a VM that goes has to stay; ``None`` when it may go.
+
+    :arg users: names of domains and volumes, other than this VM's own, that need it.
+    """
+    if protected:
+        return "it is protected"
+    if path.startswith(posixpath.join(pool_path, IMAGES_FOLDER) + "/"):
+        return "it is a base image"
+    if users:
+        return f"{', '.join(users)} {'needs' if len(users) == 1 else 'need'} it"
+    return None

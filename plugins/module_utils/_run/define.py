@@ -2,45 +2,41 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: VM details + template → domains, all VMs of a host in one call (F3, F5, X3-X6)."""
+"""Use case: VM details + template → domains, all VMs of a host in one call (F3, F5, X3-X6).
+
+What only some runs need is imported where they need it: on a host every imported module is compiled
+anew, which is most of what a run without a change costs.
+"""
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import STATES, Actual, DomainPlan, Wanted
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blind import check_libraries, foresee
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import HypervisorChoice, Prepared, prepare
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import STATES, Needs, Wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.selection import select
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Domains, Seen, drift_of
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import Hypervisor, HypervisorChoice, Prepared, prepare
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest, DefineResult, VmResult
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_work import Work, need
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
-from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import ORIGIN_LIST, Ownership
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Difference
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import ORIGIN_LIST
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.packaged import template_source
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Template
 
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import VolumeSteps
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_check import HostChecks
+
 _VIRT = "virt"
-
-
-@dataclasses.dataclass
-class _Work:
-    """One VM on its way: what is wanted, what there is, what to do."""
-
-    vm: VmDetails
-    result: VmResult
-    host: DomainHost | None = None
-    store: VolumeStore | None = None
-    prepared: Prepared | None = None
-    actual: Actual | None = None
-    plan: DomainPlan | None = None
 
 
 def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[[str], DomainHost] = DomainHost) -> DefineResult:
@@ -55,7 +51,15 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     """
     if request.state not in STATES:
         raise InputError(f"{request.state!r} is no state.", "state", f"Use one of {', '.join(STATES)}.")
-    vms = parse_vms(request.vms, cluster=request.cluster)
+    if request.remove_disks and request.state != "absent":
+        raise InputError("goes with state: absent only.", "remove_disks", "Leave it out, or ask for state: absent.")
+    if request.wipe and not request.remove_disks:
+        raise InputError("overwrites disks that are removed, and none are.", "wipe", "Add remove_disks: true, or leave it out.")
+    listed = parse_vms(request.vms, cluster=request.cluster)
+    vms = select(listed, request.only)
+    if request.state in ("absent", "previous") and (request.uri or "").startswith("lxc"):
+        # details that name no more than the id: what is there tells the type
+        vms = tuple(dataclasses.replace(vm, hypervisor="lxc") if vm.hypervisor == "auto" else vm for vm in vms)
     if vms and request.node_roles is not None and _VIRT not in request.node_roles:
         raise RefusedError(
             f"this host has VM details but not the role {_VIRT} (its roles: {', '.join(request.node_roles) or 'none'}).",
@@ -68,6 +72,8 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     if check_mode:
         reason = _unprepared(needed, connect)
         if reason:
+            from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blind import foresee
+
             return foresee(request, vms, choice, reason)
     template = Template(source)
     with contextlib.ExitStack() as stack:
@@ -75,11 +81,13 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
             stack.enter_context(host_lock("domains", request.lock_timeout))
         run = _Run(request, choice, template, check_mode)
         run.open(needed, connect, stack)
-        return run.all(vms)
+        return run.all(vms, listed)
 
 
 def _unprepared(needed: set[str], connect: t.Callable[[str], DomainHost]) -> str | None:
     """Why this host cannot even be asked; nothing when it can."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blind import check_libraries
+
     try:
         check_libraries()
         for uri in needed:
@@ -98,9 +106,14 @@ class _Run:
         self.choice = choice
         self.template = template
         self.check_mode = check_mode
+        # absent and previous go by what is there: no template, no disks of the details
+        self.renders = request.state not in ("absent", "previous")
         self.hosts: dict[str, DomainHost] = {}
         self.stores: dict[str, VolumeStore] = {}
-        self.actuals: dict[str, list[Actual]] = {}
+        self.seen: dict[str, Domains] = {}
+        self.saved: dict[str, frozenset[str]] = {}
+        self.checks: HostChecks | None = None
+        self.schema: dict[str, t.Any] = {}
 
     def open(self, needed: set[str], connect: t.Callable[[str], DomainHost], stack: contextlib.ExitStack) -> None:
         """One connection per driver; a driver no VM needs may be missing (it is asked for what left the list)."""
@@ -113,226 +126,270 @@ class _Run:
                     raise
                 continue
             self.hosts[uri] = host
-            self.stores[uri] = VolumeStore(host, pending=self.request.pending_images if self.check_mode else ())
-            self.actuals[uri] = [self._actual(record) for record in host.domains()]
+            self.seen[uri] = Domains(host.domains())
 
-    def all(self, vms: t.Sequence[VmDetails]) -> DefineResult:
+    def _store(self, uri: str) -> VolumeStore:
+        """The storage of a connection, once somebody has any."""
+        if uri not in self.stores:
+            from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
+
+            pending = self.request.pending_images if self.check_mode else ()
+            self.stores[uri] = VolumeStore(self.hosts[uri], pending=pending, lock_timeout=self.request.lock_timeout)
+        return self.stores[uri]
+
+    def all(self, vms: t.Sequence[VmDetails], listed: t.Sequence[VmDetails]) -> DefineResult:
         """Decide for all, then do it."""
         works = [self._decide(vm) for vm in vms]
-        diff = [entry for work in works for entry in self._diff(work)]
-        if not self.check_mode:
-            self._apply(works)
+        diff: list[dict[str, str]] = []
+        if any(work.result.actions or work.waits for work in works):
+            diff = self._do(works)
         for work in works:
-            if work.plan is not None and work.result.state is None:
+            if work.plan is not None and work.result.state is None and not work.result.error:
                 work.result.state = work.plan.state
-        unlisted = self._unlisted(vms)
+            if work.prepared is not None and work.steps is not None:
+                from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import accounting
+
+                work.result.disks = accounting(work.steps)
+        unlisted = self._unlisted(listed, works)
         warnings = self._warnings(works)
         if unlisted:
             warnings.append(f"left alone, because the list does not name them (state: absent removes a VM): {', '.join(unlisted)}")
         return DefineResult([work.result for work in works], warnings, diff, unlisted)
 
-    def _decide(self, vm: VmDetails) -> _Work:
+    def _do(self, works: t.Sequence[Work]) -> list[dict[str, str]]:
+        """Do it, but for check mode; what it comes to as a diff."""
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_apply import Doing
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_diff import diff_of
+
+        diff = [entry for work in works for entry in diff_of(work)]
+        if not self.check_mode:
+            Doing(self.request).all(works)
+            for store in self.stores.values():
+                store.refresh()
+        return diff
+
+    def _decide(self, vm: VmDetails) -> Work:
         hypervisor = self.choice.of(vm)
         result = VmResult(id=vm.id, name=vm.name, uuid=vm.uuid, macs=list(vm.macs), hypervisor=hypervisor.type)
-        work = _Work(vm, result, self.hosts[hypervisor.uri], self.stores[hypervisor.uri])
-        if self.request.state == "absent":
-            uri, work.actual = self._find_anywhere(vm, hypervisor.uri)
-            work.host = self.hosts[uri]
-            result.name = work.actual.name if work.actual else vm.name
-        else:
-            uri = hypervisor.uri
-            work.prepared = prepare(vm, self.request.cluster, hypervisor.type, self.template, self.stores[uri], self.request.pool, self.choice.own_type)
-            result.name = work.prepared.name
-            result.macs = domain_xml.macs_of(work.prepared.document)
-            result.unused_attributes, result.missing_variables = list(work.prepared.unused), list(work.prepared.missing)
-            if self.request.strict:
-                _refuse_loose_ends(vm, work.prepared)
-            work.actual = self._by_uuid(uri, vm.uuid)
+        work = Work(vm, result, self.hosts[hypervisor.uri])
         try:
-            work.plan = self._plan(work, uri)
+            if self.renders:
+                self._render(work, hypervisor)
+                work.steps = need(work.prepared).steps
+            else:
+                self._look_up(work, hypervisor.uri)
+            self._compare(work)
+            if self.renders and need(work.plan).actions:
+                self._check_host(work)
         except RefusedError as error:
-            result.error = f"{error}"
+            work.plan = None
+            result.error = str(error)
             result.state = work.actual.state if work.actual else None
             return work
-        creating = [volume.action for volume in work.prepared.volumes if volume.creates] if work.prepared else []
-        result.actions = creating + list(work.plan.actions)
+        plan = need(work.plan)
+        volumes = work.steps.actions if work.steps else []
+        result.actions = plan_of.with_volumes(plan.actions, volumes)
         result.changed = self.check_mode and bool(result.actions)
-        result.restart_required = work.plan.restart_required
+        result.restart_required = plan.restart_required
         return work
 
-    def _plan(self, work: _Work, uri: str) -> DomainPlan:
-        vm, prepared = work.vm, work.prepared
-        wanted = Wanted(
+    def _render(self, work: Work, hypervisor: Hypervisor) -> None:
+        """Find the domain of a VM and render its document, with the identity of a domain that was made by somebody else."""
+        uri, result = hypervisor.uri, work.result
+        wanted = self._wanted(work.vm)
+        first = self.seen[uri].candidate(wanted)
+        if first is None:
+            self._refuse_elsewhere(uri, wanted)
+        # known from here on, also when it is refused
+        work.seen = first
+        identity = self._identity(first)
+        self._prepare(work, hypervisor, first, identity)
+        prepared = need(work.prepared)
+        work.wanted = self._wanted(work.vm, prepared)
+        work.seen = self.seen[uri].find(work.wanted, self.request.adopt)
+        if work.seen is not None and work.seen is not first:
+            self._prepare(work, hypervisor, work.seen, self._identity(work.seen))
+            prepared = need(work.prepared)
+            work.wanted = self._wanted(work.vm, prepared)
+        result.uuid = work.uuid
+        work.document, work.applied = prepared.document, prepared.applied
+        if self.request.strict:
+            from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import check_schema, refuse_loose_ends
+
+            refuse_loose_ends(work.vm, prepared)
+            check_schema(prepared, self.schema)
+
+    def _prepare(self, work: Work, hypervisor: Hypervisor, seen: Seen | None, identity: t.Any) -> None:
+        vm, keep = work.vm, None
+        if identity:
+            from ansible_collections.reduced.footprint.plugins.module_utils._run.define_adopt import kept_disks, with_identity
+
+            vm = with_identity(vm, identity)
+            keep = kept_disks(vm, identity)
+        prepared = prepare(
+            vm,
+            self.request.cluster,
+            hypervisor.type,
+            self.template,
+            lambda: self._store(hypervisor.uri),
+            self.request.pool,
+            self.choice.own_type,
+            config=seen.config if seen else None,
+            live=seen.live if seen and seen.record.active else None,
+            keep=keep,
+        )
+        work.vm, work.prepared, result = vm, prepared, work.result
+        result.name = prepared.name
+        result.macs = domain_xml.macs_of(prepared.document)
+        result.unused_attributes, result.missing_variables = list(prepared.unused), list(prepared.missing)
+
+    def _check_host(self, work: Work) -> None:
+        """See to it that the host has what a VM is defined with."""
+        if self.checks is None:
+            from ansible_collections.reduced.footprint.plugins.module_utils._run.define_check import HostChecks
+
+            domains = (seen for there in self.seen.values() for seen in there)
+            self.checks = HostChecks(domains, self.choice.local and not self.choice.own_type)
+        self.checks.check(work)
+
+    def _identity(self, seen: Seen | None) -> t.Any:
+        """What a domain keeps that is taken over now, or was once; nothing for one of our own making."""
+        if seen is None or seen.owned is None and not self.request.adopt:
+            return None
+        if seen.owned is not None and not seen.owned.adopted:
+            return None
+        from ansible_collections.reduced.footprint.plugins.module_utils._xml.device_forms import identity_of
+
+        return identity_of(seen.config if seen.owned is None else need(seen.applied))
+
+    def _look_up(self, work: Work, uri: str) -> None:
+        """Find the domain of a VM whose details may name no more than its id."""
+        wanted = self._wanted(work.vm)
+        where = next((each for each in [uri, *self.hosts] if self.seen[each].candidate(wanted) is not None), uri)
+        work.host = self.hosts[where]
+        work.seen = self.seen[where].find(wanted)
+        work.wanted = wanted
+        if work.seen is not None:
+            work.result.name, work.result.uuid = work.seen.record.name, work.uuid
+            work.result.macs = domain_xml.macs_of(work.seen.config)
+            work.result.hypervisor = work.seen.config.get("type")
+            owned = work.seen.owned
+            if self.request.state == "previous" and owned is not None and owned.previous is not None:
+                work.applied = owned.applied if owned.back else owned.previous
+                work.document = domain_xml.parse(work.applied)
+        if self.request.remove_disks:
+            work.steps = self._plan_removal(work)
+
+    def _plan_removal(self, work: Work) -> VolumeSteps:
+        # only when disks are to go: each import costs every run
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_removal import plan_removal
+
+        seen = work.seen
+        return plan_removal(
+            work.vm,
+            self._store(work.host.uri),
+            self.hosts.values(),
+            uuid=work.uuid,
+            pool=self.request.pool,
+            wipe=self.request.wipe,
+            owned=seen.owned if seen else None,
+            config=seen.config if seen else None,
+        )
+
+    def _compare(self, work: Work) -> None:
+        """What the domain differs in, when each difference takes effect, and so what is to be done."""
+        seen, result = work.seen, work.result
+        needs = Needs()
+        if seen is not None and work.document is not None:
+            if not seen.record.active and self.request.state == "running" and work.uuid in self._saved(work.host):
+                seen.saved_xml = work.host.saved_xml(work.uuid)
+            if seen.owned is not None and seen.owned.applied == work.applied:
+                # one and the same object is read once
+                work.document = seen.applied
+            differences = seen.compare(work.document).differences
+            if work.steps is not None:
+                work.other_changes = work.steps.changes
+            result.changes = list(work.other_changes)
+            if differences:
+                needs = self._classify(work, seen, differences)
+        if work.steps is not None and work.steps.restart_required:
+            needs = dataclasses.replace(needs, waits=True)
+        work.waits = needs.waits
+        work.plan = plan_of.plan_domain(need(work.wanted), work.actual, needs, self.request.allow_power_cycling)
+
+    def _classify(self, work: Work, seen: Seen, differences: t.Sequence[Difference]) -> Needs:
+        """When each difference takes effect.
+
+        :raises RefusedError: one of them never can.
+        """
+        from ansible_collections.reduced.footprint.plugins.module_utils._plan import apply_class
+
+        result = work.result
+        facts = seen.facts(work.document, differences)
+        if self.request.state == "shutdown":
+            # what is about to stop is not changed before
+            facts = dataclasses.replace(facts, running=False)
+        work.changes = apply_class.classify_all(differences, facts)
+        result.changes = [*work.other_changes, *(change.as_result() for change in work.changes if change.due)]
+        result.drift = drift_of(differences, work.changes, facts.noted)
+        impossible = [change.as_result() for change in work.changes if change.cls in apply_class.NEVER]
+        result.changes = impossible or result.changes
+        apply_class.refuse(work.changes)
+        return Needs(*(any(getattr(change, what) for change in work.changes) for what in ("config", "now", "waits")))
+
+    def _wanted(self, vm: VmDetails, prepared: Prepared | None = None) -> Wanted:
+        return Wanted(
             id=vm.id,
             name=prepared.name if prepared else vm.name,
             uuid=vm.uuid,
             cluster=self.request.cluster,
-            document=prepared.applied if prepared else "",
             state=self.request.state,
             autostart=self.request.autostart if vm.autostart is None else vm.autostart,
             protected=vm.protected,
+            protected_disks=prepared.steps.protected if prepared and prepared.steps else (),
         )
-        if prepared:
-            elsewhere, other = self._find_anywhere(vm, uri)
-            if other is not None and elsewhere != uri:
-                raise RefusedError(f"the VM exists with another hypervisor type ({elsewhere}).", mend="Ask for state: absent first; its disks stay.")
-        same_name = next((actual for actual in self.actuals[uri] if actual.name == wanted.name), None)
-        plan_of.check_ownership(wanted, work.actual, same_name)
-        return plan_of.plan_domain(wanted, work.actual, self.request.allow_power_cycling)
 
-    def _apply(self, works: t.Sequence[_Work]) -> None:
-        able = [work for work in works if work.plan is not None]
-        for work in able:
-            # from here on: what was done, not what was planned
-            work.result.actions = []
-        for work in able:
-            self._guard(work, self._settle)
-        waiting = [work for work in able if not work.result.error and _has(work, plan_of.START, plan_of.RESUME)]
-        if waiting:
-            # libvirt's calls let other threads run while they wait
-            with concurrent.futures.ThreadPoolExecutor(max(1, self.request.parallel)) as pool:
-                list(pool.map(lambda work: self._guard(work, self._start), waiting))
-        for work in able:
-            if not work.result.error and _has(work, plan_of.POWER_CYCLE):
-                self._guard(work, self._power_cycle)
+    def _saved(self, host: DomainHost) -> frozenset[str]:
+        """UUIDs of the domains of a driver that are off with their memory saved."""
+        if host.uri not in self.saved:
+            from ansible_collections.reduced.footprint.plugins.module_utils._backend import domain_lists
 
-    def _guard(self, work: _Work, step: t.Callable[[_Work, list[str]], None]) -> None:
-        """Run one step of one VM; what it did counts as changed, also when it failed half way."""
-        done: list[str] = []
-        try:
-            step(work, done)
-        except FootprintError as error:
-            work.result.error = str(error)
-            with contextlib.suppress(FootprintError):
-                record = _need(work.host).domain(work.vm.uuid)
-                work.result.state = record.state if record else "absent"
-        work.result.actions += done
-        work.result.changed = bool(work.result.actions)
+            self.saved[host.uri] = domain_lists.kept(host).managed_saves
+        return self.saved[host.uri]
 
-    def _settle(self, work: _Work, done: list[str]) -> None:
-        """Volumes, definition, autostart; then off or gone where that is wanted."""
-        host, uuid = _need(work.host), work.vm.uuid
-        for volume in work.prepared.volumes if work.prepared else ():
-            if volume.creates:
-                _need(work.store).create(volume)
-                done.append(volume.action)
-        for action in _need(work.plan).actions:
-            if action in (plan_of.DEFINE, plan_of.REDEFINE, plan_of.UPDATE_METADATA):
-                host.define(self._document(work))
-            elif action in (plan_of.AUTOSTART_ON, plan_of.AUTOSTART_OFF):
-                host.set_autostart(uuid, action == plan_of.AUTOSTART_ON)
-            elif action == plan_of.SHUTDOWN:
-                host.shutdown(uuid, self.request.shutdown_timeout, self.request.force or self.request.state == "absent")
-            elif action == plan_of.UNDEFINE:
-                host.undefine(uuid)
-            else:
-                continue
-            done.append(action)
+    def _refuse_elsewhere(self, uri: str, wanted: Wanted) -> None:
+        for other in self.hosts:
+            if other != uri and self.seen[other].candidate(wanted) is not None:
+                raise RefusedError(f"the VM exists with another hypervisor type ({other}).", mend="Ask for state: absent first; its disks stay.")
 
-    def _start(self, work: _Work, done: list[str]) -> None:
-        host, uuid = _need(work.host), work.vm.uuid
-        if _has(work, plan_of.RESUME):
-            host.resume(uuid)
-            done.append(plan_of.RESUME)
-        else:
-            host.start(uuid)
-            done.append(plan_of.START)
-        record = host.domain(uuid)
-        if record is None or not record.active:
-            raise BackendError("ended right after its start.", mend="Look at its log below /var/log/libvirt on the host.")
-
-    def _power_cycle(self, work: _Work, done: list[str]) -> None:
-        host, uuid = _need(work.host), work.vm.uuid
-        host.shutdown(uuid, self.request.shutdown_timeout, self.request.force)
-        done.append(plan_of.POWER_CYCLE)
-        host.start(uuid)
-
-    def _document(self, work: _Work) -> str:
-        prepared = _need(work.prepared)
-        origin = work.actual.owned.origin if work.actual and work.actual.owned else self.request.origin
-        owned = Ownership(self.request.cluster, work.vm.id, work.vm.protected, origin, prepared.applied)
-        metadata.attach(prepared.document, owned)
-        return domain_xml.text_of(prepared.document)
-
-    def _actual(self, record: t.Any) -> Actual:
-        config = domain_xml.parse(record.config_xml)
-        live = metadata.read(domain_xml.parse(record.live_xml)) if record.live_xml else None
-        return Actual(record.name, record.uuid, record.state, record.autostart, metadata.read(config), live.applied if live else None)
-
-    def _by_uuid(self, uri: str, uuid: str) -> Actual | None:
-        return next((actual for actual in self.actuals[uri] if actual.uuid == uuid), None)
-
-    def _find_anywhere(self, vm: VmDetails, first: str) -> tuple[str, Actual | None]:
-        for uri in [first] + [uri for uri in self.hosts if uri != first]:
-            actual = self._by_uuid(uri, vm.uuid)
-            if actual is not None:
-                return uri, actual
-        return first, None
-
-    def _unlisted(self, vms: t.Sequence[VmDetails]) -> list[str]:
+    def _unlisted(self, listed: t.Sequence[VmDetails], works: t.Sequence[Work]) -> list[str]:
         """Our VMs that the list no longer names (F5)."""
-        if self.request.origin != ORIGIN_LIST or self.request.state == "absent":
+        if self.request.origin != ORIGIN_LIST or not self.renders:
             return []
-        listed = {vm.uuid for vm in vms}
+        known = {vm.uuid for vm in listed} | {work.uuid for work in works}
+        ids = {vm.id for vm in listed}
         return sorted(
-            actual.name
-            for actuals in self.actuals.values()
-            for actual in actuals
-            if actual.owned and actual.owned.cluster == self.request.cluster and actual.owned.origin == ORIGIN_LIST and actual.uuid not in listed
+            seen.record.name
+            for there in self.seen.values()
+            for seen in there
+            if seen.record.uuid not in known
+            and seen.owned
+            and (seen.owned.cluster, seen.owned.origin) == (self.request.cluster, ORIGIN_LIST)
+            and not (seen.owned.adopted and seen.owned.id in ids)
         )
 
-    def _warnings(self, works: t.Sequence[_Work]) -> list[str]:
-        warnings = [] if self.request.state == "absent" else self.choice.warnings()
+    def _warnings(self, works: t.Sequence[Work]) -> list[str]:
+        warnings = self.choice.warnings() if self.renders else []
+        new = [work for work in works if work.prepared and work.has(plan_of.DEFINE)]
+        documents = [(work.result.name, work.prepared.document) for work in new if work.prepared]
+        if documents:
+            from ansible_collections.reduced.footprint.plugins.module_utils._plan.isolation import container_warnings
+
+            warnings += container_warnings((name, document.get("type"), document.find("idmap") is not None) for name, document in documents)
         for work in works:
-            warnings += [f"VM {work.result.name}: {told}" for told in (work.prepared.told if work.prepared else ())]
+            said = work.prepared.told if work.prepared else work.steps.told if work.steps else ()
+            warnings += [f"VM {work.result.name}: {told}" for told in said]
+            warnings += [f"VM {work.result.name}: {note}" for note in work.notes]
             if work.result.restart_required and not work.result.error:
                 warnings.append(f"VM {work.result.name}: runs with its previous definition until it is restarted")
         return warnings
-
-    def _diff(self, work: _Work) -> list[dict[str, str]]:
-        if not work.result.actions or work.plan is None:
-            return []
-        actual, owned = work.actual, work.actual.owned if work.actual else None
-        before = [f"state: {actual.state if actual else 'absent'}"]
-        after = [f"state: {work.plan.state}"]
-        if actual:
-            before.append(f"autostart: {_yes(actual.autostart)}")
-        if work.prepared:
-            on = {plan_of.AUTOSTART_ON: True, plan_of.AUTOSTART_OFF: False}
-            autostart = next((on[action] for action in work.plan.actions if action in on), actual.autostart if actual else False)
-            after.append(f"autostart: {_yes(autostart)}")
-            if owned and owned.protected != work.vm.protected:
-                before.append(f"protected: {_yes(owned.protected)}")
-                after.append(f"protected: {_yes(work.vm.protected)}")
-            if _has(work, plan_of.POWER_CYCLE):
-                before.append("restart: due")
-                after.append("restart: done")
-            after += [f"volume: {volume.describe()}" for volume in work.prepared.volumes if volume.creates]
-        before_text = "\n".join(before) + "\n" + (owned.applied if owned else "")
-        after_text = "\n".join(after) + "\n" + (work.prepared.applied if work.prepared else "")
-        header = f"VM {work.result.name}"
-        return [{"before_header": header, "after_header": header, "before": before_text, "after": after_text}]
-
-
-def _refuse_loose_ends(vm: VmDetails, prepared: Prepared) -> None:
-    ends = []
-    if prepared.unused:
-        ends.append(f"the template does not use {', '.join(prepared.unused)}")
-    if prepared.missing:
-        ends.append(f"the template wants {', '.join(prepared.missing)}, which the details do not name")
-    if ends:
-        raise InputError(f"strict: {'; '.join(ends)}.", vm.path, "Mend the details or the template, or do not ask for strict.")
-
-
-def _has(work: _Work, *actions: str) -> bool:
-    return work.plan is not None and any(action in work.plan.actions for action in actions)
-
-
-def _need(value: t.Any) -> t.Any:
-    if value is None:
-        raise BackendError("an internal step is missing its input.", mend="Report this with the play.")
-    return value
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"

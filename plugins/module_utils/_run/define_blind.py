@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import SEED_FOLDER
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.isolation import container_warnings
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import HypervisorChoice
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest, DefineResult, VmResult
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import seed_name
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import LXML_ERROR
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import JINJA2_ERROR
 
@@ -35,14 +38,18 @@ def foresee(request: DefineRequest, vms: t.Sequence[VmDetails], choice: Hypervis
     results = []
     for vm in vms:
         actions: list[str] = []
-        if request.state != "absent":
-            actions += [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
+        if request.state not in ("absent", "previous"):
             actions.append(plan_of.DEFINE)
+            actions += [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
+            if vm.cloud_init is not None and choice.of(vm).type != "lxc":
+                actions.append(f"write_seed {request.pool}/{seed_name(vm.name)}")
+            elif vm.cloud_init is not None and vm.disks:
+                actions.append(f"write_seed {vm.disks[0].pool or request.pool}/{vm.disks[0].name}/{'/'.join(SEED_FOLDER)}")
             if request.autostart if vm.autostart is None else vm.autostart:
                 actions.append(plan_of.AUTOSTART_ON)
             if request.state == "running":
                 actions.append(plan_of.START)
-        state = {"running": "running", "absent": "absent"}.get(request.state, "shutdown")
+        state = {"running": "running", "absent": "absent", "previous": "absent"}.get(request.state, "shutdown")
         kind = choice.of(vm).type
         results.append(VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=state, changed=bool(actions), actions=actions))
     before = "".join(f"{vm.name}: absent\n" for vm in results)
@@ -50,5 +57,7 @@ def foresee(request: DefineRequest, vms: t.Sequence[VmDetails], choice: Hypervis
     diff = [{"before_header": "VMs", "after_header": "VMs", "before": before, "after": after}] if before != after else []
     warnings = choice.warnings() if vms else []
     if vms:
+        if request.state not in ("absent", "previous"):
+            warnings += container_warnings((vm.name, vm.hypervisor, False) for vm in results)
         warnings.append(f"this host is not prepared yet ({reason.rstrip('.')}); all its VMs count as new and the template was not rendered")
     return DefineResult(results, warnings, diff, [])

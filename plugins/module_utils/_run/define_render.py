@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import typing as t
 import urllib.parse
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.bounds import bounded
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DRIVER_URIS
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, TemplateError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import DiskSource, VolumePlan
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import plan_volume
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Rendered, Template
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.variables import disks_used, unused_attributes, variables_of
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.variables import unused_attributes, variables_of
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
+    from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import DiskSource, VolumePlan
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import VolumeSteps
+
+# with what was applied before and now it has to fit into one message of libvirt's, which takes 4 MiB
+_MOST_TEXT = 1024 * 1024
 
 FACTS_PATH = "/etc/ansible/facts.d/reduced_footprint.fact"
 
@@ -36,7 +42,10 @@ class Hypervisor:
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A VM, rendered: ``document`` is the parsed domain, ``applied`` its canonical text."""
+    """A VM, rendered: ``document`` is the parsed domain, ``applied`` its canonical text, ``steps`` what its storage needs.
+
+    ``template`` and ``variables`` are what it was made of, for messages.
+    """
 
     vm: VmDetails
     name: str
@@ -46,6 +55,9 @@ class Prepared:
     unused: tuple[str, ...]
     missing: tuple[str, ...]
     told: tuple[str, ...]
+    steps: VolumeSteps | None
+    template: Template
+    variables: t.Mapping[str, t.Any]
 
 
 class HypervisorChoice:
@@ -58,13 +70,18 @@ class HypervisorChoice:
     def __init__(self, uri: str | None, facts_path: str = FACTS_PATH) -> None:
         self._uri = uri
         self._scheme = urllib.parse.urlsplit(uri).scheme.split("+")[0] if uri else None
-        self._proofs = _proofs(facts_path) if not uri or urllib.parse.urlsplit(uri).netloc == "" else {}
+        self._proofs = _proofs(facts_path) if self.local else {}
         self._emulated: list[str] = []
 
     @property
     def own_type(self) -> bool:
         """Whether the user's address belongs to a driver beyond kvm, qemu and lxc (libvirt's test driver)."""
         return self._scheme not in (None, "qemu", "lxc")
+
+    @property
+    def local(self) -> bool:
+        """Whether libvirt's host is this one."""
+        return not self._uri or urllib.parse.urlsplit(self._uri).netloc == ""
 
     def of(self, vm: VmDetails) -> Hypervisor:
         """The hypervisor of a VM.
@@ -97,37 +114,53 @@ class HypervisorChoice:
         return [f"{', '.join(self._emulated)}: hypervisor auto came to qemu (emulation, slow), because kvm is not known to be usable here: {reason}"]
 
 
-def prepare(vm: VmDetails, cluster: str, hypervisor: str, template: Template, store: VolumeStore, pool: str, fixed_type: bool) -> Prepared:
+def prepare(
+    vm: VmDetails,
+    cluster: str,
+    hypervisor: str,
+    template: Template,
+    store: t.Callable[[], VolumeStore],
+    pool: str,
+    fixed_type: bool,
+    *,
+    config: t.Any = None,
+    live: t.Any = None,
+    keep: t.Mapping[str, DiskSource] | None = None,
+) -> Prepared:
     """Look at the VM's storage and render its document; nothing is changed.
 
-    Disks the template does not speak of are not looked for either: an unused value does no harm.
-
-    :raises FootprintError: with the VM in the path; see :func:`render` and ``plan_volume``.
+    :arg store: gives the storage of the connection to those who have any.
+    :arg config: the parsed definition of its domain, where there is one; ``live`` what runs.
+    :arg keep: targets whose volumes stay as an adopted domain has them.
+    :raises FootprintError: with the VM in the path; see :func:`render` and ``define_volumes.plan``.
     """
-    volumes: list[VolumePlan] = []
-    sources: list[DiskSource] = []
-    for index, disk in enumerate(vm.disks if disks_used(template) else ()):
-        path = f"{vm.path}.disks[{index}]"
-        place = store.pool(disk.pool or pool, f"{path}.pool" if disk.pool else "pool")
-        exists = store.exists(place, disk)
-        image = None if exists else store.image(place, disk, path)
-        volumes.append(plan_volume(disk, place, exists, image, path))
-        sources.append(store.source(place, disk))
-    variables = variables_of(vm, cluster, hypervisor, sources)
+    steps = None
+    if vm.disks or vm.cloud_init is not None:
+        # only for those that have any: each import costs every run
+        from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
+
+        steps = define_volumes.plan(vm, store(), template, pool=pool, hypervisor=hypervisor, config=config, live=live, keep=keep)
+    variables = variables_of(vm, cluster, hypervisor, steps.sources if steps else (), steps.template_seed if steps else None)
     rendered, document = render(vm, template, variables)
     try:
         told = domain_xml.finish(document, vm, cluster, hypervisor, fixed_type)
     except TemplateError as error:
-        raise _named(vm, error) from error
+        # only when something is wrong: each import costs every run
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import named
+
+        raise named(vm, error) from error
     return Prepared(
         vm=vm,
         name=document.findtext("name"),
         document=document,
         applied=domain_xml.canonical(document),
-        volumes=tuple(volumes),
-        unused=unused_attributes(vm, template, rendered),
+        volumes=steps.volumes if steps else (),
+        steps=steps,
+        unused=unused_attributes(vm, template, rendered, document),
         missing=rendered.missing,
-        told=told,
+        told=told + (steps.told if steps else ()),
+        template=template,
+        variables=variables,
     )
 
 
@@ -138,39 +171,24 @@ def render(vm: VmDetails, template: Template, variables: t.Mapping[str, t.Any]) 
     :raises InputError: a value XML cannot carry.
     """
     try:
-        rendered = template.render(variables)
+        with bounded():
+            rendered = template.render(variables)
     except TemplateError as error:
-        raise _named(vm, error) from error
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import named
+
+        raise named(vm, error) from error
     except InputError as error:
-        raise InputError(error.message, f"{vm.path}.{error.path}", error.mend) from error
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import value_error
+
+        raise value_error(vm, variables, error) from error
+    if len(rendered.text) > _MOST_TEXT:
+        raise TemplateError(f"the document comes to {size_text(len(rendered.text))}.", f"VM {vm.id!r}", "Take long values out of the template.")
     try:
         return rendered, domain_xml.parse(rendered.text)
     except domain_xml.DocumentSyntaxError as error:
-        line, message = _template_line(template, variables, error)
-        raise TemplateError(
-            f"the result is not well-formed XML: {message}.", f"VM {vm.id!r}, template line {line}", "Mend the template."
-        ) from error
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import syntax_error
 
-
-def _named(vm: VmDetails, error: TemplateError) -> TemplateError:
-    where = f"VM {vm.id!r}" + (f", {error.path}" if error.path else "")
-    return TemplateError(error.message, where, error.mend)
-
-
-def _template_line(template: Template, variables: t.Mapping[str, t.Any], error: domain_xml.DocumentSyntaxError) -> tuple[int, str]:
-    """The line of the template behind a line of the rendered text; the parser's own where it cannot be told."""
-    lines = template.marked(variables)
-    try:
-        domain_xml.parse("\n".join(line for line, unused in lines))
-    except domain_xml.DocumentSyntaxError as again:
-        error = again
-
-    def origin(line: int) -> int:
-        return lines[line - 1][1] if 0 < line <= len(lines) else line
-
-    # lxml counts lines in the rendered text: not what a user can look up
-    message = str(error).split(", line ", maxsplit=1)[0]
-    return origin(error.line), re.sub(r"\bline ([0-9]+)", lambda found: f"line {origin(int(found.group(1)))}", message)
+        raise syntax_error(vm, template, variables, error) from error
 
 
 def _proofs(facts_path: str) -> dict[str, dict[str, t.Any]]:

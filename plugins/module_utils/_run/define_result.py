@@ -9,8 +9,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import FACTS_PATH
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import ORIGIN_LIST
+
+_LONGEST = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +27,7 @@ class DefineRequest:
 
     cluster: str
     vms: t.Any
+    only: t.Sequence[str] = ()
     state: str = "running"
     template: str = "default"
     uri: str | None = None
@@ -31,14 +35,25 @@ class DefineRequest:
     autostart: bool = True
     strict: bool = False
     allow_power_cycling: bool = False
+    adopt: bool = False
+    remove_disks: bool = False
+    wipe: bool = False
     force: bool = False
     shutdown_timeout: float = 120
+    live_timeout: float = 10
     lock_timeout: float = 300
     parallel: int = 4
     node_roles: t.Sequence[str] | None = None
     origin: str = ORIGIN_LIST
     pending_images: t.Sequence[str] = ()
     facts_path: str = FACTS_PATH
+
+    def __post_init__(self) -> None:
+        """:raises InputError: a name that libvirt cannot even be asked for."""
+        for key in ("pool", "uri"):
+            value = getattr(self, key) or ""
+            if not value.isprintable() or len(value) > _LONGEST:
+                raise InputError(f"{shown(value)} cannot be one: it is too long or holds a character that has no place in it.", key, "Mend it.")
 
 
 @dataclasses.dataclass
@@ -56,6 +71,9 @@ class VmResult:
     unused_attributes: list[str] = dataclasses.field(default_factory=list)
     missing_variables: list[str] = dataclasses.field(default_factory=list)
     restart_required: bool = False
+    changes: list[dict[str, str | None]] = dataclasses.field(default_factory=list)
+    drift: list[dict[str, str | None]] = dataclasses.field(default_factory=list)
+    disks: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     error: str | None = None
 
 

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the VMs of a host as they are, over all drivers; nothing is changed."""
+"""Use case: the VMs of a host as they are, over all drivers; nothing is changed.
+
+What can be asked for all domains at once is asked so; a domain costs its documents and nothing more.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,34 @@ import contextlib
 import dataclasses
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import domain_lists as lists
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DRIVER_URIS, DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, parse_size
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import classify
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Seen
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
-from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import hidden
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import Ownership
+
+
+OURS, FOREIGN, ALL = "ours", "foreign", "all"
+STATES = ["running", "paused", "suspended", "shutdown", "crashed"]
 
 
 @dataclasses.dataclass(frozen=True)
 class InfoRequest:
-    """Which VMs are asked for; ``None`` and empty filters let everything through."""
+    """Which VMs are asked for, and what of them; ``None`` and empty filters let everything through."""
 
     cluster: str | None = None
+    owner: str = OURS
+    origins: t.Sequence[str] = ()
     ids: t.Sequence[str] = ()
     names: t.Sequence[str] = ()
     states: t.Sequence[str] = ()
-    owned: bool = True
     uri: str | None = None
+    drift: bool = False
+    volumes: bool = False
     xml: bool = False
 
 
@@ -47,43 +61,122 @@ def read_vms(request: InfoRequest, *, connect: t.Callable[[str], DomainHost] = D
             except BackendError as error:
                 failures.append(error)
                 continue
-            found += [_describe(record, uri, request.xml) for record in host.domains()]
+            found += _Look(host, uri, request).vms()
     if len(failures) == len(uris):
         raise failures[0]
-    return sorted((vm for vm in found if _asked(vm, request)), key=lambda vm: (vm["name"], vm["uri"]))
+    return sorted(found, key=lambda vm: (vm["name"], vm["uri"]))
 
 
-def _asked(vm: t.Mapping[str, t.Any], request: InfoRequest) -> bool:
-    if (request.owned or request.cluster) and vm["cluster"] is None:
+class _Look:
+    """One driver of the host and what it knows of all its domains."""
+
+    def __init__(self, host: DomainHost, uri: str, request: InfoRequest) -> None:
+        self._uri = uri
+        self._request = request
+        self._records = [record for record in host.domains() if _named(record, request)]
+        self._kept = lists.kept(host)
+        self._capacities = lists.capacities(host) if request.volumes else {}
+        self._folders = lists.pool_folders(host) if request.volumes else {}
+
+    def vms(self) -> list[dict[str, t.Any]]:
+        """Those that were asked for."""
+        seen = [Seen(record) for record in self._records]
+        return [self._describe(one) for one in seen if _owned_as_asked(one.owned, self._request)]
+
+    def _describe(self, seen: Seen) -> dict[str, t.Any]:
+        record, document, owned = seen.record, seen.config, seen.owned
+        memory = document.find("memory")
+        vm = {
+            "name": record.name,
+            "id": owned.id if owned else None,
+            "cluster": owned.cluster if owned else None,
+            "origin": owned.origin if owned else None,
+            "protected": owned.protected if owned else False,
+            "adopted": owned.adopted if owned else False,
+            "uuid": record.uuid,
+            "state": record.state,
+            "persistent": record.persistent,
+            "autostart": record.autostart,
+            "hypervisor": document.get("type"),
+            "uri": self._uri,
+            "cpu": int(document.findtext("vcpu") or 0),
+            "memory_mib": parse_size(memory.text, memory.get("unit") or "KiB", "memory") // MIB if memory is not None else 0,
+            "macs": domain_xml.macs_of(document),
+            "disks": domain_xml.disks_of(document),
+            "has_previous": bool(owned and owned.previous is not None),
+            "has_snapshots": record.uuid in self._kept.snapshots,
+            "has_managed_save": record.uuid in self._kept.managed_saves,
+        }
+        vm.update(_standing(seen, self._request.drift))
+        if self._request.volumes:
+            vm["volumes"] = [self._volume(record.uuid, target, path) for target, path in _targets(document)]
+        if self._request.xml:
+            vm.update(xml=hidden(record.config_xml), live_xml=record.live_xml and hidden(record.live_xml))
+        return vm
+
+    def _volume(self, uuid: str, target: str, path: str) -> dict[str, t.Any]:
+        capacity = self._capacities.get(uuid, {}).get(target)
+        folder, unused, name = path.rpartition("/")
+        return {
+            "target": target,
+            "path": path,
+            "pool": self._folders.get(folder),
+            "name": name,
+            "capacity": capacity,
+            "allocation": lists.allocation(path, capacity),
+        }
+
+
+def _standing(seen: Seen, drift: bool) -> dict[str, t.Any]:
+    """Where a VM of ours stands against what was applied to it: nothing new is wanted, so what differs is drift or waits.
+
+    Without ``drift`` the documents are compared only where a restart can be due.
+    """
+    told: dict[str, t.Any] = {"restart_required": False}
+    if drift:
+        told.update(drift=[], pending=[], kept=[])
+    if seen.applied is None or not (drift or _started_otherwise(seen)):
+        return told
+    comparison = seen.compare(seen.applied)
+    facts = seen.facts(seen.applied, comparison.differences)
+    changes = [(difference, classify(difference, facts)) for difference in comparison.differences]
+    pending = [change.path for unused, change in changes if change.waits]
+    told["restart_required"] = bool(pending)
+    if drift:
+        told["pending"] = pending
+        told["kept"] = list(comparison.kept)
+        told["drift"] = [
+            {"path": change.path, "class": change.cls, "applied": found.applied, "config": found.config, "live": found.live}
+            for found, change in changes
+            if found.outside or found.config_differs
+        ]
+    return told
+
+
+def _started_otherwise(seen: Seen) -> bool:
+    return seen.live is not None and (seen.live_applied is not seen.applied or bool(seen.noted))
+
+
+def _named(record: DomainRecord, request: InfoRequest) -> bool:
+    return (not request.names or record.name in request.names) and (not request.states or record.state in request.states)
+
+
+def _owned_as_asked(owned: Ownership | None, request: InfoRequest) -> bool:
+    if owned is None:
+        return request.owner != OURS and not (request.cluster or request.origins or request.ids)
+    if request.owner == FOREIGN:
         return False
-    if request.cluster and vm["cluster"] != request.cluster:
-        return False
-    wanted = ((request.ids, "id"), (request.names, "name"), (request.states, "state"))
-    return all(not values or vm[key] in values for values, key in wanted)
+    wanted = (((request.cluster,) if request.cluster else (), owned.cluster), (request.origins, owned.origin), (request.ids, owned.id))
+    return all(not values or value in values for values, value in wanted)
 
 
-def _describe(record: DomainRecord, uri: str, with_xml: bool) -> dict[str, t.Any]:
-    document = domain_xml.parse(record.config_xml)
-    owned = metadata.read(document)
-    live = metadata.read(domain_xml.parse(record.live_xml)) if record.live_xml else None
-    memory = document.find("memory")
-    vm = {
-        "name": record.name,
-        "id": owned.id if owned else None,
-        "cluster": owned.cluster if owned else None,
-        "origin": owned.origin if owned else None,
-        "protected": owned.protected if owned else False,
-        "uuid": record.uuid,
-        "state": record.state,
-        "autostart": record.autostart,
-        "hypervisor": document.get("type"),
-        "uri": uri,
-        "cpu": int(document.findtext("vcpu") or 0),
-        "memory_mib": parse_size(memory.text, memory.get("unit") or "KiB", "memory") // MIB if memory is not None else 0,
-        "macs": domain_xml.macs_of(document),
-        "disks": domain_xml.disks_of(document),
-        "restart_required": bool(record.active and owned and (live is None or live.applied != owned.applied)),
-    }
-    if with_xml:
-        vm.update(xml=record.config_xml, live_xml=record.live_xml)
-    return vm
+def _targets(document: t.Any) -> list[tuple[str, str]]:
+    """What each disk and file system is to the guest, and the path it stands at; media that are not in count as no disk."""
+    found = []
+    for device in document.iterfind("devices/*"):
+        source, target = device.find("source"), device.find("target")
+        if device.tag in ("disk", "filesystem") and source is not None and target is not None:
+            path = source.get("file") or source.get("dev") or source.get("dir")
+            if path:
+                found.append((target.get("dev") or target.get("dir") or "", path))
+    return found

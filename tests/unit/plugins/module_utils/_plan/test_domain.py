@@ -12,73 +12,144 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import Actual, Wanted, check_ownership, plan_domain
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import Actual, Needs, Wanted, find, plan_domain, with_volumes
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import Ownership
 
-WANTED = Wanted(id="a", name="a", uuid="u", cluster="lab", document="doc", state="running", autostart=True, protected=False)
-OWNED = Ownership("lab", "a", False, "vm_define", "doc")
-RUNS = Actual(name="a", uuid="u", state="running", autostart=True, owned=OWNED, live_applied="doc")
-OFF = dataclasses.replace(RUNS, state="shutdown", live_applied=None)
+WANTED = Wanted(id="a", name="a", uuid="u", cluster="lab", state="running", autostart=True, protected=False)
+OWNED = Ownership("lab", "a", False, "vm_define", "<domain><uuid>u</uuid></domain>")
+RUNS = Actual(name="a", uuid="u", state="running", autostart=True, owned=OWNED, active=True)
+OFF = dataclasses.replace(RUNS, state="shutdown", active=False)
 PAUSED = dataclasses.replace(RUNS, state="paused")
-OLD = dataclasses.replace(OWNED, applied="old")
-RUNS_OLD = dataclasses.replace(RUNS, owned=OLD, live_applied="old")
-RUNS_STALE = dataclasses.replace(RUNS, live_applied="old")
+KEPT_CRASH = dataclasses.replace(RUNS, state="crashed")
+TRANSIENT = dataclasses.replace(RUNS, persistent=False, autostart=False)
+FOREIGN_RUNS = dataclasses.replace(RUNS, owned=None)
+BACK = dataclasses.replace(RUNS, owned=dataclasses.replace(OWNED, previous="<domain/>", back=True))
+WITH_PREVIOUS = dataclasses.replace(RUNS, owned=dataclasses.replace(OWNED, previous="<domain/>"))
+NONE, CONFIG, LIVE, BOTH, STALE = Needs(), Needs(redefine=True), Needs(live=True), Needs(True, True), Needs(waits=True)
+WAITS = Needs(redefine=True, waits=True)
 
-CASES: list[tuple[str, dict[str, t.Any], t.Any, bool, tuple[str, ...], str, bool]] = [
-    ("new", {}, None, False, ("define", "autostart_on", "start"), "running", False),
-    ("new, only defined", {"state": "present", "autostart": False}, None, False, ("define",), "shutdown", False),
-    ("new, off", {"state": "shutdown"}, None, False, ("define", "autostart_on"), "shutdown", False),
-    ("done", {}, RUNS, False, (), "running", False),
-    ("a stopped one is not done", {}, OFF, False, ("start",), "running", False),
-    ("a paused one is not done", {}, PAUSED, False, ("resume",), "running", False),
-    ("a crashed one is not done", {}, dataclasses.replace(OFF, state="crashed"), False, ("start",), "running", False),
-    ("present leaves power alone", {"state": "present"}, RUNS, False, (), "running", False),
-    ("present leaves a stopped one stopped", {"state": "present"}, OFF, False, (), "shutdown", False),
-    ("edited and running", {}, RUNS_OLD, False, ("redefine",), "running", True),
-    ("edited and running, may cycle", {}, RUNS_OLD, True, ("redefine", "power_cycle"), "running", False),
-    ("edited and off", {}, dataclasses.replace(OFF, owned=OLD), True, ("redefine", "start"), "running", False),
-    ("the restart is still due", {}, RUNS_STALE, False, (), "running", True),
-    ("the restart is made up for", {}, RUNS_STALE, True, ("power_cycle",), "running", False),
-    ("protection changes without a restart", {"protected": True}, RUNS, False, ("update_metadata",), "running", False),
-    ("autostart off", {"autostart": False}, RUNS, False, ("autostart_off",), "running", False),
-    ("autostart on", {}, dataclasses.replace(RUNS, autostart=False), False, ("autostart_on",), "running", False),
-    ("shutdown", {"state": "shutdown"}, RUNS, False, ("shutdown",), "shutdown", False),
-    ("edited, then off", {"state": "shutdown"}, RUNS_OLD, True, ("redefine", "shutdown"), "shutdown", False),
-    ("off already", {"state": "shutdown"}, OFF, False, (), "shutdown", False),
-    ("absent already", {"state": "absent"}, None, False, (), "absent", False),
-    ("absent", {"state": "absent"}, RUNS, False, ("shutdown", "undefine"), "absent", False),
-    ("absent, was off", {"state": "absent"}, OFF, False, ("undefine",), "absent", False),
+CASES: list[tuple[str, dict[str, t.Any], t.Any, Needs, bool, tuple[str, ...], str, bool]] = [
+    ("new", {}, None, NONE, False, ("define", "autostart_on", "start"), "running", False),
+    ("new, only defined", {"state": "present", "autostart": False}, None, NONE, False, ("define",), "shutdown", False),
+    ("new, off", {"state": "shutdown"}, None, NONE, False, ("define", "autostart_on"), "shutdown", False),
+    ("done", {}, RUNS, NONE, False, (), "running", False),
+    ("a stopped one is not done", {}, OFF, NONE, False, ("start",), "running", False),
+    ("a paused one is not done", {}, PAUSED, NONE, False, ("resume",), "running", False),
+    ("a suspended one is not done", {}, dataclasses.replace(RUNS, state="suspended"), NONE, False, ("resume",), "running", False),
+    ("a paused one goes on before it is changed", {}, PAUSED, LIVE, False, ("resume", "change_live"), "running", False),
+    ("a crashed one is not done", {}, dataclasses.replace(OFF, state="crashed"), NONE, False, ("start",), "running", False),
+    ("the remains of a crash, may cycle", {}, KEPT_CRASH, NONE, True, ("power_cycle",), "running", False),
+    ("the remains of a crash, only defined", {"state": "present"}, KEPT_CRASH, NONE, False, (), "crashed", False),
+    ("the remains of a crash, off", {"state": "shutdown"}, KEPT_CRASH, NONE, False, ("shutdown",), "shutdown", False),
+    ("present leaves power alone", {"state": "present"}, RUNS, NONE, False, (), "running", False),
+    ("present leaves a paused one paused", {"state": "present"}, PAUSED, NONE, False, (), "paused", False),
+    ("present leaves a stopped one stopped", {"state": "present"}, OFF, NONE, False, (), "shutdown", False),
+    ("edited and running", {}, RUNS, WAITS, False, ("redefine",), "running", True),
+    ("edited and running, may cycle", {}, RUNS, WAITS, True, ("redefine", "power_cycle"), "running", False),
+    ("edited, takes effect at once", {}, RUNS, BOTH, True, ("redefine", "change_live"), "running", False),
+    ("only what runs differs", {}, RUNS, LIVE, False, ("change_live",), "running", False),
+    ("edited and off", {}, OFF, CONFIG, True, ("redefine", "start"), "running", False),
+    ("edited, off with its memory saved", {}, OFF, WAITS, False, ("redefine", "start"), "running", True),
+    ("edited, off with its memory saved, may cycle", {}, OFF, WAITS, True, ("redefine", "start", "power_cycle"), "running", False),
+    ("saved and left off", {"state": "present"}, OFF, WAITS, True, ("redefine",), "shutdown", False),
+    ("a restart that was cut short", {"state": "present"}, dataclasses.replace(OFF, restarting=True), NONE, False, ("start",), "running", False),
+    ("a restart that was done", {"state": "present"}, dataclasses.replace(RUNS, restarting=True), NONE, False, (), "running", False),
+    ("a restart is not wanted any more", {"state": "shutdown"}, dataclasses.replace(OFF, restarting=True), NONE, False, (), "shutdown", False),
+    ("the restart is still due", {}, RUNS, STALE, False, (), "running", True),
+    ("the restart is made up for", {}, RUNS, STALE, True, ("power_cycle",), "running", False),
+    ("protection changes without a restart", {"protected": True}, RUNS, NONE, False, ("update_metadata",), "running", False),
+    ("so does that of disks", {"protected_disks": ("p/a",)}, RUNS, NONE, False, ("update_metadata",), "running", False),
+    ("autostart off", {"autostart": False}, RUNS, NONE, False, ("autostart_off",), "running", False),
+    ("autostart on", {}, dataclasses.replace(RUNS, autostart=False), NONE, False, ("autostart_on",), "running", False),
+    ("shutdown", {"state": "shutdown"}, RUNS, NONE, False, ("shutdown",), "shutdown", False),
+    ("edited, then off", {"state": "shutdown"}, RUNS, Needs(True, True, True), True, ("redefine", "shutdown"), "shutdown", False),
+    ("off already", {"state": "shutdown"}, OFF, NONE, False, (), "shutdown", False),
+    ("without a definition", {}, TRANSIENT, NONE, False, ("define", "autostart_on"), "running", False),
+    ("taken over", {}, FOREIGN_RUNS, WAITS, False, ("adopt",), "running", True),
+    ("absent already", {"state": "absent"}, None, NONE, False, (), "absent", False),
+    ("absent", {"state": "absent"}, RUNS, NONE, False, ("shutdown", "undefine"), "absent", False),
+    ("absent, was off", {"state": "absent"}, OFF, NONE, False, ("undefine",), "absent", False),
+    ("back", {"state": "previous"}, WITH_PREVIOUS, BOTH, False, ("redefine", "change_live"), "running", False),
+    ("back, asked again", {"state": "previous"}, BACK, NONE, False, (), "running", False),
+    ("back, asked again, half done", {"state": "previous"}, BACK, LIVE, False, ("change_live",), "running", False),
+    ("back, autostart is left", {"state": "previous", "autostart": False}, WITH_PREVIOUS, WAITS, False, ("redefine",), "running", True),
+    ("back, may cycle", {"state": "previous"}, WITH_PREVIOUS, WAITS, True, ("redefine", "power_cycle"), "running", False),
+    ("back, off", {"state": "previous"}, dataclasses.replace(WITH_PREVIOUS, state="shutdown", active=False), CONFIG, False, ("redefine",), "shutdown", False),
 ]
 
 
-@pytest.mark.parametrize("changes, actual, cycle, actions, state, restart", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_decision(changes: dict[str, t.Any], actual: Actual | None, cycle: bool, actions: tuple[str, ...], state: str, restart: bool) -> None:
-    plan = plan_domain(dataclasses.replace(WANTED, **changes), actual, cycle)
+@pytest.mark.parametrize("changes, actual, needs, cycle, actions, state, restart", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_decision(
+    changes: dict[str, t.Any], actual: Actual | None, needs: Needs, cycle: bool, actions: tuple[str, ...], state: str, restart: bool
+) -> None:
+    plan = plan_domain(dataclasses.replace(WANTED, **changes), actual, needs, cycle)
     assert (plan.actions, plan.state, plan.restart_required) == (actions, state, restart)
 
 
-@pytest.mark.parametrize("wanted, noted", [(True, False), (False, True)])
-def test_a_protected_vm_stays(wanted: bool, noted: bool) -> None:
-    actual = dataclasses.replace(OFF, owned=dataclasses.replace(OWNED, protected=noted))
-    with pytest.raises(RefusedError, match="is protected"):
-        plan_domain(dataclasses.replace(WANTED, state="absent", protected=wanted), actual)
-
-
-FOREIGN = [
-    ("same name, not ours", None, dataclasses.replace(RUNS, uuid="other", owned=None), "which is not ours"),
-    ("same name, another VM of ours", None, dataclasses.replace(RUNS, uuid="other"), "is the VM 'a' of the cluster 'lab'"),
-    ("same UUID, not ours", dataclasses.replace(RUNS, owned=None), None, "does not say that it is ours"),
-    ("same UUID, another cluster", dataclasses.replace(RUNS, owned=dataclasses.replace(OWNED, cluster="x")), None, "belongs to the cluster 'x'"),
-    ("same UUID, another name", dataclasses.replace(RUNS, name="b"), None, "exists under the name 'b'"),
+STAYS: list[tuple[str, dict[str, t.Any], t.Any, str]] = [
+    ("protected in the details", {"state": "absent", "protected": True}, OFF, "is protected"),
+    ("protected on the host", {"state": "absent"}, dataclasses.replace(OFF, owned=dataclasses.replace(OWNED, protected=True)), "is protected"),
+    ("remains of a crash", {}, KEPT_CRASH, "has crashed"),
+    ("nothing to go back to", {"state": "previous"}, RUNS, "has no previous definition"),
+    ("nobody to go back", {"state": "previous"}, None, "is not there"),
 ]
 
 
-@pytest.mark.parametrize("same_uuid, same_name, message", [case[1:] for case in FOREIGN], ids=[case[0] for case in FOREIGN])
-def test_what_is_not_ours_is_refused(same_uuid: Actual | None, same_name: Actual | None, message: str) -> None:
-    with pytest.raises(RefusedError, match=message):
-        check_ownership(WANTED, same_uuid, same_name)
+@pytest.mark.parametrize("changes, actual, message", [case[1:] for case in STAYS], ids=[case[0] for case in STAYS])
+def test_left_alone(changes: dict[str, t.Any], actual: Actual | None, message: str) -> None:
+    with pytest.raises(RefusedError, match=message) as raised:
+        plan_domain(dataclasses.replace(WANTED, **changes), actual)
+    assert raised.value.mend
 
 
-def test_ours_passes() -> None:
-    check_ownership(WANTED, RUNS, RUNS)
-    check_ownership(WANTED, None, None)
+OTHER = dataclasses.replace(RUNS, uuid="other")
+ADOPTED = dataclasses.replace(OTHER, owned=dataclasses.replace(OWNED, adopted=True, applied="<uuid>other</uuid>"))
+FOUND: list[tuple[str, dict[str, t.Any], list[Actual], bool, Actual | None]] = [
+    ("ours", {}, [dataclasses.replace(OTHER, name="b"), RUNS], False, RUNS),
+    ("nobody", {}, [], True, None),
+    ("taken over once, by its mark", {}, [ADOPTED], False, ADOPTED),
+    ("a copy bears the mark and is none", {"name": "x"}, [dataclasses.replace(OTHER, name="a-clone")], False, None),
+    ("of its name, to be taken over", {"uuid": "w"}, [FOREIGN_RUNS], True, FOREIGN_RUNS),
+    ("of its UUID, to be taken over", {}, [FOREIGN_RUNS], True, FOREIGN_RUNS),
+    ("absent, the details name the id alone", {"state": "absent", "uuid": "w", "name": "x"}, [RUNS], False, RUNS),
+]
+
+
+@pytest.mark.parametrize("changes, there, adopt, found", [case[1:] for case in FOUND], ids=[case[0] for case in FOUND])
+def test_whose_it_is(changes: dict[str, t.Any], there: list[Actual], adopt: bool, found: Actual | None) -> None:
+    assert find(dataclasses.replace(WANTED, **changes), there, adopt) is found
+
+
+FOREIGN: list[tuple[str, dict[str, t.Any], Actual, bool, str]] = [
+    ("same name, not ours", {}, dataclasses.replace(RUNS, uuid="other", owned=None), False, "which is not ours. Take it over with adopt: true"),
+    ("same name, a copy of ours", {}, OTHER, False, "is the VM 'a' of the cluster 'lab'"),
+    ("same UUID, not ours", {}, FOREIGN_RUNS, False, "does not say that it is ours"),
+    ("same UUID, another cluster", {}, dataclasses.replace(RUNS, owned=dataclasses.replace(OWNED, cluster="x")), True, "belongs to the cluster 'x'"),
+    ("same UUID, another name", {}, dataclasses.replace(RUNS, name="b"), False, "exists under the name 'b'"),
+    ("adopted by UUID, another name", {}, dataclasses.replace(FOREIGN_RUNS, name="b"), True, "exists under the name 'b'"),
+    ("the details give another UUID", {"uuid": "w"}, RUNS, False, "exists with the UUID u, wanted is w"),
+    ("absent, of somebody else", {"state": "absent"}, FOREIGN_RUNS, True, "does not say that it is ours"),
+    ("absent, of somebody else by name", {"state": "absent", "uuid": "w"}, FOREIGN_RUNS, True, "which is not ours"),
+]
+
+
+@pytest.mark.parametrize("changes, there, adopt, message", [case[1:] for case in FOREIGN], ids=[case[0] for case in FOREIGN])
+def test_what_is_not_ours_is_refused(changes: dict[str, t.Any], there: Actual, adopt: bool, message: str) -> None:
+    with pytest.raises(RefusedError, match=message) as raised:
+        find(dataclasses.replace(WANTED, **changes), [there], adopt)
+    assert raised.value.mend
+
+
+ORDERS = [
+    (("define", "autostart_on", "start"), ["define", "volume", "autostart_on", "start"]),
+    (("redefine", "change_live"), ["volume", "redefine", "change_live"]),
+    ((), ["volume"]),
+    (("shutdown",), ["volume", "shutdown"]),
+    (("shutdown", "undefine"), ["shutdown", "volume", "undefine"]),
+    (("undefine",), ["volume", "undefine"]),
+]
+
+
+@pytest.mark.parametrize("actions, order", ORDERS)
+def test_the_place_of_volumes(actions: tuple[str, ...], order: list[str]) -> None:
+    assert with_volumes(actions, ["volume"]) == order

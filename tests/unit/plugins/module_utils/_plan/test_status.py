@@ -45,6 +45,14 @@ def test_everything_stands() -> None:
     assert report["lines"][-1] == "ok   migration master: done, on metal1, 31.2 s of downtime"
 
 
+def test_drift_and_a_due_restart_are_told_and_no_fault() -> None:
+    vms = [{"name": "c3", "state": "running", "drift": [{"path": "vcpu"}, {"path": "memory"}], "pending": ["memory"]}]
+    report = build_status(breakage("servers", "metal2", "vms", value=vms))
+    assert report["ok"]
+    assert "NOTE VM c3: changed by somebody else (vcpu, memory); spawn_vms puts it right" in report["lines"]
+    assert "NOTE VM c3: waits for a restart (memory)" in report["lines"]
+
+
 def breakage(*path: str, value: t.Any) -> dict[str, t.Any]:
     found = copy.deepcopy(HEALTHY)
     place = found

@@ -73,7 +73,7 @@ def actions(result: DefineResult) -> dict[str, list[str]]:
 
 def test_many_at_once_then_nothing_to_do(farm: Farm) -> None:
     first = farm.run()
-    assert actions(first) == {"0": ["create_volume p/0-disk0.img", *NEW], "b": NEW, "c": NEW}
+    assert actions(first) == {"0": ["define", "create_volume p/0-disk0.img", *NEW[1:]], "b": NEW, "c": NEW}
     assert [(vm.state, vm.changed, vm.error) for vm in first.vms] == [("running", True, None)] * 3
     assert (first.vms[0].uuid, first.vms[0].macs) == (vm_uuid("lab", 0), [nic_mac("lab", 0, 0)])
     second = farm.run()
@@ -240,10 +240,15 @@ def test_bad_input_touches_nothing(farm: Farm, options: dict[str, t.Any], kind: 
 def test_check_mode_on_a_bare_host_foresees_new_vms() -> None:
     request = DefineRequest(cluster="lab", vms=VMS, uri="qemu:///system?socket=/nonexistent")
     result = define_vms(request, check_mode=True)
-    assert actions(result) == {"0": ["create_volume default/0-disk0.img", *NEW], "b": NEW, "c": NEW}
+    assert actions(result) == {"0": ["define", "create_volume default/0-disk0.img", *NEW[1:]], "b": NEW, "c": NEW}
     assert any("not prepared yet" in warning for warning in result.warnings)
     with pytest.raises(BackendError, match="cannot connect"):
         define_vms(request, check_mode=False)
+
+
+def test_check_mode_on_a_bare_host_warns_of_containers() -> None:
+    request = DefineRequest(cluster="lab", vms=[{"id": "box", "hypervisor": "lxc"}], uri="lxc:///system?socket=/nonexistent")
+    assert [warning for warning in define_vms(request, check_mode=True).warnings if warning.startswith("box: containers share the kernel")]
 
 
 PROOFS = {"kvm": {"usable": False, "reason": "it hung"}, "qemu": {"usable": True}, "lxc": {"usable": True}}
@@ -287,7 +292,7 @@ def test_info_shows_ours_and_on_request_all(farm: Farm) -> None:
     assert (shown["id"], shown["cluster"], shown["state"], shown["memory_mib"], shown["cpu"]) == ("b", "lab", "running", 64, 1)
     assert (shown["restart_required"], shown["protected"], shown["autostart"], shown["origin"]) == (True, True, True, "vm_define")
     assert "xml" not in shown
-    assert "test" in [vm["name"] for vm in read_vms(InfoRequest(uri=uri, owned=False))]
+    assert "test" in [vm["name"] for vm in read_vms(InfoRequest(uri=uri, owner="all"))]
     assert [vm["id"] for vm in read_vms(InfoRequest(uri=uri, ids=["c"], xml=True)) if "<domain" in vm["xml"]] == ["c"]
     assert read_vms(InfoRequest(uri=uri, cluster="other")) == []
     assert read_vms(InfoRequest(uri=uri, states=["shutdown"])) == []
@@ -296,3 +301,18 @@ def test_info_shows_ours_and_on_request_all(farm: Farm) -> None:
 def test_every_packaged_template_is_found_by_name() -> None:
     assert template_source("default").startswith("<domain")
     assert dataclasses.is_dataclass(DefineRequest)
+
+
+def test_only_some_of_the_list(farm: Farm) -> None:
+    result = farm.run(only=["c", "b"])
+    assert actions(result) == {"b": NEW, "c": NEW}
+    assert farm.state("0") == "absent"
+    # the others are on the list, so nothing is said about them
+    again = farm.run(only=["b"])
+    assert (actions(again), again.unlisted) == ({"b": []}, [])
+    assert actions(farm.run(only=["b"], state="absent")) == {"b": ["shutdown", "undefine"]}
+    assert farm.state("c") == "running"
+    with pytest.raises(InputError, match="only: names x"):
+        farm.run(only=["x"])
+    with pytest.raises(InputError, match=r"vms\[1\]"):
+        farm.run([VMS[1], {"id": "z", "ram": -1}], only=["b"])

@@ -29,9 +29,9 @@ ALONE = {**SYNCED, "wsrep_cluster_status": "non-Primary", "wsrep_ready": "OFF", 
 class Server:
     """Remembers what was done to it and gets ready by any of the verbs."""
 
-    def __init__(self, status=None, unit="inactive", note=None, recovered=None, files=0.0, started="@100", heals=True, databases=()):
+    def __init__(self, status=None, unit="inactive", note=None, recovered=None, files=0.0, started="@100", heals=True, databases=(), upgrades=0):
         self.now, self.unit, self.note, self.recovered, self.files, self.started = status, unit, note, recovered, files, started
-        self.heals, self.there, self.done = heals, databases, []
+        self.heals, self.there, self.upgrades, self.done = heals, databases, upgrades, []
 
     def installed(self):
         return True
@@ -57,6 +57,10 @@ class Server:
 
     def newest(self, paths):
         return self.files if paths else 0.0
+
+    def upgrading(self):
+        self.upgrades -= 1
+        return self.upgrades >= 0
 
     def last_words(self):
         return "I could not"
@@ -145,3 +149,11 @@ def test_a_member_gets_time_to_heal():
 
     assert look(server, settle=10, sleep=sleep)["ready"]
     assert len(slept) == 3
+
+
+def test_a_member_is_not_ready_while_its_system_tables_are_rebuilt():
+    server = Server(upgrades=2)
+    assert run(server).after["ready"]
+    assert server.upgrades == -1
+    with pytest.raises(BackendError, match="system tables are still being checked"):
+        run(Server(upgrades=10))

@@ -1,0 +1,71 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A domain that somebody else made keeps its UUID, MACs and disks when it becomes one of ours (X6)."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import DiskSource
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.device_forms import FoundDisk, Identity
+
+_PLACES = ("file", "block", "dir")
+
+
+def with_identity(vm: VmDetails, identity: Identity) -> VmDetails:
+    """The details with what the domain has, where they do not say otherwise themselves.
+
+    NICs and disks go by their number, disks with a target (or mount) of their own by that.
+
+    :raises RefusedError: the details give another UUID, or a disk stands where it cannot be kept.
+    """
+    if vm.given.get("uuid") and vm.uuid != identity.uuid:
+        raise RefusedError(f"is {vm.uuid}, the domain's is {identity.uuid}.", f"{vm.path}.uuid", "Leave it out: a domain that is taken over keeps its UUID.")
+    nics = tuple(
+        dataclasses.replace(nic, mac=identity.macs[index]) if index < len(identity.macs) and not _says(vm, "nics", index, "mac") else nic
+        for index, nic in enumerate(vm.nics)
+    )
+    targets = list(identity.disks)
+    disks = []
+    for index, disk in enumerate(vm.disks):
+        place = disk.mount if disk.mount is not None else disk.target
+        if disk.mount is None and index < len(targets) and not _says(vm, "disks", index, "target"):
+            place = targets[index]
+        found = identity.disks.get(place or "")
+        if found is not None:
+            if found.type not in _PLACES:
+                raise RefusedError(
+                    f"stands on a source of type {found.type}, which cannot be kept.",
+                    f"{vm.path}.disks[{index}]",
+                    "Give the domain the disk as a file or block device.",
+                )
+            disk = _with_place(disk, place or "", found)
+        disks.append(disk)
+    return dataclasses.replace(vm, uuid=identity.uuid, nics=nics, disks=tuple(disks))
+
+
+def kept_disks(vm: VmDetails, identity: Identity) -> dict[str, DiskSource]:
+    """Target → where it stands already, for the disks that are not ours to make."""
+    kept = {}
+    for disk in vm.disks:
+        found = identity.disks.get((disk.mount if disk.mount is not None else disk.target) or "")
+        if found is not None:
+            kept[disk.target] = DiskSource(found.type, found.path, disk.pool or "")
+    return kept
+
+
+def _with_place(disk: t.Any, place: str, found: FoundDisk) -> t.Any:
+    if disk.mount is not None:
+        return disk
+    return dataclasses.replace(disk, target=place, bus=found.bus or disk.bus, format=found.format or disk.format)
+
+
+def _says(vm: VmDetails, what: str, index: int, key: str) -> bool:
+    entries = vm.given.get(what)
+    entry = entries[index] if isinstance(entries, (list, tuple)) and index < len(entries) else None
+    return isinstance(entry, t.Mapping) and bool(entry.get(key))

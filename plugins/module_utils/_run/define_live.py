@@ -1,0 +1,97 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Changing a guest that runs, as far as it lets itself be changed."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.live import LiveDomain, LiveRefusal
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Change
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import CHANGE_LIVE
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Seen
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_work import Work, need
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import device_forms as devices
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
+
+# plugging out comes before plugging in: it frees places
+_ORDER = ("title", "description", "currentMemory", "vcpu/@current")
+_DEAF = "the driver agreed and did nothing"
+
+
+def change_live(work: Work, timeout: float, done: list[str]) -> None:
+    """Make the changes that need no restart; what is refused waits for the next start.
+
+    A refusal is noted in the metadata of what runs, which ends with it: until then it is not asked
+    for again.
+
+    :raises BackendError: something else went wrong.
+    """
+    host, seen = work.host, need(work.seen)
+    domain = LiveDomain(host, work.uuid, timeout)
+    running = domain_xml.parse(domain.xml())
+    refused: dict[str, str] = {}
+    for group in _groups(work.changes):
+        try:
+            _make(domain, group, running, work)
+        except LiveRefusal as refusal:
+            refused.update((change.path, refusal.message) for change in group)
+        if CHANGE_LIVE not in done:
+            done.append(CHANGE_LIVE)
+    after = Seen(need(host.domain(work.uuid)))
+    left = {difference.path for difference in after.compare(work.document).differences if difference.live_differs}
+    for change in work.changes:
+        if change.now and change.path in left:
+            refused.setdefault(change.path, _DEAF)
+    if refused:
+        noted = {**seen.noted, **{change.path: change.after for change in work.changes if change.path in refused}}
+        text = metadata.note_text(running, noted)
+        host.set_metadata(work.uuid, metadata.LIVE_NAMESPACE, metadata.ELEMENTS[metadata.LIVE_NAMESPACE], text, live=True)
+        work.notes += [f"{path} waits for its next start: {words.rstrip('.')}" for path, words in refused.items()]
+    work.changes = tuple(change.put_off() if change.path in refused else change for change in work.changes)
+    work.waits = bool(left) or work.steps is not None and work.steps.restart_required
+    work.result.changes = [*work.other_changes, *(change.as_result() for change in work.changes if change.due or change.path in refused)]
+
+
+def _groups(changes: t.Iterable[Change]) -> list[list[Change]]:
+    """The changes to be made now; those of one device are one."""
+    groups: dict[str, list[Change]] = {}
+    for change in changes:
+        if change.now:
+            groups.setdefault(change.device or change.path, []).append(change)
+
+    def rank(group: list[Change]) -> tuple[int, str]:
+        first = group[0]
+        if first.path in _ORDER:
+            return _ORDER.index(first.path), ""
+        return len(_ORDER) + (2 if first.whole and first.after is not None else 1 if first.whole else 0), first.path
+
+    return sorted(groups.values(), key=rank)
+
+
+def _make(domain: LiveDomain, group: t.Sequence[Change], running: t.Any, work: Work) -> None:
+    change = group[0]
+    if change.path in ("title", "description"):
+        domain.set_text(change.path, change.after)
+    elif change.path == "currentMemory":
+        domain.set_memory(int((change.after or "").partition(" ")[0]))
+    elif change.path == "vcpu/@current":
+        domain.set_vcpus(int(change.after or ""))
+    elif not change.whole:
+        parts = {part.path[len(change.device or "") + 1 :].partition("/")[0] for part in group}
+        device, wanted = devices.device(running, change.device or ""), devices.device(work.document, change.device or "")
+        if device is None or wanted is None:
+            raise LiveRefusal("the device is not there")
+        domain.update(devices.text(devices.updated(device, wanted, {"@type", *parts})))
+    elif change.after is None:
+        device = devices.device(running, change.path)
+        if device is not None:
+            domain.detach(devices.text(device), lambda text: devices.device(domain_xml.parse(text), change.path) is None)
+    else:
+        placed = devices.device(work.config if work.config is not None else need(work.seen).config, change.path)
+        wanted = placed if placed is not None else devices.device(work.document, change.path)
+        # first where the definition has it, so that it has the same name after a restart
+        domain.attach(devices.text(wanted), devices.text(devices.without_address(wanted)))

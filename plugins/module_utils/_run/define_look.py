@@ -1,0 +1,201 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A domain as it was found, and what it differs in from what is wanted. Reads only."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import Actual, Wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Comparison, Difference, compare
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import flatten
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import shown
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Change, Device, Facts
+
+_SOURCE = re.compile(r"\Adevices/disk\[[^\]]*\]/source/@(?:file|dev)\Z")
+_REACHABLE = ("running", "paused")
+_GIVEN = ("currentMemory", "vcpu/@current")
+
+
+class Seen:
+    """A domain and its documents, each read when it is first asked for.
+
+    :arg saved_xml: what a domain that is off goes on with at its next start, where its memory was saved.
+    """
+
+    def __init__(self, record: DomainRecord, saved_xml: str | None = None) -> None:
+        self.record = record
+        self.saved_xml = saved_xml
+
+    @functools.cached_property
+    def config(self) -> t.Any:
+        """Its definition."""
+        return domain_xml.parse(self.record.config_xml)
+
+    @functools.cached_property
+    def live(self) -> t.Any | None:
+        """What runs, or will go on where it was saved."""
+        text = self.record.live_xml or self.saved_xml
+        return domain_xml.parse(text) if text else None
+
+    @functools.cached_property
+    def owned(self) -> metadata.Ownership | None:
+        """Our mark in its definition."""
+        return metadata.read(self.config) if metadata.NAMESPACE in self.record.config_xml else None
+
+    @functools.cached_property
+    def applied(self) -> t.Any | None:
+        """The document that was applied last."""
+        return domain_xml.parse(self.owned.applied) if self.owned and self.owned.applied else None
+
+    @functools.cached_property
+    def live_applied(self) -> t.Any | None:
+        """The document that was applied when it was started."""
+        owned = metadata.read(self.live) if self.live is not None else None
+        if owned is None or not owned.applied:
+            return None
+        return self.applied if self.owned and owned.applied == self.owned.applied else domain_xml.parse(owned.applied)
+
+    @functools.cached_property
+    def noted(self) -> t.Mapping[str, str | None]:
+        """What the running guest refused."""
+        return metadata.noted_of(self.live) if self.live is not None else {}
+
+    @functools.cached_property
+    def restarting(self) -> bool:
+        """Whether a run was going to restart it and may not have come to its end."""
+        return metadata.LIVE_NAMESPACE in self.record.config_xml and metadata.is_restarting(self.config)
+
+    @functools.cached_property
+    def actual(self) -> Actual:
+        """For the decision."""
+        record = self.record
+        return Actual(
+            record.name,
+            record.uuid,
+            record.state,
+            record.autostart,
+            self.owned,
+            record.active,
+            record.persistent,
+            self.saved_xml is not None,
+            self.restarting,
+        )
+
+    def compare(self, wanted: t.Any) -> Comparison:
+        """What it differs in."""
+        echo = self.owned.echo if self.owned else None
+        return compare(wanted, self.applied, self.config, self.live, self.live_applied, echo)
+
+    def facts(self, wanted: t.Any, differences: t.Iterable[Difference]) -> Facts:
+        """What the classes of the differences depend on."""
+        # only where there are any
+        from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Facts
+
+        differences = tuple(differences)
+        paths = [difference.path for difference in differences]
+        layered = frozenset(difference.path for difference in differences if _layered(difference))
+        if self.live is None:
+            return Facts(container=self.config.get("type") == "lxc", layered=layered)
+        disks: dict[str, Device] = {}
+        if any(path.startswith("devices/disk[") for path in paths):
+            for document in (self.config, self.live, wanted):
+                disks.update(_disks(document))
+        most = flatten(self.live) if {"currentMemory", "vcpu/@current"} & set(paths) else {}
+        return Facts(
+            container=self.live.get("type") == "lxc",
+            running=True,
+            reach=self.record.state in _REACHABLE,
+            memory=_number(most.get("memory")),
+            vcpus=_number(most.get("vcpu")),
+            disks=disks,
+            noted=self.noted,
+            layered=layered,
+        )
+
+
+class Domains:
+    """All domains of a driver, to be found by what a VM can be known by: its UUID, its mark, its name."""
+
+    def __init__(self, records: t.Iterable[DomainRecord]) -> None:
+        self._all = [Seen(record) for record in records]
+        self._by: dict[tuple[str, ...], list[Seen]] = {}
+        for seen in self._all:
+            keys = {("uuid", seen.record.uuid), ("name", seen.record.name)}
+            if seen.owned is not None:
+                keys.add(("mark", seen.owned.cluster, seen.owned.id))
+            for key in keys:
+                self._by.setdefault(key, []).append(seen)
+
+    def __iter__(self) -> t.Iterator[Seen]:
+        return iter(self._all)
+
+    def candidate(self, wanted: Wanted) -> Seen | None:
+        """As :func:`_plan.domain.candidate`."""
+        near = self._near(wanted)
+        return _of(near, plan_of.candidate(wanted, [seen.actual for seen in near]))
+
+    def find(self, wanted: Wanted, adopt: bool = False) -> Seen | None:
+        """As :func:`_plan.domain.find`."""
+        near = self._near(wanted)
+        return _of(near, plan_of.find(wanted, [seen.actual for seen in near], adopt))
+
+    def _near(self, wanted: Wanted) -> list[Seen]:
+        """Those that have anything in common with a VM: looking through all for each would take the square of their number."""
+        keys = (("uuid", wanted.uuid), ("mark", wanted.cluster, wanted.id), ("name", wanted.name))
+        return [seen for key in keys for seen in self._by.get(key, ())]
+
+
+def drift_of(differences: t.Iterable[Difference], changes: t.Iterable[Change], noted: t.Mapping[str, str | None]) -> list[dict[str, str | None]]:
+    """What somebody else changed, for the result.
+
+    A guest that did not do what it was asked is nobody else: what it refused, and memory or CPUs that
+    have been given to it while it ran and cannot be given back before its next start.
+    """
+    waits = {change.path for change in changes if change.waits and not change.config and change.path in _GIVEN}
+    return [
+        shown({key: getattr(difference, key) for key in ("path", "applied", "wanted", "config", "live")})
+        for difference in differences
+        if difference.outside and difference.path not in waits and noted.get(difference.path, ...) != difference.wanted
+    ]
+
+
+def _of(those: t.Iterable[Seen], actual: Actual | None) -> Seen | None:
+    return next((seen for seen in those if seen.actual is actual), None)
+
+
+def _layered(difference: Difference) -> bool:
+    """Whether a disk is now a layer over the wanted one, as after a snapshot by somebody else."""
+    if _SOURCE.match(difference.path) is None or difference.wanted is None:
+        return False
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_header
+
+    wanted = os.path.realpath(difference.wanted)
+    return any(wanted in disk_header.chain(path) for path in (difference.config, difference.live) if path and path != difference.wanted)
+
+
+def _disks(document: t.Any) -> dict[str, Device]:
+    from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Device
+
+    found = {}
+    for element in document.iterfind("devices/disk"):
+        target = element.find("target")
+        if target is not None:
+            found[f"devices/disk[{target.get('dev')}]"] = Device(element.get("device", "disk"), target.get("bus", ""))
+    return found
+
+
+def _number(value: str | None) -> int:
+    digits = (value or "").partition(" ")[0]
+    return int(digits) if digits.isdigit() else 0

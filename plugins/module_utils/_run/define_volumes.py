@@ -1,0 +1,304 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The storage of one VM in a call: what its disks need, doing it, and taking it back. Deciding reads only."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_header
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore, grow_open, local
+from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import SEED_FOLDER, SEED_TARGET, CloudInit
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import GROW, KEEP, DiskSource, Pool, Removal, VolumePlan
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import Disk, VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import image_changed, plan_volume
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.devices import open_disks, seed_waits
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Template
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.variables import disks_used, seed_used
+
+# kept in the live document alone, so that it ends with the run that has not seen the new seed
+SEED_NAMESPACE = "https://reduced.footprint/xmlns/seed/1"
+_SEED_PREFIX = "footprint-seed"
+
+# how a machine finds its seed, on a bus both machine types have
+_SEED_DEVICE = {"type": "file", "format": "raw", "target": SEED_TARGET, "bus": "sata"}
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedPlan:
+    """What cloud-init is to find: an ISO in a pool, or files in a container's root (``tree``)."""
+
+    name: str
+    pool: Pool
+    path: str
+    tree: bool
+    content: CloudInit
+    there: bool
+    writes: bool
+
+    @property
+    def action(self) -> str:
+        """The action as the result names it."""
+        return f"write_seed {self.pool.name}/{self.name}"
+
+
+@dataclasses.dataclass
+class VolumeSteps:
+    """What the storage of one VM needs; ``active`` is whether its domain runs while that is done.
+
+    ``sources`` are in the order of the disks. ``protected`` names the volumes (``pool/volume``) that
+    are never to be deleted. ``told`` are sentences for warnings.
+    """
+
+    store: VolumeStore
+    uuid: str
+    active: bool = False
+    volumes: tuple[VolumePlan, ...] = ()
+    sources: tuple[DiskSource, ...] = ()
+    seed: SeedPlan | None = None
+    seed_waits: bool = False
+    removals: tuple[Removal, ...] = ()
+    protected: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    made: list[VolumePlan] = dataclasses.field(default_factory=list)
+
+    @property
+    def work(self) -> tuple[VolumePlan, ...]:
+        """The disks something is to be done for."""
+        return tuple(plan for plan in self.volumes if plan.how != KEEP)
+
+    @property
+    def actions(self) -> list[str]:
+        """What is to be done, as the result names it."""
+        writes = [self.seed.action] if self.seed and self.seed.writes else []
+        return [plan.action for plan in self.work] + writes + [removal.action for removal in self.removals]
+
+    @property
+    def changes(self) -> list[dict[str, str | None]]:
+        """What changes at a VM that is there, as the result shows it; a seed's content is not shown."""
+        found = []
+        for plan in self.work:
+            if plan.how == GROW and plan.found and plan.found.capacity:
+                found.append(_change(f"disks[{plan.disk.target}].size", "live", size_text(plan.found.capacity), size_text(plan.size)))
+        if self.seed and self.seed.writes:
+            found.append(_change("seed", "next_boot" if self.active else "live", "there" if self.seed.there else None, "new content"))
+        return found
+
+    @property
+    def restart_required(self) -> bool:
+        """Whether the running guest has not seen its seed."""
+        return self.active and self.seed is not None and (self.seed.writes or self.seed_waits)
+
+    @property
+    def before(self) -> list[str]:
+        """Lines for the diff: what is there now of what changes."""
+        lines = [f"volume: {plan.describe_found()}" for plan in self.work if plan.how == GROW]
+        if self.seed and self.seed.writes and self.seed.there:
+            lines.append(f"seed: {self.seed.pool.name}/{self.seed.name}, old content")
+        return lines + [f"volume: {removal.pool.name}/{removal.name}" for removal in self.removals]
+
+    @property
+    def after(self) -> list[str]:
+        """Lines for the diff: what will be there."""
+        lines = [f"volume: {plan.describe()}" for plan in self.work]
+        if self.seed and self.seed.writes:
+            lines.append(f"seed: {self.seed.pool.name}/{self.seed.name}, new content")
+        return lines
+
+    @property
+    def template_seed(self) -> dict[str, t.Any] | None:
+        """What the template may attach."""
+        if self.seed is None or self.seed.tree:
+            return None
+        return dict(_SEED_DEVICE, path=self.seed.path)
+
+    def undo(self) -> None:
+        """Remove again what this call made; what was there before is not touched."""
+        while self.made:
+            plan = self.made.pop()
+            with contextlib.suppress(FootprintError):
+                self.store.remove(Removal(plan.pool, plan.disk.name, self.store.place(plan.pool, plan.disk.name), False))
+
+
+def plan(
+    vm: VmDetails,
+    store: VolumeStore,
+    template: Template,
+    *,
+    pool: str,
+    hypervisor: str,
+    config: t.Any = None,
+    live: t.Any = None,
+    keep: t.Mapping[str, DiskSource] | None = None,
+) -> VolumeSteps:
+    """Look at the VM's storage and decide; nothing is changed.
+
+    Disks the template does not speak of are not looked for either: an unused value does no harm.
+
+    :arg pool: name of the pool for disks that name none.
+    :arg config: the parsed definition of its domain, where there is one; ``live`` what runs.
+    :arg keep: targets whose volumes stay as an adopted domain has them, wherever they stand.
+    :raises InputError: the details and the host do not go together.
+    :raises RefusedError: a volume exists and cannot become what is wanted; other VMs can be done.
+    """
+    steps = VolumeSteps(store, vm.uuid, live is not None)
+    volumes, sources, protected, told = [], [], [], []
+    running = open_disks(live) if live is not None else {}
+    known = dict(open_disks(config) if config is not None else {}, **running)
+    for index, disk in enumerate(vm.disks if disks_used(template) else ()):
+        path = f"{vm.path}.disks[{index}]"
+        kept = (keep or {}).get(disk.target)
+        if kept is not None:
+            sources.append(kept)
+            if disk.protected and kept.pool:
+                protected.append(f"{kept.pool}/{os.path.basename(kept.path)}")
+            continue
+        place = store.pool(disk.pool or pool, f"{path}.pool" if disk.pool else "pool")
+        source = store.source(place, disk, path)
+        found = store.find(place, disk, path, known.get(source.path) == "raw")
+        image = None
+        if found is None:
+            _refuse_twin(store, place, disk, path)
+            image = store.image(place, disk, path, spare=_spare(store, pool))
+        one = plan_volume(disk, place, found, image, path, source.path in running)
+        volumes.append(one)
+        sources.append(source)
+        told += one.told
+        told += _look_behind(one, path, live is not None)
+        if disk.protected:
+            protected.append(f"{place.name}/{disk.name}")
+    steps.volumes, steps.sources, steps.protected = tuple(volumes), tuple(sources), tuple(protected)
+    if vm.cloud_init is not None and (hypervisor == "lxc" or seed_used(template)):
+        steps.seed = _plan_seed(vm, vm.cloud_init, steps, pool, hypervisor)
+        steps.seed_waits = live is not None and seed_waits(live, SEED_NAMESPACE)
+    steps.told = tuple(told)
+    return steps
+
+
+def apply(steps: VolumeSteps, done: list[str]) -> None:
+    """Make, grow, seed, remove; ``done`` gets each action once it is done.
+
+    :raises BackendError: one of them failed; what was done before stays (see :meth:`VolumeSteps.undo`).
+    """
+    for one in steps.work:
+        if one.how == GROW:
+            steps.store.grow(one, lambda path, size: grow_open(steps.store.host, steps.uuid, path, size))
+        elif steps.store.create(one):
+            steps.made.append(one)
+        else:
+            continue
+        done.append(one.action)
+    if steps.seed is not None and steps.seed.writes:
+        _write_seed(steps, steps.seed)
+        done.append(steps.seed.action)
+    for removal in steps.removals:
+        steps.store.remove(removal)
+        done.append(removal.action)
+
+
+def accounting(steps: VolumeSteps) -> list[dict[str, t.Any]]:
+    """The VM's volumes with ``capacity`` and ``allocation`` in bytes, as they are; of one that is yet to be made only the capacity is known."""
+    shown = []
+    for one in steps.volumes:
+        found = None
+        with contextlib.suppress(FootprintError):
+            found = steps.store.find(one.pool, one.disk, "", one.disk.format == "raw")
+        capacity = found.capacity if found else one.size or None
+        allocation = found.allocation if found else None
+        path = found.path if found else steps.store.place(one.pool, one.disk.name)
+        shown.append({"name": one.disk.name, "pool": one.pool.name, "path": path, "capacity": capacity, "allocation": allocation})
+    return shown
+
+
+def _change(path: str, kind: str, before: str | None, after: str) -> dict[str, str | None]:
+    return {"path": path, "class": kind, "before": before, "after": after, "applied": before}
+
+
+def _spare(store: VolumeStore, pool: str) -> Pool | None:
+    try:
+        return store.pool(pool, "pool")
+    except InputError:
+        return None
+
+
+def _refuse_twin(store: VolumeStore, pool: Pool, disk: Disk, path: str) -> None:
+    """A changed format changes the derived name too, and the VM would get an empty disk in place of its own."""
+    if disk.twin is not None and store.has(pool, disk.twin):
+        other = "qcow2" if disk.format == "raw" else "raw"
+        raise RefusedError(
+            f"the volume {store.place(pool, disk.twin)} exists and is {other}, wanted is {disk.format}; the format of a volume cannot change.",
+            f"{path}.format",
+            f"Keep format: {other}, or give the disk a name to get a new volume.",
+        )
+
+
+def _look_behind(one: VolumePlan, path: str, active: bool) -> list[str]:
+    """Whether the image behind a layer is still there and the same."""
+    found = one.found
+    if found is None or found.backing is None:
+        return []
+    wrong = image_changed(found.origin, disk_header.image_state(found.backing))
+    if wrong is None:
+        return []
+    text = f"the image {found.backing} behind the volume {found.path} {wrong}"
+    if wrong == "is gone" and not active:
+        raise RefusedError(f"{text}; the VM cannot start.", f"{path}.image", "Put the very same image back there.")
+    return [f"{text}; put the very same image back, or the content of the disk is lost"]
+
+
+def _seeds() -> t.Any:
+    """What reads and writes seeds, loaded for VMs that have one: each module costs every run."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend import seed
+
+    return seed
+
+
+def _plan_seed(vm: VmDetails, content: CloudInit, steps: VolumeSteps, pool: str, hypervisor: str) -> SeedPlan:
+    # for VMs with a seed only: each import costs every run
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend import seed as seed_files
+
+    wanted = content.files()
+    if hypervisor == "lxc":
+        root = next((one for one in steps.volumes if one.disk.mount == "/"), None)
+        if root is None or not local(root.pool):
+            raise InputError("has no root to put the seed of cloud-init into.", f"{vm.path}.disks", "Give the container a first disk, in a pool of type dir.")
+        path = steps.store.place(root.pool, root.disk.name)
+        there = _seeds().read_tree(path)
+        name = f"{root.disk.name}/{'/'.join(SEED_FOLDER)}"
+        return SeedPlan(name, root.pool, path, True, content, there is not None, there != wanted)
+    places = [steps.store.pool(pool, "pool")] + [one.pool for one in steps.volumes]
+    place = next((one for one in places if local(one)), None)
+    if place is None:
+        raise InputError(f"the pool {pool} holds no files, and none of the disks stands in one that does.", "pool", "Name a pool of type dir for the seed.")
+    name = seed_name(vm.name)
+    if any(one.disk.name == name and one.pool == place for one in steps.volumes):
+        raise InputError(f"{name!r} is the name of the VM's seed.", f"{vm.path}.disks", "Give the disk another name.")
+    path = steps.store.place(place, name)
+    there = _seeds().read_iso(path)
+    return SeedPlan(name, place, path, False, content, there is not None, there != wanted)
+
+
+def seed_name(vm_name: str) -> str:
+    """The name of a VM's seed in its pool."""
+    return f"{vm_name}-seed.iso"
+
+
+def _write_seed(steps: VolumeSteps, seed: SeedPlan) -> None:
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend import seed as seed_files
+
+    if steps.active:
+        # first: a run that is killed in between must not forget that the guest has not seen it
+        steps.store.host.set_metadata(steps.uuid, SEED_NAMESPACE, _SEED_PREFIX, "<changed/>", live=True)
+    with steps.store.locked(seed.pool):
+        if seed.tree:
+            _seeds().write_tree(seed.path, seed.content)
+        else:
+            _seeds().write_iso(pathlib.Path(seed.path), seed.content)

@@ -1,0 +1,73 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One VM on its way through a call: what is wanted, what there is, what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
+    from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+    from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Change
+    from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import Actual, DomainPlan, Wanted
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Seen
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import Prepared
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import VmResult
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import VolumeSteps
+
+
+@dataclasses.dataclass
+class Work:
+    """One VM on its way: what is wanted, what there is, what to do.
+
+    ``wanted`` is the VM apart from its document, ``document`` that (parsed) and ``applied`` its
+    canonical text. ``steps`` is what its storage needs, ``other_changes`` are the changes there.
+    ``seen`` is the domain as it was found, ``config`` its definition after this call, ``waits``
+    whether what runs will not be what is wanted before a restart.
+    """
+
+    vm: VmDetails
+    result: VmResult
+    host: DomainHost
+    prepared: Prepared | None = None
+    steps: VolumeSteps | None = None
+    wanted: Wanted | None = None
+    document: t.Any = None
+    applied: str = ""
+    seen: Seen | None = None
+    changes: tuple[Change, ...] = ()
+    plan: DomainPlan | None = None
+    config: t.Any = None
+    waits: bool = False
+    other_changes: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def actual(self) -> Actual | None:
+        """The domain as it was found."""
+        return self.seen.actual if self.seen is not None else None
+
+    @property
+    def uuid(self) -> str:
+        """The UUID of the domain, which need not be the one the details come to."""
+        return self.seen.record.uuid if self.seen is not None else self.vm.uuid
+
+    def has(self, *actions: str) -> bool:
+        """Whether the plan has any of these actions."""
+        return self.plan is not None and any(action in self.plan.actions for action in actions)
+
+
+def need(value: t.Any) -> t.Any:
+    """A value that cannot be missing here.
+
+    :raises BackendError: it is.
+    """
+    if value is None:
+        raise BackendError("an internal step is missing its input.", mend="Report this with the play.")
+    return value
