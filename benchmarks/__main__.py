@@ -1,0 +1,179 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How vm_define does beside its peer, a bare floor and a ping: measures, prints, writes down.
+
+    python -m benchmarks [--quick]
+
+See benchmarks/README.md for how to read what it prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import typing as t
+
+from benchmarks import contenders, figures, process
+from benchmarks.contenders import Contenders
+from benchmarks.figures import CHECK, CREATE, DEFINE, DEFINED, FLOOR, OURS, PEER, PING, READ, SAME, Sample
+
+RESULTS = contenders.HERE / "results"
+LIBVIRTD = str(contenders.ROOT / "tests" / "support" / "libvirtd")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """How much is measured: guests that are started, domains that are only defined, rounds."""
+
+    started: tuple[int, ...] = (1, 10, 50)
+    defined: tuple[int, ...] = (1, 100, 200)
+    rounds: int = 3
+    repeats: int = 4
+
+
+QUICK = Sizes(started=(1, 5), defined=(1, 10, 20), rounds=1, repeats=2)
+
+
+class Bench:
+    """One run over all sizes."""
+
+    def __init__(self, who: Contenders, sizes: Sizes, tell: t.Callable[[str], None]) -> None:
+        self.who = who
+        self.sizes = sizes
+        self.tell = tell
+        self.samples: list[Sample] = []
+        self.module: dict[int, Sample] = {}
+
+    def run(self) -> None:
+        """Everything; the order of the contenders turns with the rounds."""
+        # libvirtd looks at QEMU once, which is nobody's time
+        self.who.floor("create", 1, True)
+        for size in self.sizes.started:
+            for number in range(self.sizes.rounds):
+                turns = [self._ours, self._peer, self._floor]
+                for turn in turns[number % 3 :] + turns[: number % 3]:
+                    self.who.clean()
+                    turn(size, number)
+        self.who.clean()
+        for size in self.sizes.defined:
+            self._alone(size)
+        self._defined(self.sizes.defined[-1])
+        self.who.clean()
+
+    def _ours(self, size: int, number: int) -> None:
+        self._note(OURS, CREATE, size, number, self.who.ours(size, True))
+        for unused in range(self.sizes.repeats):
+            # beside each other, so that what disturbs one disturbs all
+            self._note(PING, SAME, size, number, self.who.ping())
+            self._note(OURS, SAME, size, number, self.who.ours(size, True), count=True)
+            self._note(READ, SAME, size, number, self.who.read())
+        self._note(OURS, CHECK, size, number, self.who.ours(size, True, check=True), count=True)
+
+    def _peer(self, size: int, number: int) -> None:
+        self._note(PEER, CREATE, size, number, self.who.peer(size, True))
+        self._note(PEER, SAME, size, number, self.who.peer(size, True), count=True)
+        if number == 0:
+            self._note(PEER, CHECK, size, number, self.who.peer(size, True, check=True), count=True)
+
+    def _floor(self, size: int, number: int) -> None:
+        self._note(FLOOR, CREATE, size, number, self.who.floor("create", size, True))
+        self._note(FLOOR, SAME, size, number, self.who.floor("read", size, True))
+
+    def _alone(self, size: int) -> None:
+        """Our module's process without Ansible, on domains that are only defined."""
+        if size == self.sizes.defined[-1]:
+            self.who.clean()
+            self._note(OURS, DEFINE, size, 0, self.who.ours(size, False))
+        payload = self.who.ours_payload(size, False)
+        # the first of them may have had to define; the payload is the same
+        runs = [process.run([contenders.PYTHON, str(payload)], {}, self.who.folder) for unused in range(5)]
+        best = min(runs, key=lambda cost: cost.cpu)
+        self.module[size] = Sample(OURS, "process", size, 0, best.seconds, best.cpu, max(cost.rss for cost in runs))
+        self.tell(f"{'process alone':24} {size:4} {OURS:18} {best.seconds:8.2f} s  {best.rss / figures.MIB:.0f} MiB")
+
+    def _defined(self, size: int) -> None:
+        for unused in range(self.sizes.repeats):
+            self._note(PING, DEFINED, size, 0, self.who.ping())
+            self._note(OURS, DEFINED, size, 0, self.who.ours(size, False), count=True)
+            self._note(READ, DEFINED, size, 0, self.who.read())
+        self.who.clean()
+        self._note(FLOOR, DEFINE, size, 0, self.who.floor("create", size, False))
+        self._note(FLOOR, DEFINED, size, 0, self.who.floor("read", size, False))
+        self.who.clean()
+        self._note(PEER, DEFINE, size, 0, self.who.peer(size, False))
+        self._note(PEER, DEFINED, size, 0, self.who.peer(size, False), count=True)
+
+    def _note(self, who: str, what: str, size: int, number: int, cost: process.Cost, count: bool = False) -> None:
+        false = contenders.changed(cost) if count else None
+        self.samples.append(Sample(who, what, size, number, cost.seconds, cost.cpu, cost.rss, false))
+        self.tell(f"{what:24} {size:4} {who:18} {cost.seconds:8.2f} s" + (f"  {false} changed" if false else ""))
+
+
+def report(bench: Bench, facts: t.Mapping[str, str], table: t.Callable[..., str], title: t.Callable[[str], str]) -> str:
+    """The results as text: targets, ratios, the process alone, the machine."""
+    samples = figures.Samples(bench.samples)
+    verdicts = figures.verdicts(samples, bench.module, bench.sizes.started[-1], bench.sizes.defined[-1])
+    judged = "Targets" if bench.sizes == Sizes() else "Targets, of sizes too small to judge by"
+    parts = [
+        (title(judged), table(figures.VERDICT_HEADS, figures.verdict_rows(verdicts))),
+        (title("Everybody"), table(figures.HEADS, figures.rows(samples))),
+        (title("The process of vm_define alone, domains defined only, no change"), table(figures.MODULE_HEADS, figures.module_rows(bench.module))),
+        (title("Machine"), table(("what", "is"), [list(fact) for fact in facts.items()])),
+    ]
+    return "\n\n".join(f"{head}\n\n{body}" for head, body in parts) + "\n"
+
+
+def write(bench: Bench, facts: t.Mapping[str, str]) -> None:
+    """Markdown for readers, JSON for whoever wants to compute with it."""
+    RESULTS.mkdir(exist_ok=True)
+    text = report(bench, facts, figures.markdown, lambda head: f"## {head}")
+    # the link is right where the page is kept: docs/benchmarks.md
+    head = "# Benchmarks of vm_define\n\nWhat is measured, how, and how to read it: [benchmarks/README.md](../benchmarks/README.md)."
+    (RESULTS / "latest.md").write_text(f"{head}\n\n{text}", "utf-8")
+    data = {
+        "machine": dict(facts),
+        "samples": [dataclasses.asdict(sample) for sample in bench.samples],
+        "process": [dataclasses.asdict(sample) for sample in bench.module.values()],
+    }
+    (RESULTS / "latest.json").write_text(json.dumps(data, indent=1) + "\n", "utf-8")
+
+
+def main() -> None:
+    """Set up, measure, print; the libvirtd goes again whatever happens."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round: shows that it works, not how fast")
+    sizes = QUICK if parser.parse_args().quick else Sizes()
+    began = time.monotonic()
+    # or the libvirtd would outlive a benchmark that is told to end
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit("ended"))
+    facts = {**process.machine(contenders.PYTHON, contenders.PLAYBOOK), "community.libvirt": contenders.fetch_peer()}
+    with tempfile.TemporaryDirectory(prefix="footprint-bench-") as name:
+        folder = pathlib.Path(name)
+        daemon = folder / "libvirt"
+        try:
+            said = subprocess.run([LIBVIRTD, "start", str(daemon)], check=True, capture_output=True, text=True).stdout
+            addresses = dict(line.split("=", 1) for line in said.splitlines())
+            who = Contenders(shlex.split(addresses["FOOTPRINT_TEST_QEMU_URI"])[0], folder)
+            bench = Bench(who, sizes, lambda line: print(line, file=sys.stderr, flush=True))
+            bench.run()
+        except process.Failed as error:
+            sys.exit(str(error))
+        finally:
+            subprocess.run([LIBVIRTD, "stop", str(daemon)], check=False)
+    facts["the run took"] = f"{(time.monotonic() - began) / 60:.0f} minutes"
+    write(bench, facts)
+    print(report(bench, facts, figures.plain, str))
+
+
+if __name__ == "__main__":
+    main()
