@@ -9,7 +9,7 @@ SHELL := /bin/bash
 SETUP := scripts/setup || { echo "0 passed, 1 failed"; exit 1; }
 GATES := .venv/bin/python tests/runner/gates.py
 
-.PHONY: help setup check test torture demo clean distclean
+.PHONY: help setup check test torture bench demo clean distclean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ test: ## everything: the check gates, real libvirt, the lab, the whole flow (und
 torture: ## the same under stress, for hours; ROUNDS=3 times the whole flow
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite torture
+
+bench: ## vm_define beside its peer, a bare floor and a ping: a table of ratios (25 minutes; QUICK=1 shows that it works)
+	@scripts/setup
+	@.venv/bin/python -m benchmarks $(if $(QUICK),--quick)
 
 demo: ## a whole footprint on this machine: lab up, site twice, a table of what happened (12 minutes)
 	@scripts/setup

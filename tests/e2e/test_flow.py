@@ -79,7 +79,9 @@ def test_spawn_refuses_an_unknown_image(lab: Lab) -> None:
 
 def test_spawn_in_check_mode_touches_nothing(lab: Lab) -> None:
     before = lab.state_of("metal1", "metal2")
-    assert lab.succeeds("spawn_vms", "--check", "--diff").changed > 0
+    checked = lab.succeeds("spawn_vms", "--check", "--diff")
+    assert checked.changed > 0
+    assert "share the kernel of the host" in checked.output
     touched = sorted(lab.state_of("metal1", "metal2") ^ before)
     assert touched == []
 
@@ -98,6 +100,53 @@ def test_the_machines_are_hosts_like_any_other(lab: Lab) -> None:
         variables = inventory["_meta"]["hostvars"][name]
         assert lab.ssh(variables["ansible_host"], "cat", "/etc/machine-id") != lab.ssh(variables["vm_host"], "cat", "/etc/machine-id")
         assert variables["vm_macs"][0] in lab.ssh(variables["ansible_host"], "ip", "link")
+
+
+QUICKLY = ("--limit", "metal1", "-e", "spawn_vms_wait=false")
+
+
+def test_an_outside_change_is_put_right_without_a_restart(lab: Lab) -> None:
+    virsh = ("virsh", "-q", "-c", "lxc:///")
+    running = lab.ssh("metal1", *virsh, "list")
+    wanted = lab.ssh("metal1", *virsh, "dumpxml", "--inactive", "controller2")
+    lab.ssh("metal1", *virsh, "define", "/dev/stdin", stdin=wanted.replace("<vcpu placement='static'>1<", "<vcpu placement='static'>7<"))
+    assert "NOTE VM controller2: changed by somebody else (vcpu" in "\n".join(lab.status()["lines"])
+    assert lab.succeeds("spawn_vms", "--check", "--diff", *QUICKLY).recap["metal1"]["changed"] == 1
+    assert lab.succeeds("spawn_vms", *QUICKLY).recap["metal1"]["changed"] == 1
+    assert "<vcpu placement='static'>1<" in lab.ssh("metal1", *virsh, "dumpxml", "--inactive", "controller2")
+    assert lab.ssh("metal1", *virsh, "list") == running
+    assert lab.succeeds("spawn_vms", "--check", *QUICKLY).changed == 0
+
+
+TOY = (
+    "<domain type='qemu'><name>{id}</name><title>{about}</title><memory unit='MiB'>{memory_mb}</memory><vcpu>{cpu}</vcpu><os><type>hvm</type></os>"
+    "<devices><interface type='bridge'><source bridge='br-admin'/><model type='virtio'/><link state='{plug}'/></interface></devices></domain>"
+)
+
+
+def test_a_running_machine_is_changed_and_goes_back(lab: Lab) -> None:
+    def toy(state: str, **details: object) -> int:
+        """Run with one tiny machine, alone; how many tasks changed something."""
+        vm = dict({"id": "toy", "cpu": 1, "memory_mb": 32, "hypervisor": "qemu", "about": "plugged", "plug": "up"}, **details)
+        options = {"virt_guests_vms": [vm], "virt_guests_template": TOY, "virt_guests_state": state, "virt_guests_only": "toy"}
+        return lab.succeeds("spawn_vms", *QUICKLY, "-e", json.dumps(options)).recap["metal1"]["changed"]
+
+    def live() -> tuple[bool, bool]:
+        """Whether title and link are those of the first definition."""
+        document = lab.ssh("metal1", "virsh", "dumpxml", "toy")
+        return "<title>plugged</title>" in document, "<link state='up'/>" in document
+
+    assert toy("running") == 1
+    number = lab.ssh("metal1", "virsh", "domid", "toy")
+    assert live() == (True, True)
+    assert toy("running", about="unplugged", plug="down") == 1
+    assert live() == (False, False)
+    assert toy("previous") == 1
+    assert live() == (True, True)
+    assert toy("running") == 0
+    assert lab.ssh("metal1", "virsh", "domid", "toy") == number
+    assert toy("absent") == 1
+    assert "toy" not in lab.ssh("metal1", "virsh", "list", "--all", "--name")
 
 
 # Controllers

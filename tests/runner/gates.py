@@ -93,7 +93,7 @@ def sanity() -> t.Iterator[Step]:
 
 def units() -> t.Iterator[Step]:
     """All unit tests."""
-    yield _pytest("units", "tests/unit", timeout=600)
+    yield _pytest("units", "tests/unit", "--numprocesses=auto", "--dist=loadfile", timeout=600)
 
 
 def docs() -> t.Iterator[Step]:
@@ -163,7 +163,8 @@ def _lab_down(name: str = "") -> t.Callable[[], t.Iterator[Step]]:
 def torture() -> t.Iterator[Step]:
     """Hours, not minutes: random values by the thousand, kills in every phase, whole flows again and again."""
     yield _pytest("torture-units", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}, timeout=7200)
-    yield _pytest("torture-modules", "tests/torture", timeout=7200)
+    yield _pytest("torture-modules", "tests/torture", env={"TORTURE_WHOLE": "1"}, timeout=10800)
+    yield _pytest("torture-drift", "tests/drift", env={"DRIFT_WHOLE": "1"}, timeout=3600)
     lab = {
         "LAB_NAME": "torture",
         "LAB_NETWORK": "10.218.0.0/24",
@@ -194,6 +195,10 @@ GATES = (
     Gate("importer", "build and galaxy-importer", importer, CHECK),
     Gate("ee", "execution environment requirements", execution_environment, CHECK),
     Gate("integration", "modules against real libvirt", integration, TEST),
+    Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage"), TEST),
+    Gate("templates", "templates on real libvirt: broken ones, golden ones, UEFI", _folder("templates"), TEST),
+    Gate("drift", "what others change on real libvirt: found, put right, nothing else touched", _folder("drift"), TEST),
+    Gate("hardening", "vm_define killed, crowded, cut off, lied to: a slice of the torture", _folder("torture/vm_define"), TEST),
     Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST, _lab_down("gate")),
     Gate("molecule", "user stories on the lab", molecule, TEST, _lab_down("molecule")),
     Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST, _lab_down()),

@@ -28,6 +28,7 @@ MAY_IMPORT = {
     "action": {"_run", "_model"},
     "inventory": {"_run", "_model"},
     "filter": {"_run", "_plan", "_xml", "_model", "plugin_utils"},
+    "lookup": {"_run", "_plan", "_xml", "_model", "plugin_utils"},
     "plugin_utils": {"_run", "_plan", "_xml", "_model", "plugin_utils"},
     "doc_fragments": set(),
     "_run": {"_run", "_plan", "_backend", "_xml", "_model"},
