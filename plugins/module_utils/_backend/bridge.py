@@ -19,7 +19,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.network import Change, has_stanza, sourced_patterns
+from ansible_collections.reduced.footprint.plugins.module_utils._model.interfaces_file import has_stanza, sourced_patterns
+from ansible_collections.reduced.footprint.plugins.module_utils._model.network import Change
 
 RUN_DIR = "/run/reduced.footprint"
 _SYS_NET = "/sys/class/net"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.network import has_stanza, sourced_patterns
+from ansible_collections.reduced.footprint.plugins.module_utils._model.interfaces_file import has_stanza, sourced_patterns
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.bridge import ifupdown_change, networkd_change
 
 NETWORK = """# the admin network

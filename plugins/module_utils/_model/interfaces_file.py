@@ -1,0 +1,44 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The little one must read of ifupdown's language: /etc/network/interfaces."""
+
+from __future__ import annotations
+
+_BEGINNINGS = ("iface", "auto", "mapping", "source", "source-directory", "rename", "no-auto-down", "no-scripts", "template")
+
+
+def has_stanza(text: str, name: str) -> bool:
+    """Whether an interfaces file configures a link."""
+    return any(line.split()[:2] == ["iface", name] for line in joined(text))
+
+
+def methods(text: str, name: str) -> list[tuple[str, str]]:
+    """Family and method of each stanza of a link, e.g. ``("inet", "static")``."""
+    lines = (line.split() for line in joined(text))
+    return [(words[2], words[3]) for words in lines if words[:2] == ["iface", name] and len(words) > 3]
+
+
+def sourced_patterns(text: str) -> list[str]:
+    """The files and folders an interfaces file takes in."""
+    words = (line.split() for line in joined(text))
+    return [parts[1] for parts in words if len(parts) > 1 and parts[0] in ("source", "source-directory")]
+
+
+def stanzas(text: str) -> list[list[str]]:
+    """The lines of an interfaces file in groups: a line that begins a stanza and what belongs to it."""
+    groups: list[list[str]] = []
+    for line in joined(text):
+        words = line.split()
+        begins = bool(words) and (words[0] in _BEGINNINGS or words[0].startswith(("allow-", "#")))
+        if begins or not groups:
+            groups.append([line])
+        else:
+            groups[-1].append(line)
+    return groups
+
+
+def joined(text: str) -> list[str]:
+    """The lines of a file, those that end in a backslash put together with the next."""
+    return text.replace("\\\n", " ").splitlines()
