@@ -37,8 +37,8 @@ demo: ## a whole footprint on this machine: lab up, site twice, a table of what 
 	@scripts/setup
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" lab/demo
 
-clean: ## take the lab down wholly, remove what runs left
-	@if [ -x lab/lab ] && [ -e .lab ]; then lab/lab down; fi
+clean: ## take every lab of this checkout down wholly, remove what runs left
+	@lab/lab down --all
 	@rm -rf .lab* tests/output .pytest_cache .hypothesis .ansible .cache/checked .cache/build .cache/molecule
 	@find . -path ./.venv -prune -o -path ./.cache -prune -o -name __pycache__ -type d -exec rm -rf {} +
 

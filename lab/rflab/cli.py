@@ -13,7 +13,7 @@ import sys
 import typing as t
 from contextlib import contextmanager
 
-from . import lifecycle, machines, prepare, procs, writer
+from . import lifecycle, machines, prepare, procs, teardown, writer
 from .say import LabError, complain, say, step
 from .settings import CACHE, MAX_SERVERS, Lab, current
 
@@ -37,8 +37,9 @@ def _up(lab: Lab, args: argparse.Namespace) -> None:
 
 
 def _down(lab: Lab, args: argparse.Namespace) -> None:
-    with _lock(lab), step("lab down"):
-        lifecycle.down(lab)
+    for one in teardown.here() if args.all else [lab]:
+        with _lock(one), step(f"lab down{f' ({one.title})' if args.all else ''}"):
+            lifecycle.down(one, args.force)
 
 
 def _status(lab: Lab, args: argparse.Namespace) -> int:
@@ -92,7 +93,9 @@ def parser() -> argparse.ArgumentParser:
     up = add("up", _up, "bring the lab up (again: only what is missing)")
     up.add_argument("--servers", type=int, default=2, choices=range(1, MAX_SERVERS + 1), help="simulated servers (2)")
     up.add_argument("--fresh", action="store_true", help="take a running lab down first")
-    add("down", _down, "take the lab away; leaves only its cache")
+    down = add("down", _down, "take the lab away; leaves only its cache")
+    down.add_argument("--all", action="store_true", help="every lab of this checkout, whatever its name")
+    down.add_argument("--force", action="store_true", help="also one that still runs though its checkout is gone")
     add("status", _status, "what runs; exit code 3 when the lab is not up").add_argument("--json", action="store_true")
     ssh = add("ssh", _ssh, "a shell, or one command, on a machine")
     ssh.add_argument("machine", help="metal1, metal2, metal3, laptop, or an address")

@@ -10,7 +10,7 @@ import os
 import shutil
 import typing as t
 
-from . import images, limits, loops, machines, network, procs, teardown
+from . import images, limits, loops, machines, network, procs, registry, teardown
 from .say import LabError, run, say, step
 from .settings import LAB_DIR, Lab
 
@@ -25,6 +25,7 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
     if other:
         raise LabError(f"a lab named {lab.title!r} runs from {other}",
                        "take it down there, or set LAB_NAME and LAB_NETWORK for a second one")
+    teardown.sweep(lab)
     wanted = ["laptop", *(f"metal{n}" for n in range(1, servers + 1))]
     cache = images.Cache()
     if not fresh and _whole(lab):
@@ -35,21 +36,23 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
     if left:
         with step(f"clearing an earlier lab ({'; '.join(left)})"):
             teardown.clear(lab)
-    network.check_free(lab)
     images.check_space(lab.state.parent)
     images.public_key()
-    if not teardown.all_registered():
-        cache.clean(lab)
+    with registry.locked():
+        network.check_free(lab)
+        if not registry.entries():
+            cache.clean(lab)
+        # First the directory: an entry without one is taken for a lab whose checkout is gone.
+        lab.state.mkdir(mode=0o755)
+        registry.register(lab)
     _kernel()
-    teardown.register(lab)
-    lab.state.mkdir(mode=0o755)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         images.build_pool(cache)
         images.build_base(cache)
         tar = pool.submit(images.build_guest, cache, lab)
         laptop = pool.submit(images.build_laptop, cache)
         with step("network and mirror"):
-            teardown.register(lab, loops_made=loops.provide(), limits_before=limits.widen())
+            registry.register(lab, loops_made=loops.provide(), limits_before=limits.widen())
             network.make_bridge(lab)
             _papers(lab)
         with step("booting the servers"):
@@ -79,7 +82,7 @@ def _kernel() -> None:
 
 def _whole(lab: Lab) -> bool:
     """Up and complete: machines may be off, but nothing of it has died."""
-    if not lab.state.exists() or not teardown.registered(lab) or not procs.alive(lab, "mirror"):
+    if not lab.state.exists() or not registry.registered(lab) or not procs.alive(lab, "mirror"):
         return False
     if lab.bridge not in network.interfaces():
         return False
@@ -137,10 +140,12 @@ def _shop(lab: Lab, cache: images.Cache, tar: os.PathLike) -> None:
     os.symlink(f"{tar}.sha256", www / "images/debian-12-root.tar.sha256")
 
 
-def down(lab: Lab) -> None:
+def down(lab: Lab, force: bool = False) -> None:
+    """Take the lab away; with ``force`` also one that runs on though its checkout is gone."""
     other = teardown.elsewhere(lab)
     if other:
         raise LabError(f"the lab named {lab.title!r} runs from {other}", "take it down there")
+    teardown.sweep(lab, force)
     if not teardown.remains(lab):
         say("nothing to take down")
         return

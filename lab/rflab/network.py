@@ -14,6 +14,7 @@ import json
 import pathlib
 import typing as t
 
+from . import registry
 from .say import LabError, run
 from .settings import Lab
 
@@ -27,26 +28,32 @@ def interfaces() -> list[str]:
     return [path.name for path in pathlib.Path("/sys/class/net").iterdir()]
 
 
-def check_free(lab: Lab) -> None:
-    """:raises LabError: naming what already uses the range or the bridge's name."""
-    ours = ipaddress.IPv4Network(lab.cidr)
-    mend = "set LAB_NETWORK to a free /24, like LAB_NETWORK=10.214.0.0/24"
-    if lab.bridge in interfaces():
-        raise LabError(f"an interface named {lab.bridge} exists and is not this lab's",
-                       f"remove it if it is yours (ip link del {lab.bridge}), or set LAB_NAME")
+def in_use() -> list[tuple[ipaddress.IPv4Network, str]]:
+    """Every network that an address or a route of this machine touches, and which in words."""
+    found = []
     for link in _ip("-4", "address", "show"):
         for address in link.get("addr_info", []):
-            theirs = ipaddress.IPv4Network(f"{address['local']}/{address['prefixlen']}", strict=False)
-            if theirs.overlaps(ours):
-                raise LabError(f"{lab.cidr} is in use: {link['ifname']} has {address['local']}/{address['prefixlen']}", mend)
+            own = ipaddress.IPv4Network(f"{address['local']}/{address['prefixlen']}", strict=False)
+            found.append((own, f"{link['ifname']} has {address['local']}/{address['prefixlen']}"))
     for route in _ip("-4", "route", "show", "table", "all"):
         if route.get("dst", "default") == "default" or route.get("type") in ("broadcast", "multicast"):
             continue
         theirs = ipaddress.IPv4Network(route["dst"], strict=False)
         # A route that covers half the internet is a default route in disguise.
-        if theirs.prefixlen > 1 and theirs.overlaps(ours):
-            where = route.get("dev") or route.get("gateway") or "?"
-            raise LabError(f"{lab.cidr} is in use: a route to {route['dst']} goes by {where}", mend)
+        if theirs.prefixlen > 1:
+            found.append((theirs, f"a route to {route['dst']} goes by {route.get('dev') or route.get('gateway') or '?'}"))
+    return found
+
+
+def check_free(lab: Lab) -> None:
+    """:raises LabError: naming what already uses the range or the bridge's name."""
+    ours = ipaddress.IPv4Network(lab.cidr)
+    if lab.bridge in interfaces():
+        raise LabError(f"an interface named {lab.bridge} exists and is not this lab's",
+                       f"remove it if it is yours (ip link del {lab.bridge}), or set LAB_NAME")
+    for theirs, words in in_use() + registry.networks(but=lab.title):
+        if theirs.overlaps(ours):
+            raise LabError(f"{lab.cidr} is in use: {words}", "set LAB_NETWORK to a free /24, like LAB_NETWORK=10.214.0.0/24")
 
 
 def make_bridge(lab: Lab) -> None:

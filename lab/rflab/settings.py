@@ -43,10 +43,14 @@ class Machine:
 
 @dataclasses.dataclass(frozen=True)
 class Lab:
-    """``name`` is empty for the default lab; ``net`` is its first three octets."""
+    """``name`` is empty for the default lab; ``net`` is its first three octets.
+
+    ``home`` is the state directory of a lab that belongs to another checkout.
+    """
 
     name: str
     net: str
+    home: pathlib.Path | None = None
 
     @property
     def title(self) -> str:
@@ -54,7 +58,7 @@ class Lab:
 
     @property
     def state(self) -> pathlib.Path:
-        return REPO / (f".lab-{self.name}" if self.name else ".lab")
+        return self.home or REPO / (f".lab-{self.name}" if self.name else ".lab")
 
     @property
     def tag(self) -> str:

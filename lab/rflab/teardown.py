@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import concurrent.futures
-import json
 import os
 import pathlib
 import shutil
 import subprocess
 import time
+import typing as t
 
-from . import cgroups, files, limits, loops, machines, network, procs
+from . import cgroups, files, limits, loops, machines, network, procs, registry
 from .say import LabError, run, say
-from .settings import MAX_SERVERS, REGISTRY, Lab
+from .settings import DEFAULT_NETWORK, LAB_DIR, MAX_SERVERS, REGISTRY, REPO, Lab
 
 HELPERS = ("writer", "mirror")
 
@@ -24,31 +24,47 @@ def names(lab: Lab) -> list[str]:
     return ["laptop", *(f"metal{n}" for n in range(1, MAX_SERVERS + 1))]
 
 
-def registered(lab: Lab) -> dict:
-    """What the running (or half-dead) lab of this name told the machine."""
-    try:
-        return json.loads((REGISTRY / f"{lab.title}.json").read_text())
-    except (OSError, ValueError):
-        return {}
-
-
-def all_registered() -> list[pathlib.Path]:
-    """Entries of every lab on this machine, whichever checkout it runs from."""
-    return sorted(REGISTRY.glob("*.json"))
-
-
-def register(lab: Lab, **facts: object) -> None:
-    REGISTRY.mkdir(exist_ok=True)
-    _write(REGISTRY / f"{lab.title}.json", {"state": str(lab.state), "bridge": lab.bridge, "cidr": lab.cidr, **facts})
-
-
 def elsewhere(lab: Lab) -> str | None:
     """The state directory of a lab of this name that another checkout runs."""
-    facts = registered(lab)
-    home = facts.get("state")
+    home = registry.registered(lab).get("state")
     if home and home != str(lab.state) and os.path.isdir(home):
         return home
     return None
+
+
+def sweep(lab: Lab, force: bool = False) -> None:
+    """Clear what labs of checkouts that are gone have left, and say so.
+
+    One that still runs is left alone, unless it has the name of ``lab`` and ``force`` is given.
+
+    :raises LabError: one of this name still runs.
+    """
+    for title, facts in registry.entries().items():
+        lost = registry.lab_of(title, facts)
+        same = title == lab.title
+        # A checkout that was moved takes its labs along.
+        if lost.state == lab.state or same and lab.state.exists():
+            continue
+        if lost.state.is_dir() or not same and (lost.state.parent / LAB_DIR.name).is_dir():
+            continue
+        pids = living(lost)
+        if pids and same and not force:
+            named = f"LAB_NAME={lost.name} " if lost.name else ""
+            raise LabError(f"a lab named {title!r} still runs ({len(pids)} processes) from {lost.state}, which is gone",
+                           f"end it with {named}lab/lab down --force, or set LAB_NAME and LAB_NETWORK for another one")
+        if not pids or same:
+            say(f"the lab {title!r} is {'still running' if pids else 'dead'} and {lost.state} is gone: clearing what is left of it")
+            clear(lost)
+
+
+def here() -> list[Lab]:
+    """All labs of this checkout: what has a state directory or an entry."""
+    found = {path.name.removeprefix(".lab").removeprefix("-"): "" for path in REPO.glob(".lab*") if path.name == ".lab" or path.name.startswith(".lab-")}
+    for title, facts in registry.entries().items():
+        lab = registry.lab_of(title, facts)
+        if lab.state.parent == REPO:
+            found[lab.name] = lab.net
+    return [Lab(name, net or DEFAULT_NETWORK.rpartition(".")[0]) for name, net in sorted(found.items())]
 
 
 def remains(lab: Lab) -> list[str]:
@@ -56,10 +72,10 @@ def remains(lab: Lab) -> list[str]:
     found = []
     if lab.state.exists():
         found.append(f"directory {lab.state}")
-    if registered(lab):
+    if registry.registered(lab):
         found.append(f"entry in {REGISTRY}")
     mine = [n for n in network.interfaces() if n == lab.bridge or n.startswith(f"{lab.tag}-")]
-    if mine and (registered(lab) or lab.state.exists()):
+    if mine and (registry.registered(lab) or lab.state.exists()):
         found.append(f"interfaces {', '.join(sorted(mine))}")
     points = mounts(lab)
     if points:
@@ -117,8 +133,16 @@ def _machines_off(lab: Lab) -> None:
         list(pool.map(off, names(lab)))
 
 
-def _strays(lab: Lab) -> None:
-    """Kill processes of the lab that nobody recorded: by root, by command line."""
+def living(lab: Lab) -> set[int]:
+    """Processes of the lab, recorded or not."""
+    found = set(_unrecorded(lab))
+    for name in names(lab):
+        found |= cgroups.processes(cgroups.find(lab.unit(name)))
+    return found
+
+
+def _unrecorded(lab: Lab) -> t.Iterator[int]:
+    """Processes of the lab by what they show themselves: root, command line, environment."""
     prefix = f"{lab.state}/"
     mine = os.getpid()
     for entry in pathlib.Path("/proc").iterdir():
@@ -132,12 +156,18 @@ def _strays(lab: Lab) -> None:
             continue
         ours = root.startswith(prefix) or (words[0].endswith("systemd-nspawn") and f"--directory={prefix}" in "\0".join(words))
         if words[1:2] == ["-m"] and words[2].startswith("rflab."):
-            ours = f"LAB_NAME={lab.name}" in environment and f"PYTHONPATH={files.FILES.parent}" in environment
+            ours = f"LAB_NAME={lab.name}" in environment and f"PYTHONPATH={lab.state.parent / LAB_DIR.name}" in environment
         if ours:
-            try:
-                os.kill(int(entry.name), 9)
-            except ProcessLookupError:
-                pass
+            yield int(entry.name)
+
+
+def _strays(lab: Lab) -> None:
+    """Kill processes of the lab that nobody recorded."""
+    for pid in _unrecorded(lab):
+        try:
+            os.kill(pid, 9)
+        except ProcessLookupError:
+            pass
 
 
 def _unmount(lab: Lab) -> None:
@@ -157,22 +187,13 @@ def _unmount(lab: Lab) -> None:
 
 def _unregister(lab: Lab) -> None:
     """Forget the lab; the last one on this machine puts back what all of them used."""
-    mine = registered(lab)
-    (REGISTRY / f"{lab.title}.json").unlink(missing_ok=True)
-    others = all_registered()
-    if others:
-        theirs = json.loads(others[0].read_text())
-        theirs["loops_made"] = sorted({*theirs.get("loops_made", []), *mine.get("loops_made", [])})
-        theirs["limits_before"] = {**theirs.get("limits_before", {}), **mine.get("limits_before", {})}
-        _write(others[0], theirs)
-        return
-    loops.withdraw(mine.get("loops_made", []))
-    limits.restore(mine.get("limits_before", {}))
-    if REGISTRY.exists() and not any(REGISTRY.iterdir()):
-        REGISTRY.rmdir()
-
-
-def _write(path: pathlib.Path, facts: dict) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(facts))
-    part.rename(path)
+    with registry.locked():
+        mine = registry.registered(lab)
+        registry.forget(lab.title)
+        for title, theirs in registry.entries().items():
+            theirs["loops_made"] = sorted({*theirs.get("loops_made", []), *mine.get("loops_made", [])})
+            theirs["limits_before"] = {**theirs.get("limits_before", {}), **mine.get("limits_before", {})}
+            registry.write(title, theirs)
+            return
+        loops.withdraw(mine.get("loops_made", []))
+        limits.restore(mine.get("limits_before", {}))

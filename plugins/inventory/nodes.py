@@ -27,6 +27,8 @@ notes:
   - "Variables of every host: C(footprint_cluster), C(node_roles), C(ansible_host) when its address is known."
   - "Variables of a server besides its own: C(vms)."
   - "Variables of a virtual machine besides: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source)."
+  - O(cluster), O(dhcp_leases), O(libvirt_uri), O(discover_network) and O(exclude_addresses) may be templates, for example
+    lookups of the environment. They are rendered before any host is known.
   - Sources are read in the order in which they are given on the command line; inside a directory in the order of their
     names. Hosts of sources that are read later are not seen.
 extends_documentation_fragment:
@@ -169,7 +171,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         servers = use_case.parse_servers(self.get_option("servers"))
         named = {item.name for item in servers}
         servers += tuple(item for item in self._servers_already_there() if item.name not in named)
-        plan = use_case.parse(self.get_option("cluster"), servers)
+        plan = use_case.parse(self._option("cluster"), servers)
         found = self._addresses(plan, path, cache)
         if self.get_option("strict"):
             missing = [machine.vm.name for machine in plan.machines if machine.vm.name not in found]
@@ -177,6 +179,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 raise RefusedError(f"no address is known for {', '.join(missing)}.", "strict", "Start them, name their address, or drop strict.")
         for host in use_case.hosts(plan, found):
             self._add(host)
+
+    def _option(self, name: str) -> t.Any:
+        """An option that may be a template."""
+        return self.templar.template(self.get_option(name))
 
     def _servers_already_there(self) -> t.Iterator[use_case.Server]:
         for host in list(self.inventory.hosts.values()):
@@ -206,10 +212,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 return {name: use_case.Found(*entry) for name, entry in kept["found"].items()}
         lookup = use_case.Lookup(
             sources=tuple(self.get_option("address_sources")),
-            leases=tuple(self.get_option("dhcp_leases")),
-            libvirt_uri=self.get_option("libvirt_uri"),
-            discover_network=self.get_option("discover_network"),
-            exclude=tuple(self.get_option("exclude_addresses")),
+            leases=tuple(self._option("dhcp_leases")),
+            libvirt_uri=self._option("libvirt_uri"),
+            discover_network=self._option("discover_network"),
+            exclude=tuple(self._option("exclude_addresses")),
             timeout=self.get_option("timeout"),
         )
         found, warnings = use_case.find_addresses(plan, lookup)

@@ -22,8 +22,9 @@ import typing as t
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAME = "gate"
-NET = "10.216.0"
+# The gate gives a network that is free; by hand it is this one.
+NAME = os.environ.get("LAB_NAME", "gate")
+NET = os.environ.get("LAB_NETWORK", "10.216.0.0/24").removesuffix(".0/24")
 STATE = ROOT / f".lab-{NAME}"
 ENVIRONMENT = {**os.environ, "LAB_NAME": NAME, "LAB_NETWORK": f"{NET}.0/24"}
 #: Seconds that a lab may take from the cache; the first one also fetches packages and builds roots.
@@ -76,7 +77,7 @@ def traces() -> dict[str, list[str]]:
         "processes": processes,
         "loops": [line for line in loops.splitlines() if f"{STATE}/" in line],
         "files": [str(STATE)] if STATE.exists() else [],
-        "registry": [str(path) for path in pathlib.Path("/run/rflab").glob(f"{NAME}.*")],
+        "registry": [str(path) for path in pathlib.Path("/run/rflab").glob(f"{NAME}.json*")],
     }
 
 
@@ -172,12 +173,12 @@ def test_another_server_joins_later() -> None:
 
 
 def test_an_address_range_in_use_is_refused() -> None:
-    other = {**ENVIRONMENT, "LAB_NAME": "gate2"}
+    other = {**ENVIRONMENT, "LAB_NAME": f"{NAME}2"}
     done = subprocess.run([str(ROOT / "lab" / "lab"), "up"], env=other, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
     assert NET in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    assert not (ROOT / ".lab-gate2").exists()
+    assert not (ROOT / f".lab-{NAME}2").exists()
 
 
 def test_down_leaves_nothing_and_can_be_repeated() -> None:

@@ -20,8 +20,9 @@ import urllib.request
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAME = "machines"
-NET = "10.224.0"
+# The gate gives a network that is free; by hand it is this one.
+NAME = os.environ.get("LAB_NAME", "machines")
+NET = os.environ.get("LAB_NETWORK", "10.216.0.0/24").removesuffix(".0/24")
 ENVIRONMENT = {**os.environ, "LAB_NAME": NAME, "LAB_NETWORK": f"{NET}.0/24"}
 
 # The least that libvirt needs to run one guest of each kind on a bridge.

@@ -25,8 +25,10 @@ import typing as t
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import labs
 import workspace
 from engine import Gate, Step, run_all
+from labs import with_lab
 
 ROOT, COPY, OUTPUT = workspace.ROOT, workspace.COPY, workspace.OUTPUT
 CHECK = frozenset({"check", "test"})
@@ -151,39 +153,21 @@ def molecule() -> t.Iterator[Step]:
         yield Step(argv, extensions, env={"MOLECULE_EPHEMERAL_DIRECTORY": str(workspace.CACHE / "molecule" / scenario)}, timeout=1200)
 
 
-def _lab_down(name: str = "") -> t.Callable[[], t.Iterator[Step]]:
-    """Nothing of a gate's lab may outlive the gate; the default lab is the one without a name."""
-
-    def steps() -> t.Iterator[Step]:
-        yield Step([str(ROOT / "lab" / "lab"), "down"], ROOT, env={"LAB_NAME": name}, timeout=180)
-
-    return steps
-
-
 def torture() -> t.Iterator[Step]:
     """Hours, not minutes: random values by the thousand, kills in every phase, whole flows again and again."""
     yield _pytest("torture-units", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}, timeout=7200)
     yield _pytest("torture-modules", "tests/torture", env={"TORTURE_WHOLE": "1"}, timeout=10800)
     yield _pytest("torture-drift", "tests/drift", env={"DRIFT_WHOLE": "1"}, timeout=3600)
-    lab = {
-        "LAB_NAME": "torture",
-        "LAB_NETWORK": "10.218.0.0/24",
-        "ANSIBLE_CONFIG": str(ROOT / "lab" / "ansible.cfg"),
-        "ANSIBLE_INVENTORY": str(ROOT / ".lab-torture" / "inventory"),
-    }
-    command = str(ROOT / "lab" / "lab")
+    lab = {"ANSIBLE_CONFIG": str(ROOT / "lab" / "ansible.cfg"), "ANSIBLE_INVENTORY": str(labs.state("torture") / "inventory")}
+    command = labs.COMMAND
     yield Step([command, "up", "--fresh"], ROOT, env=lab)
     yield Step([command, "writer", "start"], ROOT, env=lab)
     yield Step([_tool("ansible-playbook"), "reduced.footprint.provision_virt"], ROOT, env=lab)
     for script in sorted((ROOT / "tests" / "torture").glob("*_kill.py")):
         yield Step([PYTHON, str(script)], ROOT, env=lab, timeout=7200)
-    yield from _lab_down("torture")()
+    yield Step([command, "down"], ROOT, timeout=180)
     for number in range(int(os.environ.get("ROUNDS", "3"))):
         yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", timeout=2400)
-
-
-def _labs_down(*names: str) -> t.Callable[[], t.Iterator[Step]]:
-    return lambda: (step for name in names for step in _lab_down(name)())
 
 
 GATES = (
@@ -199,10 +183,10 @@ GATES = (
     Gate("templates", "templates on real libvirt: broken ones, golden ones, UEFI", _folder("templates"), TEST),
     Gate("drift", "what others change on real libvirt: found, put right, nothing else touched", _folder("drift"), TEST),
     Gate("hardening", "vm_define killed, crowded, cut off, lied to: a slice of the torture", _folder("torture/vm_define"), TEST),
-    Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST, _lab_down("gate")),
-    Gate("molecule", "user stories on the lab", molecule, TEST, _lab_down("molecule")),
-    Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST, _lab_down()),
-    Gate("torture", "the same under stress", torture, TORTURE, _labs_down("torture", "")),
+    with_lab(Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST)),
+    with_lab(Gate("molecule", "user stories on the lab", molecule, TEST)),
+    with_lab(Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST)),
+    with_lab(Gate("torture", "the same under stress", torture, TORTURE)),
 )
 
 

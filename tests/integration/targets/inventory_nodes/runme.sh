@@ -12,7 +12,9 @@ mac="$(python -c 'import json, sys; print(json.load(open(sys.argv[1]))["vm_macs"
 echo "0 ${mac} 192.0.2.101 c1 *" > "${work}/leases"
 
 cp files/alone.nodes.yml "${work}/leased.nodes.yml"
-echo "dhcp_leases: [${work}/missing, ${work}/leases]" >> "${work}/leased.nodes.yml"
+# an option may be a template
+export LEASES="${work}/leases"
+echo "dhcp_leases: [${work}/missing, \"{{ lookup('ansible.builtin.env', 'LEASES') }}\"]" >> "${work}/leased.nodes.yml"
 ansible-playbook -i "${work}/leased.nodes.yml" files/alone.yml
 
 # kept in the cache the address survives the lease
