@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a migration keeps its files on the destination host: request, journal, log, key, lock."""
+"""Where a migration or a move keeps its files on the host that works on it: request, journal, log, key, lock."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ HOME = pathlib.Path("/var/lib/reduced.footprint/migrations")
 class JournalStore:
     """The folder of one migration; 0700, its files 0600."""
 
+    what = "migration"
+    mend = "Wait for it; master_migrate_info shows its progress."
+
     def __init__(self, name: str, home: pathlib.Path = HOME) -> None:
         self.name = name
         self.directory = home / name
@@ -40,7 +43,12 @@ class JournalStore:
     def read(self) -> Journal | None:
         """The journal, ``None`` when the migration never began."""
         text = read_text(self.directory / "journal.json")
-        return parse_journal(text) if text else None
+        return self.parse(text) if text else None
+
+    @staticmethod
+    def parse(text: str) -> Journal:
+        """A journal from its document."""
+        return parse_journal(text)
 
     def write(self, journal: Journal) -> None:
         """Keep the journal, safe against a power loss."""
@@ -68,9 +76,7 @@ class JournalStore:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise RefusedError(
-                    f"The migration {self.name} is being worked on already.", mend="Wait for it; master_migrate_info shows its progress."
-                ) from error
+                raise RefusedError(f"The {self.what} {self.name} is being worked on already.", mend=self.mend) from error
             yield
 
     def _make(self) -> None:

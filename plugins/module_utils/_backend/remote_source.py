@@ -50,10 +50,15 @@ def drop_key_files(directory: pathlib.Path) -> None:
 class RemoteSource:
     """ssh to the source.
 
+    ``agent`` is the module that answers there.
+
     :arg directory: of the migration; holds key and known hosts.
     :arg addresses: where the source may be found, tried in this order: admin and temporary address.
     :arg library: zip with this collection's code, copied to the source once.
     """
+
+    agent = AGENT
+    who = "source"
 
     def __init__(self, name: str, directory: pathlib.Path, addresses: t.Sequence[str], port: int, host_keys: t.Sequence[str], library: pathlib.Path) -> None:
         self.name = name
@@ -123,7 +128,7 @@ class RemoteSource:
             try:
                 self._install()
                 done = run(
-                    [*self.ssh_argv(), address, f"PYTHONPATH={self._remote_library()} python3 -m {AGENT} {command} {self.name}"],
+                    [*self.ssh_argv(), address, f"PYTHONPATH={self._remote_library()} python3 -m {self.agent} {command} {self.name}"],
                     stdin=json.dumps(given or {}),
                     timeout=timeout,
                     ok=(0, 1),
@@ -137,17 +142,16 @@ class RemoteSource:
                 continue
             return self._answer(command, done.stdout, done.stderr)
         self.address = order[0]
-        raise failure or BackendError(f"{self.name}: the source has no address.")
+        raise failure or BackendError(f"{self.name}: the {self.who} has no address.")
 
-    @staticmethod
-    def _answer(command: str, stdout: str, stderr: str) -> dict[str, t.Any]:
+    def _answer(self, command: str, stdout: str, stderr: str) -> dict[str, t.Any]:
         try:
             answer = json.loads(stdout.strip().splitlines()[-1])
         except (ValueError, IndexError) as error:
             said = (stderr.strip().splitlines() or ["nothing"])[-1]
-            raise BackendError(f"The source's agent did not understand {command!r}; it said: {said}") from error
+            raise BackendError(f"The {self.who}'s agent did not understand {command!r}; it said: {said}") from error
         if "error" in answer:
-            raise BackendError(f"On the source: {answer['error']['message']}", mend=answer["error"].get("mend"))
+            raise BackendError(f"On the {self.who}: {answer['error']['message']}", mend=answer["error"].get("mend"))
         return dict(answer["ok"])
 
 

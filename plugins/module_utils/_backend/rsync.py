@@ -83,6 +83,16 @@ def pull(
     """
     how = ["--dry-run", "--itemize-changes"] if dry_run else ["--info=progress2,stats2"]
     argv = ["rsync", *FLAGS, *how, "--stats", "--outbuf=L", *options, "-e", " ".join(ssh), f"{address}:{mount.rstrip('/')}/", f"{target.rstrip('/')}/"]
+    return transfer(argv, tolerate_vanished=tolerate_vanished, dry_run=dry_run, progress=progress)
+
+
+def transfer(
+    argv: t.Sequence[str], *, tolerate_vanished: bool = False, dry_run: bool = False, progress: t.Callable[[int, int, str], None] | None = None
+) -> Copied:
+    """One run of rsync, followed while it runs.
+
+    :raises CommandError: on any exit code but 0 (and 24 where that is tolerated).
+    """
     started = time.monotonic()
     # a file for the complaints: a pipe nobody reads meanwhile would block after 64 KiB of them
     with tempfile.TemporaryFile() as complaints:

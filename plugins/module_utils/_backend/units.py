@@ -85,12 +85,22 @@ def unit_active(unit: str) -> bool:
     return done.stdout.strip() in ("ActiveState=active", "ActiveState=activating", "ActiveState=deactivating", "ActiveState=reloading")
 
 
-def start_unit(name: str, code: pathlib.Path, module: str, arguments: t.Sequence[str], log: pathlib.Path) -> None:
+def start_unit(
+    name: str,
+    code: pathlib.Path,
+    module: str,
+    arguments: t.Sequence[str],
+    log: pathlib.Path,
+    *,
+    unit: str | None = None,
+    description: str = "Migration of the master",
+) -> None:
     """Start the worker detached; one that was killed is started again by systemd.
 
+    :arg unit: its name, where it is no migration of a master.
     :raises CommandError: systemd refuses, for example because the unit runs already.
     """
-    unit = unit_name(name)
+    unit = unit or unit_name(name)
     run(["systemctl", "reset-failed", unit], ok=range(256))
     run(
         [
@@ -98,7 +108,7 @@ def start_unit(name: str, code: pathlib.Path, module: str, arguments: t.Sequence
             "--quiet",
             "--collect",
             f"--unit={unit}",
-            f"--description=Migration of the master {name} (reduced.footprint)",
+            f"--description={description} {name} (reduced.footprint)",
             # its mounts are its own, and gone with it
             "--property=PrivateMounts=yes",
             "--property=Restart=on-abnormal",
