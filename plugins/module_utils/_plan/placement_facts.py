@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import typing as t
 
-# Variables of a server: what its operator says it has, and what a play registered of vm_info.
-GIVEN, FOUND = "node_capacity", "plan_found"
+# Variables of a server: what its operator says it has, and what a play registered of vm_info and virt_node_info.
+GIVEN, FOUND, NODE = "node_capacity", "plan_found", "plan_node"
 
-_RUNS = ("running", "paused")
+# a guest that stands still, and one whose remains are kept, hold their memory
+_HOLDS = ("running", "paused", "suspended", "crashed")
 
 
 def servers_from_variables(hostvars: t.Mapping[str, t.Any], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
     """The entries of ``servers`` for the module ``footprint_plan``.
 
     :arg hostvars: host name → variables, with ``node_roles``, ``vms``, ``footprint_cluster``, facts, ``node_capacity`` (beats
-        the facts), and the result of ``vm_info`` in ``plan_found``; whatever is missing is left out.
+        the facts), and the results of ``vm_info`` in ``plan_found`` and of ``virt_node_info`` in ``plan_node``; whatever is
+        missing is left out.
     :arg names: the hosts that are servers.
     """
     return [_server(name, hostvars[name]) for name in names]
@@ -45,7 +47,11 @@ def _server(name: str, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     bridges = _bridges(variables, facts)
     if bridges is not None:
         entry["bridges"] = bridges
-    pools = _pools(capacity or {}, facts, found, variables)
+    node = (variables.get(NODE) or {}).get("node") or {}
+    if node.get("libvirt"):
+        wanted = {one.get("name") or one["bridge"] for one in variables.get("virt_host_networks") or []}
+        entry["networks"] = sorted(wanted.union(network["name"] for network in node["networks"] if network["active"]))
+    pools = _pools(capacity or {}, record.get("measured") or {}, node.get("pools") or {}, facts, found, variables)
     if pools:
         entry["pools"] = pools
     entry.update(_guests(found, variables))
@@ -67,15 +73,27 @@ def _bridges(variables: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any]) -> 
 
 
 def _pools(
-    capacity: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]], variables: t.Mapping[str, t.Any]
+    capacity: t.Mapping[str, t.Any],
+    measured: t.Mapping[str, t.Any],
+    live: t.Mapping[str, t.Any],
+    facts: t.Mapping[str, t.Any],
+    found: t.Sequence[t.Mapping[str, t.Any]],
+    variables: t.Mapping[str, t.Any],
 ) -> dict[str, dict[str, t.Any]]:
-    """The recorded pools with the bytes of the file systems they are on."""
+    """The recorded pools with their bytes: as libvirt tells them now, else those of their file systems, else as they were measured."""
     pools: dict[str, dict[str, t.Any]] = {}
     for name, pool in (capacity.get("pools") or {}).items():
         path = pool.get("path")
         entry: dict[str, t.Any] = {"path": path}
-        mount = _mount(facts.get("mounts") or [], path)
-        if mount:
+        if pool.get("reserve_bytes") is not None:
+            entry["reserve_bytes"] = pool["reserve_bytes"]
+        mount = _mount(facts.get("mounts") or [], path) if pool.get("type", "dir") == "dir" else None
+        now = live.get(name) or {}
+        then = (measured.get("pools") or {}).get(name) or {}
+        told = now if now.get("capacity_bytes") else {} if mount else then
+        if told.get("capacity_bytes"):
+            entry.update(capacity_bytes=told["capacity_bytes"], available_bytes=told["available_bytes"])
+        elif mount:
             entry.update(capacity=f"{mount['size_total']} B", available=f"{mount['size_available']} B")
         volumes = [volume for vm in found if _is_ours(vm, variables) for volume in vm.get("volumes") or [] if volume.get("pool") == name and volume.get("name")]
         if volumes:
@@ -98,8 +116,9 @@ def _guests(found: t.Sequence[t.Mapping[str, t.Any]], variables: t.Mapping[str, 
     """Which VMs of ours stand there, and what others that run take."""
     if not found:
         return {}
-    ours = [vm["id"] for vm in found if _is_ours(vm, variables)]
-    others = [vm for vm in found if not _is_ours(vm, variables) and vm.get("state") in _RUNS]
+    # an old copy of one that was moved stands elsewhere
+    ours = [vm["id"] for vm in found if _is_ours(vm, variables) and not vm.get("moved")]
+    others = [vm for vm in found if not _is_ours(vm, variables) and vm.get("state") in _HOLDS]
     guests: dict[str, t.Any] = {"runs": ours}
     if others:
         guests["others_memory"] = f"{sum(vm.get('memory_mib') or 0 for vm in others)} MiB"

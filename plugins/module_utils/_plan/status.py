@@ -63,10 +63,15 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "database_members": synced,
         "servers": {"reachable": sum(1 for seen in servers.values() if seen.get("reachable")), "all": len(servers)},
         "vms": {
-            "running": sum(1 for seen in servers.values() for vm in seen.get("vms") or [] if vm["state"] == "running"),
-            "all": sum(len(seen.get("vms") or []) for seen in servers.values()),
+            "running": sum(1 for seen in servers.values() for vm in _standing(seen) if vm["state"] == "running"),
+            "all": sum(len(_standing(seen)) for seen in servers.values()),
         },
     }
+
+
+def _standing(seen: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
+    """The VMs of a server, without old copies of those that were moved, which are off on purpose."""
+    return [vm for vm in seen.get("vms") or [] if not vm.get("moved")]
 
 
 def _servers(servers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
@@ -77,10 +82,13 @@ def _servers(servers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
         if seen.get("error"):
             yield Line(f"server {name}", False, f"cannot tell its VMs: {seen['error']}")
             continue
-        vms = seen.get("vms") or []
+        vms = _standing(seen)
         down = [f"{vm['name']} is {vm['state']}" for vm in vms if vm["state"] != "running"]
         running = f"{len(vms) - len(down)} of {len(vms)} VMs running"
         yield Line(f"server {name}", not down, f"{running} ({'; '.join(down)})" if down else running)
+        for vm in seen.get("vms") or []:
+            if vm.get("moved"):
+                yield Line(f"VM {vm['name']}", True, f"moved to {vm['moved']}; the old copy waits to be confirmed", note=True)
         for vm in vms:
             if vm.get("drift"):
                 paths = ", ".join(drift["path"] for drift in vm["drift"])
@@ -131,9 +139,12 @@ def read_results(hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], cont
     :arg hostvars: host name → variables, with ``status_vms``, ``status_migrations``, ``status_services``,
         ``status_database`` and ``status_addresses`` where the play reached the host.
     """
+    read = {name: _read_server(hostvars[name]) for name in servers}
+    # the servers know better than the inventory where a VM stands that was moved
+    places = {vm["name"]: name for name, seen in read.items() for vm in _standing(seen)}
     return {
-        "servers": {name: _read_server(hostvars[name]) for name in servers},
-        "controllers": {name: _read_controller(name, hostvars[name]) for name in controllers},
+        "servers": read,
+        "controllers": {name: _read_controller(name, hostvars[name], places) for name in controllers},
         "virtual_address": next(
             (str(hostvars[name]["load_balancer_virtual_address"]) for name in controllers if "load_balancer_virtual_address" in hostvars[name]), None
         ),
@@ -148,7 +159,7 @@ def _read_server(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     return {"reachable": reachable, "error": error, "vms": result.get("vms") or []}
 
 
-def _read_controller(name: str, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _read_controller(name: str, variables: t.Mapping[str, t.Any], places: t.Mapping[str, str]) -> dict[str, t.Any]:
     services = variables.get("status_services") or {"unreachable": True}
     units = services.get("cmd") or []
     units = units[units.index("--") + 1 :] if "--" in units else []
@@ -156,7 +167,7 @@ def _read_controller(name: str, variables: t.Mapping[str, t.Any]) -> dict[str, t
     interfaces = json.loads((variables.get("status_addresses") or {}).get("stdout") or "[]")
     return {
         "reachable": not services.get("unreachable"),
-        "place": variables.get("vm_host") or name,
+        "place": (places.get(name) if variables.get("vm_host") else None) or variables.get("vm_host") or name,
         "services": dict(zip(units, services.get("stdout_lines") or [])),
         "database": {row[0]: row[1] for row in rows if len(row) == 2},
         "addresses": [info.get("local") for interface in interfaces for info in interface.get("addr_info") or []],

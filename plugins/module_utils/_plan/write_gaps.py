@@ -1,0 +1,41 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the rows that were acknowledged tell: the longest time without one, and which of them are gone (F10)."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import typing as t
+
+
+def parse_acknowledged(text: str) -> list[tuple[int, float]]:
+    """Number and time of each acknowledged row, from the lines of the log; one that was only half written counts as none."""
+    found = []
+    for line in text.splitlines():
+        try:
+            entry = json.loads(line)
+            found.append((int(entry["n"]), float(entry["t"])))
+        except (ValueError, TypeError, KeyError):
+            continue
+    return found
+
+
+def tell(rows: t.Sequence[tuple[int, float]], there: t.Container[int] | None) -> dict[str, t.Any]:
+    """The report on a run of writes.
+
+    :arg there: the rows the database has in the end, nothing when it was not asked.
+    """
+    pauses = [(after[1] - before[1], before[1]) for before, after in zip(rows, rows[1:])]
+    longest = max(pauses, default=None)
+    lost = None if there is None else [number for number, _at in rows if number not in there]
+    return {
+        "rows": len(rows),
+        "seconds": round(rows[-1][1] - rows[0][1], 1) if rows else 0.0,
+        "rows_lost": None if lost is None else len(lost),
+        "lost": (lost or [])[:20],
+        "largest_gap_seconds": round(longest[0], 3) if longest else None,
+        "largest_gap_at": datetime.datetime.fromtimestamp(longest[1], datetime.timezone.utc).isoformat(timespec="seconds") if longest else None,
+    }
