@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Options of vm_define about the VMs; those about the run stand there."""
+    """Options of vm_define about the VMs, and how long and how wide a run is; the others stand there."""
 
     DOCUMENTATION = r"""
 options:
@@ -97,4 +97,24 @@ options:
     type: list
     elements: str
     default: []
+"""
+
+    RUN = r"""
+options:
+  shutdown_timeout:
+    description: Seconds a VM gets to shut down, 0 or more.
+    type: float
+    default: 120.0
+  live_timeout:
+    description: Seconds a guest gets to let go of a device or to change its CPUs; with memory, seconds without progress.
+    type: float
+    default: 10.0
+  lock_timeout:
+    description: Seconds to wait for another run on the same host.
+    type: float
+    default: 300.0
+  parallel:
+    description: How many VMs start, stop or are changed at once, 1 or more.
+    type: int
+    default: 4
 """

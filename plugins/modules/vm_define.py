@@ -55,6 +55,8 @@ options:
       - V(previous) gives the VMs the definition they had before their last change and leaves it so when asked again; a run
         with their details goes forward. O(vms) need name no more than the ids. Whether they run does not change, nor does
         their autostart.
+      - A VM that M(reduced.footprint.vm_move) took to another server, or that is on its way, is left alone with V(running) and V(present) (see
+        RV(vms[].moved_to)) and refused with the other states.
       - A run ends when the state is so. A paused or suspended VM goes on with V(running); one whose memory was saved goes on
         from there, with the definition it was saved with.
     type: str
@@ -89,25 +91,10 @@ options:
     description: Cut the power of a VM that did not shut down within O(shutdown_timeout). Removing a VM does that in any case.
     type: bool
     default: false
-  shutdown_timeout:
-    description: Seconds a VM gets to shut down.
-    type: float
-    default: 120.0
-  live_timeout:
-    description: Seconds a guest gets to let go of a device or to change its CPUs; with memory, seconds without progress.
-    type: float
-    default: 10.0
-  lock_timeout:
-    description: Seconds to wait for another run on the same host.
-    type: float
-    default: 300.0
-  parallel:
-    description: How many VMs start, stop or are changed at once.
-    type: int
-    default: 4
 extends_documentation_fragment:
   - reduced.footprint.attributes.libvirt
   - reduced.footprint.vm_details
+  - reduced.footprint.vm_details.run
 seealso:
   - module: reduced.footprint.vm_info
   - module: reduced.footprint.virt_node
@@ -167,7 +154,7 @@ EXAMPLES = r"""
           version: 2
           ethernets: {nic0: {match: {name: "en*"}, dhcp4: true}}
 
-- name: Remove a VM with its disks, overwritten
+- name: Remove a VM with its disks, overwritten; without the last two lines its disks stay
   reduced.footprint.vm_define:
     cluster: lab
     vms: [{id: web1}]
@@ -186,12 +173,6 @@ EXAMPLES = r"""
     cluster: lab
     vms: [{id: builder, cpu: 4, ram: 8, nics: [{bridge: br-admin}], disks: [{size: 40 GiB, format: qcow2}]}]
     adopt: true
-
-- name: Remove the definition of a VM, keep its disks
-  reduced.footprint.vm_define:
-    cluster: lab
-    vms: [{id: controller2, hypervisor: lxc}]
-    state: absent
 """
 
 RETURN = r"""
@@ -223,9 +204,15 @@ vms:
       type: str
       sample: qemu
     state:
-      description: V(running), V(paused), V(suspended), V(shutdown), V(crashed) or V(absent); in check mode the one it would have.
+      description:
+        - V(running), V(paused), V(suspended), V(shutdown), V(crashed) or V(absent); in check mode the one it would have.
+        - V(moved), V(moving) or V(arriving) where M(reduced.footprint.vm_move) has it; then nothing was done.
       type: str
       sample: running
+    moved_to:
+      description: The server that has it or will have it, where M(reduced.footprint.vm_move) took it; nothing otherwise.
+      type: str
+      sample: null
     changed:
       description: Whether anything was done.
       type: bool
@@ -347,13 +334,16 @@ unlisted:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once
 
 
 def main() -> None:
     """Parameters in, use case, result out."""
+    compile_once()
+    from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
+
     module = AnsibleModule(
         argument_spec={
             "cluster": {"type": "str", "required": True},

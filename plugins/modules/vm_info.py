@@ -238,6 +238,12 @@ vms:
       description: Whether its next start resumes a memory that was saved. Such a start does not see a new definition.
       type: bool
       sample: false
+    moved:
+      description:
+        - The server that has it or will have it, for the copy that M(reduced.footprint.vm_move) keeps or makes here; nothing
+          for a VM of this host.
+      type: str
+      sample: null
     volumes:
       description: Its disks and file systems. Media of a CD-ROM or floppy drive are listed as long as they are in.
       returned: when O(volumes=true)

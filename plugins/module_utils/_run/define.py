@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DRIVER_URIS, DomainHost
@@ -21,18 +23,18 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import STATES, Needs, Wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.selection import select
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Domains, Seen, drift_of
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Domains, Seen
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import Hypervisor, HypervisorChoice, Prepared, prepare
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest, DefineResult, VmResult
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_work import Work, need
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Difference
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import ORIGIN_LIST
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.packaged import template_source
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Template
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
+    from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import Moved
     from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import VolumeSteps
     from ansible_collections.reduced.footprint.plugins.module_utils._run.define_check import HostChecks
 
@@ -74,7 +76,7 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
         if reason:
             from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blind import foresee
 
-            return foresee(request, vms, choice, reason)
+            return foresee(request, vms, choice, reason, moved_notes(request) if choice.local else {})
     template = Template(source)
     with contextlib.ExitStack() as stack:
         if not check_mode:
@@ -98,6 +100,23 @@ def _unprepared(needed: set[str], connect: t.Callable[[str], DomainHost]) -> str
     return None
 
 
+def moved_notes(request: DefineRequest) -> t.Mapping[str, Moved]:
+    """The notes about VMs that this host must not run (by UUID); hardly any host has one.
+
+    :raises BackendError: whether there are any cannot be told.
+    """
+    try:
+        if not os.listdir(request.moved_path):
+            return {}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise BackendError(f"cannot tell which VMs were moved away from this host: {error}.", mend="Run as root.") from error
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend.moved import read_all
+
+    return read_all(pathlib.Path(request.moved_path))
+
+
 class _Run:
     """One call on a host: its connections, what they showed, and the work on each VM."""
 
@@ -112,6 +131,7 @@ class _Run:
         self.stores: dict[str, VolumeStore] = {}
         self.seen: dict[str, Domains] = {}
         self.saved: dict[str, frozenset[str]] = {}
+        self.notes = moved_notes(request) if choice.local else {}
         self.checks: HostChecks | None = None
         self.schema: dict[str, t.Any] = {}
 
@@ -173,18 +193,22 @@ class _Run:
         result = VmResult(id=vm.id, name=vm.name, uuid=vm.uuid, macs=list(vm.macs), hypervisor=hypervisor.type)
         work = Work(vm, result, self.hosts[hypervisor.uri])
         try:
+            if self.notes and self._is_elsewhere(work):
+                return work
             if self.renders:
                 self._render(work, hypervisor)
                 work.steps = need(work.prepared).steps
             else:
-                self._look_up(work, hypervisor.uri)
+                from ansible_collections.reduced.footprint.plugins.module_utils._run.define_lookup import look_up
+
+                look_up(work, self._wanted(vm), hypervisor.uri, self.request, self.hosts, self.seen, self._store)
             self._compare(work)
             if self.renders and need(work.plan).actions:
                 self._check_host(work)
         except RefusedError as error:
             work.plan = None
             result.error = str(error)
-            result.state = work.actual.state if work.actual else None
+            result.state = work.actual.state if work.actual else result.state
             return work
         plan = need(work.plan)
         volumes = work.steps.actions if work.steps else []
@@ -192,6 +216,17 @@ class _Run:
         result.changed = self.check_mode and bool(result.actions)
         result.restart_required = plan.restart_required
         return work
+
+    def _is_elsewhere(self, work: Work) -> bool:
+        """Whether another server has a VM, or will have it; its result says so."""
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_moved import leave_alone, note_about
+
+        wanted = self._wanted(work.vm)
+        found = next(filter(None, (there.candidate(wanted) for there in self.seen.values())), None)
+        note = note_about(self.notes, work.vm, self.request.cluster, found.record.uuid if found else "")
+        if note is not None:
+            work.notes.append(leave_alone(note, work.result, self.request.state))
+        return note is not None
 
     def _render(self, work: Work, hypervisor: Hypervisor) -> None:
         """Find the domain of a VM and render its document, with the identity of a domain that was made by somebody else."""
@@ -262,40 +297,6 @@ class _Run:
 
         return identity_of(seen.config if seen.owned is None else need(seen.applied))
 
-    def _look_up(self, work: Work, uri: str) -> None:
-        """Find the domain of a VM whose details may name no more than its id."""
-        wanted = self._wanted(work.vm)
-        where = next((each for each in [uri, *self.hosts] if self.seen[each].candidate(wanted) is not None), uri)
-        work.host = self.hosts[where]
-        work.seen = self.seen[where].find(wanted)
-        work.wanted = wanted
-        if work.seen is not None:
-            work.result.name, work.result.uuid = work.seen.record.name, work.uuid
-            work.result.macs = domain_xml.macs_of(work.seen.config)
-            work.result.hypervisor = work.seen.config.get("type")
-            owned = work.seen.owned
-            if self.request.state == "previous" and owned is not None and owned.previous is not None:
-                work.applied = owned.applied if owned.back else owned.previous
-                work.document = domain_xml.parse(work.applied)
-        if self.request.remove_disks:
-            work.steps = self._plan_removal(work)
-
-    def _plan_removal(self, work: Work) -> VolumeSteps:
-        # only when disks are to go: each import costs every run
-        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_removal import plan_removal
-
-        seen = work.seen
-        return plan_removal(
-            work.vm,
-            self._store(work.host.uri),
-            self.hosts.values(),
-            uuid=work.uuid,
-            pool=self.request.pool,
-            wipe=self.request.wipe,
-            owned=seen.owned if seen else None,
-            config=seen.config if seen else None,
-        )
-
     def _compare(self, work: Work) -> None:
         """What the domain differs in, when each difference takes effect, and so what is to be done."""
         seen, result = work.seen, work.result
@@ -311,31 +312,13 @@ class _Run:
                 work.other_changes = work.steps.changes
             result.changes = list(work.other_changes)
             if differences:
-                needs = self._classify(work, seen, differences)
+                from ansible_collections.reduced.footprint.plugins.module_utils._run.define_facts import classify
+
+                needs = classify(work, seen, differences, self.request.state)
         if work.steps is not None and work.steps.restart_required:
             needs = dataclasses.replace(needs, waits=True)
         work.waits = needs.waits
         work.plan = plan_of.plan_domain(need(work.wanted), work.actual, needs, self.request.allow_power_cycling)
-
-    def _classify(self, work: Work, seen: Seen, differences: t.Sequence[Difference]) -> Needs:
-        """When each difference takes effect.
-
-        :raises RefusedError: one of them never can.
-        """
-        from ansible_collections.reduced.footprint.plugins.module_utils._plan import apply_class
-
-        result = work.result
-        facts = seen.facts(work.document, differences)
-        if self.request.state == "shutdown":
-            # what is about to stop is not changed before
-            facts = dataclasses.replace(facts, running=False)
-        work.changes = apply_class.classify_all(differences, facts)
-        result.changes = [*work.other_changes, *(change.as_result() for change in work.changes if change.due)]
-        result.drift = drift_of(differences, work.changes, facts.noted)
-        impossible = [change.as_result() for change in work.changes if change.cls in apply_class.NEVER]
-        result.changes = impossible or result.changes
-        apply_class.refuse(work.changes)
-        return Needs(*(any(getattr(change, what) for change in work.changes) for what in ("config", "now", "waits")))
 
     def _wanted(self, vm: VmDetails, prepared: Prepared | None = None) -> Wanted:
         return Wanted(
@@ -366,7 +349,7 @@ class _Run:
         """Our VMs that the list no longer names (F5)."""
         if self.request.origin != ORIGIN_LIST or not self.renders:
             return []
-        known = {vm.uuid for vm in listed} | {work.uuid for work in works}
+        known = {vm.uuid for vm in listed} | {work.uuid for work in works} | set(self.notes)
         ids = {vm.id for vm in listed}
         return sorted(
             seen.record.name

@@ -9,10 +9,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import SEED_FOLDER
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.isolation import container_warnings
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_moved import leave_alone, note_about
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import HypervisorChoice
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest, DefineResult, VmResult
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import seed_name
@@ -30,13 +32,24 @@ def check_libraries() -> None:
             raise BackendError(f"{name} is not installed for this host's Python.", mend=f"Install python3-{name.lower()} on the host.")
 
 
-def foresee(request: DefineRequest, vms: t.Sequence[VmDetails], choice: HypervisorChoice, reason: str) -> DefineResult:
-    """The result for a host without libvirt: no domain exists there, so every VM is a new one.
+def foresee(request: DefineRequest, vms: t.Sequence[VmDetails], choice: HypervisorChoice, reason: str, notes: t.Mapping[str, Moved]) -> DefineResult:
+    """The result for a host without libvirt: no domain exists there, so every VM is a new one, unless another server has it.
 
     :arg reason: why the host cannot be asked; it becomes a warning.
+    :arg notes: about VMs that were moved.
     """
     results = []
+    elsewhere = []
     for vm in vms:
+        note = note_about(notes, vm, request.cluster, "")
+        if note is not None:
+            result = VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=choice.of(vm).type)
+            results.append(result)
+            try:
+                elsewhere.append(f"VM {vm.name}: {leave_alone(note, result, request.state)}")
+            except RefusedError as error:
+                result.error = str(error)
+            continue
         actions: list[str] = []
         if request.state not in ("absent", "previous"):
             actions.append(plan_of.DEFINE)
@@ -52,12 +65,13 @@ def foresee(request: DefineRequest, vms: t.Sequence[VmDetails], choice: Hypervis
         state = {"running": "running", "absent": "absent", "previous": "absent"}.get(request.state, "shutdown")
         kind = choice.of(vm).type
         results.append(VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=state, changed=bool(actions), actions=actions))
-    before = "".join(f"{vm.name}: absent\n" for vm in results)
-    after = "".join(f"{vm.name}: {vm.state}\n" for vm in results)
+    new = [vm for vm in results if vm.moved_to is None]
+    before = "".join(f"{vm.name}: absent\n" for vm in new)
+    after = "".join(f"{vm.name}: {vm.state}\n" for vm in new)
     diff = [{"before_header": "VMs", "after_header": "VMs", "before": before, "after": after}] if before != after else []
     warnings = choice.warnings() if vms else []
     if vms:
         if request.state not in ("absent", "previous"):
-            warnings += container_warnings((vm.name, vm.hypervisor, False) for vm in results)
+            warnings += container_warnings((vm.name, vm.hypervisor, False) for vm in new)
         warnings.append(f"this host is not prepared yet ({reason.rstrip('.')}); all its VMs count as new and the template was not rendered")
-    return DefineResult(results, warnings, diff, [])
+    return DefineResult(results, warnings + elsewhere, diff, [])

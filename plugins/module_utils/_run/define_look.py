@@ -7,8 +7,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainRecord
@@ -16,16 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan import dom
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import Actual, Wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Comparison, Difference, compare
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import flatten
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import shown
-
-if t.TYPE_CHECKING:
-    from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Change, Device, Facts
-
-_SOURCE = re.compile(r"\Adevices/disk\[[^\]]*\]/source/@(?:file|dev)\Z")
-_REACHABLE = ("running", "paused")
-_GIVEN = ("currentMemory", "vcpu/@current")
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Comparison, compare
 
 
 class Seen:
@@ -98,32 +87,6 @@ class Seen:
         echo = self.owned.echo if self.owned else None
         return compare(wanted, self.applied, self.config, self.live, self.live_applied, echo)
 
-    def facts(self, wanted: t.Any, differences: t.Iterable[Difference]) -> Facts:
-        """What the classes of the differences depend on."""
-        # only where there are any
-        from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Facts
-
-        differences = tuple(differences)
-        paths = [difference.path for difference in differences]
-        layered = frozenset(difference.path for difference in differences if _layered(difference))
-        if self.live is None:
-            return Facts(container=self.config.get("type") == "lxc", layered=layered)
-        disks: dict[str, Device] = {}
-        if any(path.startswith("devices/disk[") for path in paths):
-            for document in (self.config, self.live, wanted):
-                disks.update(_disks(document))
-        most = flatten(self.live) if {"currentMemory", "vcpu/@current"} & set(paths) else {}
-        return Facts(
-            container=self.live.get("type") == "lxc",
-            running=True,
-            reach=self.record.state in _REACHABLE,
-            memory=_number(most.get("memory")),
-            vcpus=_number(most.get("vcpu")),
-            disks=disks,
-            noted=self.noted,
-            layered=layered,
-        )
-
 
 class Domains:
     """All domains of a driver, to be found by what a VM can be known by: its UUID, its mark, its name."""
@@ -157,45 +120,5 @@ class Domains:
         return [seen for key in keys for seen in self._by.get(key, ())]
 
 
-def drift_of(differences: t.Iterable[Difference], changes: t.Iterable[Change], noted: t.Mapping[str, str | None]) -> list[dict[str, str | None]]:
-    """What somebody else changed, for the result.
-
-    A guest that did not do what it was asked is nobody else: what it refused, and memory or CPUs that
-    have been given to it while it ran and cannot be given back before its next start.
-    """
-    waits = {change.path for change in changes if change.waits and not change.config and change.path in _GIVEN}
-    return [
-        shown({key: getattr(difference, key) for key in ("path", "applied", "wanted", "config", "live")})
-        for difference in differences
-        if difference.outside and difference.path not in waits and noted.get(difference.path, ...) != difference.wanted
-    ]
-
-
 def _of(those: t.Iterable[Seen], actual: Actual | None) -> Seen | None:
     return next((seen for seen in those if seen.actual is actual), None)
-
-
-def _layered(difference: Difference) -> bool:
-    """Whether a disk is now a layer over the wanted one, as after a snapshot by somebody else."""
-    if _SOURCE.match(difference.path) is None or difference.wanted is None:
-        return False
-    from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_header
-
-    wanted = os.path.realpath(difference.wanted)
-    return any(wanted in disk_header.chain(path) for path in (difference.config, difference.live) if path and path != difference.wanted)
-
-
-def _disks(document: t.Any) -> dict[str, Device]:
-    from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Device
-
-    found = {}
-    for element in document.iterfind("devices/disk"):
-        target = element.find("target")
-        if target is not None:
-            found[f"devices/disk[{target.get('dev')}]"] = Device(element.get("device", "disk"), target.get("bus", ""))
-    return found
-
-
-def _number(value: str | None) -> int:
-    digits = (value or "").partition(" ")[0]
-    return int(digits) if digits.isdigit() else 0

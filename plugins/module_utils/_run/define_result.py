@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
@@ -15,6 +16,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata im
 
 _LONGEST = 4096
 
+# as _backend.moved has it, which few runs need
+MOVED_PATH = "/var/lib/reduced.footprint/moved"
+
 
 @dataclasses.dataclass(frozen=True)
 class DefineRequest:
@@ -22,7 +26,7 @@ class DefineRequest:
 
     ``origin`` says who keeps the VMs: the list of the host, or something else (a migration), whose
     VMs a list never misses. Timeouts are in seconds. ``pending_images`` are file names of base images
-    that are on their way; in check mode they count as there.
+    that are on their way; in check mode they count as there. ``moved_path``: where the notes about VMs that were moved stand.
     """
 
     cluster: str
@@ -47,13 +51,20 @@ class DefineRequest:
     origin: str = ORIGIN_LIST
     pending_images: t.Sequence[str] = ()
     facts_path: str = FACTS_PATH
+    moved_path: str = MOVED_PATH
 
     def __post_init__(self) -> None:
-        """:raises InputError: a name that libvirt cannot even be asked for."""
+        """:raises InputError: a name that libvirt cannot even be asked for, or a number that means nothing."""
         for key in ("pool", "uri"):
             value = getattr(self, key) or ""
             if not value.isprintable() or len(value) > _LONGEST:
                 raise InputError(f"{shown(value)} cannot be one: it is too long or holds a character that has no place in it.", key, "Mend it.")
+        for key in ("shutdown_timeout", "live_timeout", "lock_timeout"):
+            value = getattr(self, key)
+            if not 0 <= value < math.inf:
+                raise InputError(f"{shown(value)} is no time to wait.", key, "Give seconds, 0 or more.")
+        if self.parallel < 1:
+            raise InputError(f"{shown(self.parallel)} at once never come to an end.", "parallel", "Use 1 or more.")
 
 
 @dataclasses.dataclass
@@ -75,6 +86,7 @@ class VmResult:
     drift: list[dict[str, str | None]] = dataclasses.field(default_factory=list)
     disks: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     error: str | None = None
+    moved_to: str | None = None
 
 
 @dataclasses.dataclass

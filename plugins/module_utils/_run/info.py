@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import pathlib
 import typing as t
+import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import domain_lists as lists
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import moved
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DRIVER_URIS, DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import classify
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_facts import facts_of
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Seen
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import MOVED_PATH
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import hidden
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import Ownership
@@ -42,6 +47,7 @@ class InfoRequest:
     drift: bool = False
     volumes: bool = False
     xml: bool = False
+    moved_path: str = MOVED_PATH
 
 
 def read_vms(request: InfoRequest, *, connect: t.Callable[[str], DomainHost] = DomainHost) -> list[dict[str, t.Any]]:
@@ -75,6 +81,7 @@ class _Look:
         self._request = request
         self._records = [record for record in host.domains() if _named(record, request)]
         self._kept = lists.kept(host)
+        self._moved = moved.read_all(pathlib.Path(request.moved_path)) if urllib.parse.urlsplit(uri).netloc == "" else {}
         self._capacities = lists.capacities(host) if request.volumes else {}
         self._folders = lists.pool_folders(host) if request.volumes else {}
 
@@ -106,6 +113,7 @@ class _Look:
             "has_previous": bool(owned and owned.previous is not None),
             "has_snapshots": record.uuid in self._kept.snapshots,
             "has_managed_save": record.uuid in self._kept.managed_saves,
+            "moved": self._moved[record.uuid].to if record.uuid in self._moved else None,
         }
         vm.update(_standing(seen, self._request.drift))
         if self._request.volumes:
@@ -138,7 +146,7 @@ def _standing(seen: Seen, drift: bool) -> dict[str, t.Any]:
     if seen.applied is None or not (drift or _started_otherwise(seen)):
         return told
     comparison = seen.compare(seen.applied)
-    facts = seen.facts(seen.applied, comparison.differences)
+    facts = facts_of(seen, seen.applied, comparison.differences)
     changes = [(difference, classify(difference, facts)) for difference in comparison.differences]
     pending = [change.path for unused, change in changes if change.waits]
     told["restart_required"] = bool(pending)

@@ -303,6 +303,22 @@ def test_every_packaged_template_is_found_by_name() -> None:
     assert dataclasses.is_dataclass(DefineRequest)
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("parallel", value) for value in (0, -1)]
+    + [(key, value) for key in ("shutdown_timeout", "live_timeout", "lock_timeout") for value in (-1, -0.001, float("inf"), float("nan"))],
+)
+def test_a_number_that_means_nothing_is_refused(key: str, value: float) -> None:
+    with pytest.raises(InputError) as caught:
+        DefineRequest(cluster="lab", vms=[], **{key: value})
+    assert caught.value.path == key and caught.value.mend
+
+
+@pytest.mark.parametrize(("key", "value"), [("parallel", 1), ("shutdown_timeout", 0), ("live_timeout", 0.5), ("lock_timeout", 0)])
+def test_the_least_of_a_number_is_taken(key: str, value: float) -> None:
+    assert getattr(DefineRequest(cluster="lab", vms=[], **{key: value}), key) == value
+
+
 def test_only_some_of_the_list(farm: Farm) -> None:
     result = farm.run(only=["c", "b"])
     assert actions(result) == {"b": NEW, "c": NEW}

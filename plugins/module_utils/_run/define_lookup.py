@@ -1,0 +1,61 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Finding the domain of a VM that is to go, or to go back: by what is there, not by its details, which may name no more than its id."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_work import Work
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
+    from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import Wanted
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Domains
+
+
+def look_up(
+    work: Work,
+    wanted: Wanted,
+    uri: str,
+    request: DefineRequest,
+    hosts: t.Mapping[str, DomainHost],
+    seen: t.Mapping[str, Domains],
+    store: t.Callable[[str], VolumeStore],
+) -> None:
+    """Find the domain under any driver, the definition it is to go back to, and the disks that are to go with it.
+
+    :arg uri: the driver its details come to.
+    :arg store: gives the storage of a connection.
+    :raises RefusedError: what is found is somebody else's.
+    """
+    where = next((each for each in [uri, *hosts] if seen[each].candidate(wanted) is not None), uri)
+    work.host = hosts[where]
+    work.seen = seen[where].find(wanted)
+    work.wanted = wanted
+    if work.seen is not None:
+        work.result.name, work.result.uuid = work.seen.record.name, work.uuid
+        work.result.macs = domain_xml.macs_of(work.seen.config)
+        work.result.hypervisor = work.seen.config.get("type")
+        owned = work.seen.owned
+        if request.state == "previous" and owned is not None and owned.previous is not None:
+            work.applied = owned.applied if owned.back else owned.previous
+            work.document = domain_xml.parse(work.applied)
+    if request.remove_disks:
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_removal import plan_removal
+
+        work.steps = plan_removal(
+            work.vm,
+            store(work.host.uri),
+            hosts.values(),
+            uuid=work.uuid,
+            pool=request.pool,
+            wipe=request.wipe,
+            owned=work.seen.owned if work.seen else None,
+            config=work.seen.config if work.seen else None,
+        )
