@@ -18,7 +18,9 @@ description:
     for V(kvm) and V(qemu) is a boot sector that enters 64-bit long mode on the CPU model guests are given, works, takes
     an exception and a timer interrupt; the guest for V(lxc) is a container with a single process.
   - The facts are found in C(ansible_local.reduced_footprint). Values of VM details whose name tells a secret (password,
-    token and the like) are masked there and in the result.
+    token and the like) are masked there and in the result. What pools hold at the moment stands in C(measured), is refreshed by each
+    run and counts as no change.
+  - With O(state=absent) the server becomes an ordinary one again.
 requirements:
   - python3-libvirt on the server, when it has the role V(virt)
 attributes:
@@ -114,10 +116,17 @@ options:
       - V(present) does all of it.
       - V(checked) only validates and compares with memory and CPUs of the server; it needs no libvirt, proves nothing and
         records nothing. O(bridges) names the bridges that will be made before V(present).
+      - V(absent) takes back what made the server a node - the record, the pools and networks that were made here and that no VM needs
+        any more, the autostart of our VMs. Disks, bridges, packages and settings of libvirt stay. It is refused without O(confirm),
+        and the refusal lists the VMs and what the cluster loses; it needs RV(removal) to be read first.
     type: str
-    choices: [present, checked]
+    choices: [present, checked, absent]
     default: present
+extends_documentation_fragment:
+  - reduced.footprint.virt_node.storage
+  - reduced.footprint.virt_node.removal
 seealso:
+  - module: reduced.footprint.virt_node_info
   - module: reduced.footprint.virt_bridge
 """
 
@@ -150,23 +159,45 @@ EXAMPLES = r"""
     vms: [{id: controller1, cpu: 2, ram: 4, nics: [{bridge: br-admin}]}]
     state: checked
 
+- name: Disks in a volume group that is there, and a network for the bridge
+  reduced.footprint.virt_node:
+    name: metal1
+    cluster: lab
+    roles: [virt]
+    pool_path: /var/lib/libvirt/images
+    pools:
+      - {name: fast, type: logical, source: vg0, reserve: 20 GiB}
+    networks:
+      - {bridge: br-admin}
+
 - name: Prove again after a firmware update
   reduced.footprint.virt_node:
     name: metal1
     cluster: lab
     roles: [virt]
     reprove: true
+
+- name: Make an ordinary server of it again, and keep the disks
+  reduced.footprint.virt_node:
+    name: metal2
+    cluster: lab
+    state: absent
+    confirm: metal2
+    remove_vms: true
+    quorums: "{{ hostvars | reduced.footprint.quorum_members(groups, ['controller']) }}"
 """
 
 RETURN = r"""
 attributes:
   description: The validated attributes of the server, secrets masked. Each VM also has its name, UUID and MACs.
-  returned: success
+  returned: success, but for O(state=absent)
   type: dict
   sample: {name: metal1, cluster: lab, roles: [virt], vms: [{id: controller1, cpu: 2, ram: 4, name: controller1, uuid: '...', macs: []}]}
 hypervisors:
   description: The proof of each hypervisor type.
-  returned: success; empty on a server without the role V(virt), with O(state=checked), and where check mode finds no libvirt
+  returned: >-
+    success, but for O(state=absent); empty on a server without the role V(virt), with O(state=checked), and where check mode finds no
+    libvirt
   type: dict
   contains:
     kvm:
@@ -200,8 +231,10 @@ hypervisors:
           type: bool
           returned: always
 capacity:
-  description: What the server has, keeps for itself and can give to VMs.
-  returned: success
+  description:
+    - What the server has, keeps for itself and can give to VMs. Of a pool, C(promised_bytes) is what its volumes may grow to and
+      C(overcommit) how much that is per byte there is; above 1 they cannot all be filled.
+  returned: success, but for O(state=absent)
   type: dict
   sample:
     memory_mib: 24105
@@ -216,13 +249,38 @@ capacity:
     cpu_model: AMD EPYC
     kernel: 6.1.0-18-amd64
     qemu_version: 7.2.9
-    pools: {default: {path: /var/lib/libvirt/images, capacity_bytes: 107374182400, available_bytes: 96636764160}}
+    pools: {default: {path: /var/lib/libvirt/images, type: dir, capacity_bytes: 107374182400, allocation_bytes: 10737418240,
+                      available_bytes: 96636764160, promised_bytes: 64424509440, overcommit: 0.6}}
 actions:
   description: What was done, or would be in check mode.
   returned: success
   type: list
   elements: str
-  sample: [define pool, record]
+  sample: [define pool default, define network br-admin, record]
+removal:
+  description: What stands on the node and what the cluster loses.
+  returned: with O(state=absent), also when it is refused
+  type: dict
+  contains:
+    vms:
+      description: Every VM of the host; C(fate) is V(removed), V(left), V(protected) or V(foreign).
+      type: list
+      elements: dict
+      returned: always
+      sample: [{name: controller2, id: controller2, uuid: '...', cluster: lab, origin: vm_define, owner: cluster lab, protected: false,
+                roles: [controller], state: running, quorums: [controller], fate: removed}]
+    quorums:
+      description: What each quorum loses. C(known) is false where nobody told its other members.
+      type: list
+      elements: dict
+      returned: always
+      sample: [{quorum: controller, members: [controller2], left: 2, needed: 2, size: 3, known: true, kept: true}]
+    lines:
+      description: The same for people.
+      type: list
+      elements: str
+      returned: always
+      sample: ['controller2: cluster lab; running; roles controller; member of controller; is shut down and undefined']
 error:
   description: What was wrong. For a server that cannot carry the ask the message names asked, available, reserve and missing.
   returned: failure
@@ -242,10 +300,24 @@ error:
       returned: always
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, hidden_values, prepare_node
+
+_POOL = {
+    "name": {"type": "str", "required": True},
+    "type": {"type": "str", "choices": ["dir", "logical"]},
+    "path": {"type": "str"},
+    "source": {"type": "str"},
+    "reserve": {"type": "str"},
+}
+_NETWORK = {"name": {"type": "str"}, "bridge": {"type": "str", "required": True}}
+# what only one of the two use cases takes
+_REMOVAL = ("confirm", "remove_vms", "erase", "quorums", "quorum_roles", "break_quorum", "shutdown_timeout", "force")
+_BOTH = ("name", "cluster", "roles", "vms", "uri", "container_uri", "facts_file")
 
 
 def main() -> None:
@@ -259,6 +331,8 @@ def main() -> None:
             "hypervisors": {"type": "list", "elements": "str", "choices": ["kvm", "qemu", "lxc"], "default": ["kvm", "qemu", "lxc"]},
             "pool": {"type": "str", "default": "default"},
             "pool_path": {"type": "path"},
+            "pools": {"type": "list", "elements": "dict", "default": [], "options": _POOL},
+            "networks": {"type": "list", "elements": "dict", "default": [], "options": _NETWORK},
             "bridges": {"type": "list", "elements": "str", "default": []},
             "memory_reserve": {"type": "str", "default": "1 GiB"},
             "vcpu_ratio": {"type": "float", "default": 4.0},
@@ -268,23 +342,41 @@ def main() -> None:
             "reprove": {"type": "bool", "default": False},
             "uri": {"type": "str", "default": "qemu:///system"},
             "container_uri": {"type": "str", "default": "lxc:///system"},
-            "state": {"type": "str", "choices": ["present", "checked"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "checked", "absent"], "default": "present"},
+            "confirm": {"type": "str"},
+            "remove_vms": {"type": "bool", "default": False},
+            "erase": {"type": "str", "choices": ["none", "disks"], "default": "none"},
+            "quorums": {"type": "dict"},
+            "quorum_roles": {"type": "list", "elements": "str", "default": ["controller"]},
+            "break_quorum": {"type": "bool", "default": False},
+            "shutdown_timeout": {"type": "float", "default": 120.0},
+            "force": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
         # what cloud-init is to find may stand in vms: not for the log of the host
         no_log=True,
     )
     module.no_log_values.update(hidden_values(module.params["vms"]))
-    request = NodeRequest(**module.params)
+    given = dict(module.params)
     # and not for the result, which tells the parameters
     module.params["vms"] = without_secrets(module.params["vms"])
     try:
-        result = prepare_node(request, check_mode=module.check_mode)
+        result: t.Any
+        if given["state"] == "absent":
+            # what removes is sent to the host by every call, and read by those alone that remove
+            from ansible_collections.reduced.footprint.plugins.module_utils._run.node_remove import RemovalRequest, remove_node
+
+            result = remove_node(RemovalRequest(**{key: given[key] for key in _BOTH + _REMOVAL}), check_mode=module.check_mode)
+        else:
+            result = prepare_node(NodeRequest(**{key: value for key, value in given.items() if key not in _REMOVAL}), check_mode=module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:
         module.warn(warning)
-    module.exit_json(**result.as_dict())
+    told = result.as_dict()
+    if "error" in told:
+        module.fail_json(**told)
+    module.exit_json(**told)
 
 
 if __name__ == "__main__":

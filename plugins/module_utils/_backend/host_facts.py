@@ -12,6 +12,7 @@ import pathlib
 import platform
 import re
 import shutil
+import stat
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
@@ -20,6 +21,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import HostFacts
 
 FACTS_FILE = "/etc/ansible/facts.d/reduced_footprint.fact"
+
+_KVM_NUMBER = os.makedev(10, 232)
 
 # RHEL keeps its QEMU out of the search path
 _QEMU = ("qemu-system-{arch}", "/usr/libexec/qemu-kvm")
@@ -85,8 +88,52 @@ def free_bytes(path: str) -> tuple[int, int]:
     place = pathlib.Path(path)
     while not place.exists():
         place = place.parent
-    stat = os.statvfs(place)
-    return stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize
+    status = os.statvfs(place)
+    return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+
+def bridges(root: str = "/") -> set[str]:
+    """The names of the host's bridges."""
+    return {folder.parent.name for folder in pathlib.Path(root, "sys/class/net").glob("*/bridge")}
+
+
+def volume_group(name: str) -> tuple[int, int] | None:
+    """Total and free bytes of a volume group of LVM; ``None`` when there is none.
+
+    :raises BackendError: LVM is not installed or does not answer.
+    """
+    argv = ["vgs", "--reportformat", "json", "--units", "b", "--nosuffix", "--options", "vg_name,vg_size,vg_free"]
+    try:
+        report = json.loads(run(argv, timeout=60).stdout)
+    except CommandError as error:
+        mend = "Install lvm2 on the host." if error.rc == 127 else "Ask vgs on the host why."
+        raise BackendError(f"LVM does not tell its volume groups: {error.message}.", mend=mend) from error
+    groups = [group for part in report.get("report", ()) for group in part.get("vg", ())]
+    return next(((int(group["vg_size"]), int(group["vg_free"])) for group in groups if group.get("vg_name") == name), None)
+
+
+def kvm_seen_by(daemons: t.Container[str] = ("libvirtd", "virtqemud"), root: str = "/") -> bool:
+    """Whether a daemon of libvirt sees a device of KVM; without any daemon, whether the host has one.
+
+    A daemon can be kept from it by a mount of its own, which leaves the host's device alone.
+    """
+    seen = []
+    for folder in pathlib.Path(root, "proc").glob("[0-9]*"):
+        try:
+            if (folder / "comm").read_text(encoding="utf-8").strip() in daemons:
+                seen.append(_is_kvm(folder / "root/dev/kvm"))
+        except OSError:
+            continue  # it ended meanwhile
+    return any(seen) if seen else _is_kvm(pathlib.Path(root, "dev/kvm"))
+
+
+def _is_kvm(path: pathlib.Path) -> bool:
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    # a device that stands in for a hidden one has another number
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == _KVM_NUMBER
 
 
 def _first(cpuinfo: str, key: str) -> str:

@@ -2,14 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The part of libvirt that concerns the host: pools, the load of other guests, the proof of containers."""
+"""The part of libvirt that concerns the host: pools, networks, the load of other guests, the proof of containers."""
 
 from __future__ import annotations
 
 import os
 import time
 import typing as t
-from xml.sax.saxutils import escape, unescape
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 try:
     import libvirt
@@ -19,6 +20,7 @@ except ImportError:
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import PoolCapacity
+from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import LOGICAL, NETWORK, POOL, FoundNetwork, made_uuid
 
 LIBVIRT_MISSING = "the Python bindings of libvirt are not installed"
 _MEND = "Run the role reduced.footprint.virt_host on this host first."
@@ -75,12 +77,36 @@ class LibvirtHost:
             if error.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
                 return None
             raise BackendError(f"cannot look up the pool {name}: {error}.") from error
+        return self._pool(pool)
+
+    def pools(self) -> list[tuple[PoolCapacity, bool, bool]]:
+        """Every pool, as :meth:`pool` tells it; one that vanishes meanwhile is left out.
+
+        The volumes of one that cannot be looked through now are those libvirt knew last.
+        """
+        found = []
+        for pool in self._ask("list the pools", self._connection.listAllStoragePools, 0):
+            try:
+                found.append(self._pool(pool, anyway=True))
+            except BackendError:
+                if self._has(self._connection.storagePoolLookupByUUIDString, pool.UUIDString()):
+                    raise
+        return sorted(found, key=lambda one: one[0].name)
+
+    def _pool(self, pool: t.Any, anyway: bool = False) -> tuple[PoolCapacity, bool, bool]:
+        name = pool.name()
         active = bool(self._ask("read the pool", pool.isActive))
         autostart = bool(self._ask("read the pool", pool.autostart))
-        path = _text_between(self._ask("read the pool", pool.XMLDesc, 0), "path")
+        document = ElementTree.fromstring(self._ask("read the pool", pool.XMLDesc, 0))
+        path, kind, uuid = document.findtext("target/path"), document.get("type") or "", pool.UUIDString()
+        source = document.findtext("source/name") if kind == LOGICAL else None
         if not active:
-            return PoolCapacity(name, path, 0, 0, {}), active, autostart
-        self._ask(f"refresh the pool {name}", pool.refresh, 0)
+            return PoolCapacity(name, path, 0, 0, {}, kind, source, uuid=uuid), active, autostart
+        try:
+            self._ask(f"refresh the pool {name}", pool.refresh, 0)
+        except BackendError:
+            if not anyway:
+                raise
         info = self._ask("read the pool", pool.info)
         volumes = {}
         for volume in self._ask("list the volumes", pool.listAllVolumes, 0):
@@ -88,24 +114,92 @@ class LibvirtHost:
                 volumes[volume.name()] = tuple(volume.info()[1:3])
             except libvirt.libvirtError:
                 continue  # removed while being asked
-        return PoolCapacity(name, path, info[1], info[3], volumes), active, autostart
+        return PoolCapacity(name, path, info[1], info[3], volumes, kind, source, info[2], uuid=uuid), active, autostart
 
-    def make_pool(self, name: str, path: str) -> None:
-        """Define the directory pool if there is none, then see to it that it is active and starts with the host.
+    def make_pool(self, name: str, path: str | None, source: str | None = None) -> None:
+        """Define the pool if there is none, then see to it that it is active and starts with the host.
 
         Each step is taken only where it is missing, so a call that was cut short is completed by the next.
+
+        :arg path: the folder of a ``dir`` pool; made where it is missing.
+        :arg source: the volume group of a ``logical`` one, which must be there: none is ever made or formatted here.
         """
         try:
             pool = self._connection.storagePoolLookupByName(name)
         except libvirt.libvirtError:
-            os.makedirs(path, mode=0o711, exist_ok=True)
-            xml = f"<pool type='dir'><name>{escape(name)}</name><target><path>{escape(path)}</path></target></pool>"
-            pool = self._ask(f"define the pool {name}", self._connection.storagePoolDefineXML, xml, 0)
+            if path is not None:
+                os.makedirs(path, mode=0o711, exist_ok=True)
+            pool = self._ask(f"define the pool {name}", self._connection.storagePoolDefineXML, _pool_xml(name, path, source), 0)
         if not pool.isActive():
-            os.makedirs(path, mode=0o711, exist_ok=True)
+            if path is not None:
+                os.makedirs(path, mode=0o711, exist_ok=True)
             self._ask(f"start the pool {name}", pool.create, 0)
         if not pool.autostart():
             self._ask(f"let the pool {name} start with the host", pool.setAutostart, 1)
+
+    def remove_pool(self, name: str, uuid: str) -> None:
+        """Stop a pool and forget it; what is in it stays where it is.
+
+        :arg uuid: a pool of that name with another UUID is somebody else's, made meanwhile.
+        """
+        if not self._has(self._connection.storagePoolLookupByUUIDString, uuid):
+            return
+        pool = self._ask(f"look up the pool {name}", self._connection.storagePoolLookupByUUIDString, uuid)
+        # a killed run leaves one that is stopped, and that does not come back by itself
+        if pool.autostart():
+            self._ask(f"keep the pool {name} from starting", pool.setAutostart, 0)
+        if pool.isActive():
+            self._ask(f"stop the pool {name}", pool.destroy)
+        self._ask(f"forget the pool {name}", pool.undefine)
+
+    def networks(self) -> list[FoundNetwork]:
+        """Every network; one that vanishes meanwhile is left out. A driver without networks has none."""
+        try:
+            listed = self._connection.listAllNetworks(0)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+                return []
+            raise BackendError(f"cannot list the networks: {error}.") from error
+        found = []
+        for network in listed:
+            try:
+                document = ElementTree.fromstring(network.XMLDesc(0))
+                forward, bridge = document.find("forward"), document.find("bridge")
+                mode = "isolated" if forward is None else forward.get("mode") or "nat"
+                name = None if bridge is None else bridge.get("name")
+                found.append(FoundNetwork(network.name(), network.UUIDString(), mode, name, bool(network.isActive()), bool(network.autostart())))
+            except libvirt.libvirtError:
+                continue
+        return sorted(found, key=lambda one: one.name)
+
+    def make_network(self, name: str, bridge: str) -> None:
+        """Define a network over a bridge of the host if there is none, then see to it that it is active and starts with the host."""
+        try:
+            network = self._connection.networkLookupByName(name)
+        except libvirt.libvirtError:
+            xml = (
+                f"<network><name>{escape(name)}</name><uuid>{made_uuid(NETWORK, name)}</uuid>"
+                f"<forward mode='bridge'/><bridge name='{escape(bridge)}'/></network>"
+            )
+            network = self._ask(f"define the network {name}", self._connection.networkDefineXML, xml)
+        if not network.isActive():
+            self._ask(f"start the network {name}", network.create)
+        if not network.autostart():
+            self._ask(f"let the network {name} start with the host", network.setAutostart, 1)
+
+    def remove_network(self, name: str, uuid: str) -> None:
+        """Stop a network and forget it; the bridge stays.
+
+        :arg uuid: a network of that name with another UUID is somebody else's, made meanwhile.
+        """
+        if not self._has(self._connection.networkLookupByUUIDString, uuid):
+            return
+        network = self._ask(f"look up the network {name}", self._connection.networkLookupByUUIDString, uuid)
+        if network.autostart():
+            self._ask(f"keep the network {name} from starting", network.setAutostart, 0)
+        if network.isActive():
+            self._ask(f"stop the network {name}", network.destroy)
+        self._ask(f"forget the network {name}", network.undefine)
 
     def prove_container(self, xml: str, timeout: float) -> tuple[bool, str]:
         """Start a transient container, see its process in its own namespace, and destroy it.
@@ -134,6 +228,16 @@ class LibvirtHost:
                 pass  # already gone
 
     @staticmethod
+    def _has(look_up: t.Callable[[str], t.Any], uuid: str) -> bool:
+        try:
+            look_up(uuid)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() in (libvirt.VIR_ERR_NO_STORAGE_POOL, libvirt.VIR_ERR_NO_NETWORK):
+                return False
+            raise BackendError(f"libvirt does not tell: {error}.") from error
+        return True
+
+    @staticmethod
     def _ask(what: str, call: t.Callable[..., t.Any], *arguments: t.Any) -> t.Any:
         try:
             return call(*arguments)
@@ -153,8 +257,9 @@ def _own_namespace_below(controller: int) -> bool:
     return False
 
 
-def _text_between(xml: str, tag: str) -> str | None:
-    start, end = xml.find(f"<{tag}>"), xml.find(f"</{tag}>")
-    if not 0 <= start < end:
-        return None
-    return unescape(xml[start + len(tag) + 2 : end], {"&apos;": "'", "&quot;": '"'})
+def _pool_xml(name: str, path: str | None, source: str | None) -> str:
+    head = f"<name>{escape(name)}</name><uuid>{made_uuid(POOL, name)}</uuid>"
+    if source is not None:
+        group = escape(source)
+        return f"<pool type='logical'>{head}<source><name>{group}</name><format type='lvm2'/></source><target><path>/dev/{group}</path></target></pool>"
+    return f"<pool type='dir'>{head}<target><path>{escape(path or '')}</path></target></pool>"

@@ -66,7 +66,8 @@ class PoolCapacity:
     """A storage pool: all sizes in bytes.
 
     ``volumes`` gives for each volume (capacity, allocation); a thin volume may still grow by the
-    difference.
+    difference. ``source`` is the volume group of a ``logical`` pool, ``reserve`` what is kept free
+    in this pool where it is not what is kept free in all.
     """
 
     name: str
@@ -74,6 +75,40 @@ class PoolCapacity:
     capacity: int
     available: int
     volumes: t.Mapping[str, tuple[int, int]]
+    type: str = "dir"
+    source: str | None = None
+    allocation: int = 0
+    reserve: int | None = None
+    uuid: str | None = None
+
+    @property
+    def promised(self) -> int:
+        """What its volumes may grow to."""
+        return sum(max(capacity, allocation) for capacity, allocation in self.volumes.values())
+
+    @property
+    def overcommit(self) -> float | None:
+        """What is promised per byte there is; above 1 the volumes cannot all be filled."""
+        return round(self.promised / self.capacity, 2) if self.capacity else None
+
+    def lasting(self) -> dict[str, t.Any]:
+        """What does not change while volumes are written."""
+        told: dict[str, t.Any] = {"path": self.path, "type": self.type}
+        if self.source is not None:
+            told["source"] = self.source
+        if self.reserve is not None:
+            told["reserve_bytes"] = self.reserve
+        return told
+
+    def measured(self) -> dict[str, t.Any]:
+        """The momentary numbers."""
+        return {
+            "capacity_bytes": self.capacity,
+            "allocation_bytes": self.allocation,
+            "available_bytes": self.available,
+            "promised_bytes": self.promised,
+            "overcommit": self.overcommit,
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +154,7 @@ class HostCapacity:
             "cpu_model": self.facts.cpu_model,
             "kernel": self.facts.kernel,
             "qemu_version": self.facts.qemu_version,
-            "pools": {name: {"path": pool.path} for name, pool in sorted(self.pools.items())},
+            "pools": {name: pool.lasting() for name, pool in sorted(self.pools.items())},
         }
 
     def as_dict(self) -> dict[str, t.Any]:
@@ -133,7 +168,7 @@ class HostCapacity:
         )
         for name, pool in self.pools.items():
             # some file systems have no lasting total size
-            result["pools"][name].update(capacity_bytes=pool.capacity, available_bytes=pool.available)
+            result["pools"][name].update(pool.measured())
         return result
 
 

@@ -36,7 +36,11 @@ _SERVER_KEYS = (
     "name", "roles", "memory", "ram", "cpus", "cpu", "arch", "disk", "pools", "hypervisors", "bridges", "networks", "memory_reserve",
     "vcpu_ratio", "others_memory", "others_vcpus", "capacity", "vms", "runs",
 )  # fmt: skip
-_POOL_KEYS = ("capacity", "available", "capacity_bytes", "available_bytes", "path", "volumes")
+_POOL_KEYS = (
+    "capacity", "available", "capacity_bytes", "available_bytes", "path", "volumes", "reserve_bytes",
+    # told by virt_node, too; nothing here follows from them
+    "type", "source", "allocation_bytes", "promised_bytes", "overcommit",
+)  # fmt: skip
 _MEND_SERVER = "Write each server as a mapping, e.g. {name: metal1, memory: 64, cpus: 16}."
 _MEND_CPUS = "Write the number of logical CPUs, e.g. 16."
 
@@ -202,7 +206,9 @@ def _parse_pool(name: str, entry: t.Any, path: str) -> tuple[PoolCapacity, bool,
     available = capacity if available is None else available
     if sized and available > capacity:
         raise InputError("is more than the pool's capacity.", f"{path}.available", "Give the bytes that are free now, or capacity alone.")
-    return PoolCapacity(name, entry.get("path"), capacity or 0, available or 0, _parse_volumes(entry.get("volumes"), f"{path}.volumes")), momentary, sized
+    volumes = _parse_volumes(entry.get("volumes"), f"{path}.volumes")
+    reserve = None if entry.get("reserve_bytes") is None else parse_bytes(entry["reserve_bytes"], f"{path}.reserve_bytes", "B")
+    return PoolCapacity(name, entry.get("path"), capacity or 0, available or 0, volumes, reserve=reserve), momentary, sized
 
 
 def _first_size(entry: t.Mapping[str, t.Any], key: str, path: str) -> int | None:

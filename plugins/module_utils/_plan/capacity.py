@@ -78,10 +78,11 @@ def shortages(vms: t.Sequence[VmDetails], capacity: HostCapacity, default_pool: 
         pool = capacity.pools.get(name)
         if pool is None:
             continue
-        available = max(0, pool.available - policy.pool_reserve)
+        reserve = policy.pool_reserve if pool.reserve is None else pool.reserve
+        available = max(0, pool.available - reserve)
         if asked > available:
-            detail = f"{size_text(pool.available)} free of {size_text(pool.capacity)}, {size_text(policy.pool_reserve)} reserve"
-            found.append(Shortage(f"pool {name}", asked, available, pool.capacity, policy.pool_reserve, "bytes", detail))
+            detail = f"{size_text(pool.available)} free of {size_text(pool.capacity)}, {size_text(reserve)} reserve"
+            found.append(Shortage(f"pool {name}", asked, available, pool.capacity, reserve, "bytes", detail))
     return tuple(found)
 
 

@@ -110,7 +110,8 @@ class Problem:
             return {}
         ratio, reserve = self.question.policy.thin_ratio, self.question.policy.capacity.pool_reserve
         return {
-            name: max(0, math.floor(pool.capacity * ratio) - pool.capacity + pool.available - reserve) for name, pool in server.capacity.pools.items()
+            name: max(0, math.floor(pool.capacity * ratio) - pool.capacity + pool.available - (reserve if pool.reserve is None else pool.reserve))
+            for name, pool in server.capacity.pools.items()
         }
 
     def _credit(self, vm: int) -> dict[str, int]:

@@ -8,30 +8,31 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import host_facts, hypervisor_probe
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.bridge import links
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.libvirt_host import LibvirtHost
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import (
     ROLE_VIRT,
-    CapacityPolicy,
     HostCapacity,
     HostFacts,
     HypervisorProof,
     NodeAttributes,
-    PoolCapacity,
     parse_node,
     parse_policy,
     secrets_in,
 )
+from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import parse_networks, parse_pools
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.capacity import refuse_shortage, shortages
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.node_parts import missing_bridges
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.node_roles import check_roles
+from ansible_collections.reduced.footprint.plugins.module_utils._run.node_state import HostState, Wanted, read_state
 
 _FORMAT = 1
+# the part of the record that moves on by itself
+MEASURED = "measured"
 
 
 class NodeBackend:
@@ -40,15 +41,12 @@ class NodeBackend:
     measure = staticmethod(host_facts.measure)
     read_recorded = staticmethod(host_facts.read_recorded)
     free_bytes = staticmethod(host_facts.free_bytes)
-    has_kvm_device = staticmethod(hypervisor_probe.has_kvm_device)
+    volume_group = staticmethod(host_facts.volume_group)
+    bridges = staticmethod(host_facts.bridges)
+    kvm_seen = staticmethod(host_facts.kvm_seen_by)
     prove = staticmethod(hypervisor_probe.prove)
     proof_key = staticmethod(hypervisor_probe.proof_key)
     libvirt = LibvirtHost
-
-    @staticmethod
-    def bridges() -> set[str]:
-        """The names of the host's bridges."""
-        return {name for name, link in links().items() if link.is_bridge}
 
     @staticmethod
     def record(path: str, text: str) -> None:
@@ -66,6 +64,8 @@ class NodeRequest:
     vms: t.Any
     pool: str = "default"
     pool_path: str | None = None
+    pools: t.Any = ()
+    networks: t.Any = ()
     bridges: t.Sequence[str] = ()
     hypervisors: t.Sequence[str] = ("kvm", "qemu", "lxc")
     memory_reserve: t.Any = "1 GiB"
@@ -121,29 +121,31 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     node = parse_node(request.name, request.cluster, request.roles, request.vms)
     policy = parse_policy(request.memory_reserve, request.vcpu_ratio, request.pool_reserve)
     check_roles(node)
-    if request.pool_path is not None and not os.path.isabs(request.pool_path):
-        raise InputError(f"{request.pool_path!r} is not an absolute path.", "pool_path", "Write the pool's folder from / on.")
+    wanted = Wanted(parse_pools(request.pools, request.pool, request.pool_path), parse_networks(request.networks))
 
     facts = backend.measure()
     before_text, recorded = backend.read_recorded(request.facts_file)
     if request.state == "checked":
-        return _check_only(request, node, HostCapacity(facts, policy), backend)
+        return _check_only(request, node, wanted, HostCapacity(facts, policy), backend)
     is_virt = ROLE_VIRT in node.roles
-    state = _HostState.read(request, node, facts, policy, backend, check_mode) if is_virt else _HostState(HostCapacity(facts, policy))
+    state = HostState(HostCapacity(facts, policy))
+    if is_virt:
+        state = read_state((request.uri, request.container_uri), wanted, node, facts, policy, backend, check_mode)
     # what a host without libvirt cannot do yet says nothing of what it will do
     proofs, cached = _proofs(request, node, facts, recorded, backend) if is_virt and state.prepared else ({}, set())
     warnings = list(state.warnings)
     if is_virt:
         have = backend.bridges() | (set(request.bridges) if check_mode else set())
-        error = _missing_bridges(node, request.bridges, have) or (_missing_hypervisors(node, proofs) if proofs else None)
+        error = missing_bridges(node.name, node.vms, request.bridges, wanted.networks, have) or (_missing_hypervisors(node, proofs) if proofs else None)
         if error:
             raise error
     refuse_shortage(node.name, shortages(node.vms, state.capacity, request.pool))
     kvm = proofs.get("kvm")
-    if kvm and not kvm.usable and backend.has_kvm_device():
+    if kvm and not kvm.usable and backend.kvm_seen():
         warnings.append(
             f"/dev/kvm exists on {node.name} and runs no guest ({kvm.reason}). libvirt examines QEMU anew at every define "
-            "as long as it sees that device, which takes tens of seconds each time."
+            "as long as it sees that device, which takes tens of seconds each time. virt_host_mask_broken_kvm of the role "
+            "reduced.footprint.virt_host hides it from libvirt."
         )
 
     after = {
@@ -152,16 +154,19 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
         "hypervisors": {kind: proof.as_dict() for kind, proof in sorted(proofs.items())},
         "capacity": state.capacity.lasting(),
     }
-    after_text = json.dumps(after, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
-    actions, diff = list(state.actions), list(state.diff)
-    if state.actions and not check_mode:
+    actions, diff = [step.action for step in state.steps], [step.diff for step in state.steps]
+    if state.steps and not check_mode:
         with backend.libvirt(request.uri) as host:
-            host.make_pool(request.pool, request.pool_path)
-    if after_text != before_text:
+            state.make(host)
+    measured = {name: pool.measured() for name, pool in sorted(state.capacity.pools.items())}
+    known = {key: value for key, value in recorded.items() if key != MEASURED}
+    # what is free now is no change; a text that was edited or damaged is
+    if _text(after) != _text(known) or before_text != _text(recorded):
         actions.append("record")
-        diff.append({"before_header": request.facts_file, "after_header": request.facts_file, "before": before_text, "after": after_text})
-        if not check_mode:
-            backend.record(request.facts_file, after_text)
+        lasting = _text(known) if recorded else before_text
+        diff.append({"before_header": request.facts_file, "after_header": request.facts_file, "before": lasting, "after": _text(after)})
+    if not check_mode and (actions or recorded.get(MEASURED) != {"pools": measured}):
+        backend.record(request.facts_file, _text({**after, MEASURED: {"pools": measured}}))
     return NodeResult(
         attributes=node.as_dict(),
         hypervisors={kind: dict(proof.as_dict(), cached=kind in cached) for kind, proof in sorted(proofs.items())},
@@ -172,79 +177,17 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     )
 
 
-def _check_only(request: NodeRequest, node: NodeAttributes, capacity: HostCapacity, backend: t.Any) -> NodeResult:
+def _text(record: t.Mapping[str, t.Any]) -> str:
+    return json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
+
+
+def _check_only(request: NodeRequest, node: NodeAttributes, wanted: Wanted, capacity: HostCapacity, backend: t.Any) -> NodeResult:
     """What can be told of a host that is not prepared yet: memory, CPUs, and bridges that are or will be there."""
-    error = _missing_bridges(node, (), backend.bridges() | set(request.bridges))
+    error = missing_bridges(node.name, node.vms, (), wanted.networks, backend.bridges() | set(request.bridges))
     if error:
         raise error
     refuse_shortage(node.name, shortages(node.vms, capacity, request.pool))
     return NodeResult(node.as_dict(), {}, capacity.as_dict(), [], [], [])
-
-
-@dataclasses.dataclass(frozen=True)
-class _HostState:
-    """What libvirt says, and what is to be done about the pool."""
-
-    capacity: HostCapacity
-    actions: tuple[str, ...] = ()
-    diff: tuple[dict[str, str], ...] = ()
-    warnings: tuple[str, ...] = ()
-    prepared: bool = True
-
-    @classmethod
-    def read(cls, request: NodeRequest, node: NodeAttributes, facts: HostFacts, policy: CapacityPolicy, backend: t.Any, check_mode: bool) -> _HostState:
-        wanted = {request.pool} | {disk.pool for vm in node.vms for disk in vm.disks if disk.pool}
-        known = {vm.uuid for vm in node.vms}
-        try:
-            with backend.libvirt(request.uri) as host:
-                found = {name: host.pool(name) for name in sorted(wanted)}
-                memory, vcpus = host.load_of_others(known)
-        except BackendError as error:
-            if not check_mode:
-                raise
-            found, memory, vcpus = dict.fromkeys(sorted(wanted)), 0, 0
-            prepared, warnings = False, [f"{error.message} Check mode goes on as if the host had been prepared and ran no other guests, and proves nothing."]
-        else:
-            prepared, warnings = True, []
-            try:
-                with backend.libvirt(request.container_uri) as host:
-                    more = host.load_of_others(known)
-                    memory, vcpus = memory + more[0], vcpus + more[1]
-            except BackendError:
-                pass  # no driver for containers: none run
-        pools: dict[str, PoolCapacity] = {}
-        actions: list[str] = []
-        diff: list[dict[str, str]] = []
-        for name, state in found.items():
-            path = request.pool_path if name == request.pool else None
-            pool = state[0] if state else None
-            if pool and path and pool.path and os.path.normpath(pool.path) != os.path.normpath(path):
-                raise RefusedError(
-                    f"the pool {name} is at {pool.path}, not at {path}.",
-                    "pool_path",
-                    "Leave pool_path out to use the pool as it is, or give the new pool another name.",
-                )
-            if pool is None and path is None:
-                if prepared and any((disk.pool or request.pool) == name for vm in node.vms for disk in vm.disks):
-                    raise InputError(f"libvirt has no storage pool {name}.", "pool", "Set pool_path to have it made, or name an existing pool.")
-                continue
-            is_active, is_autostart = (state[1], state[2]) if state else (False, False)
-            place = path or (pool.path if pool else None)
-            if path and not (is_active and is_autostart):
-                actions.append("define pool" if pool is None else "start pool")
-                before = "" if pool is None else _pool_text(name, place, is_active, is_autostart)
-                header = f"pool {name}"
-                diff.append({"before_header": header, "after_header": header, "before": before, "after": _pool_text(name, place, True, True)})
-            if not is_active and place:
-                total, free = backend.free_bytes(place)
-                pool = PoolCapacity(name, place, total, free, {})
-            if pool:
-                pools[name] = pool
-        return cls(HostCapacity(facts, policy, memory, vcpus, pools), tuple(actions), tuple(diff), tuple(warnings), prepared)
-
-
-def _pool_text(name: str, path: str | None, active: bool, autostart: bool) -> str:
-    return f"name: {name}\npath: {path}\nactive: {str(active).lower()}\nautostart: {str(autostart).lower()}\n"
 
 
 def _proofs(
@@ -270,16 +213,6 @@ def _proofs(
         # the same outcome keeps its old figure: the facts must not change by the time a proof takes
         proofs[kind] = old if same else new
     return proofs, cached
-
-
-def _missing_bridges(node: NodeAttributes, wanted: t.Sequence[str], have: set[str]) -> FootprintError | None:
-    asked = [(name, f"bridges[{index}]") for index, name in enumerate(wanted)]
-    asked += [(nic.bridge, f"{vm.path}.nics[{index}].bridge") for vm in node.vms for index, nic in enumerate(vm.nics) if nic.bridge]
-    for name, path in asked:
-        if name not in have:
-            mend = "Make it with virt_host_bridges of the role reduced.footprint.virt_host, or name another bridge."
-            return RefusedError(f"host {node.name} has no bridge {name} (it has: {', '.join(sorted(have)) or 'none'}).", path, mend)
-    return None
 
 
 def _missing_hypervisors(node: NodeAttributes, proofs: t.Mapping[str, HypervisorProof]) -> FootprintError | None:

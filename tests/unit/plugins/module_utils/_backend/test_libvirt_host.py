@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import libvirt_host
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import NETWORK, POOL, made_uuid
 
 URI = "test:///default"
 
@@ -66,3 +67,50 @@ def test_volumes_are_counted(host):
     xml = "<volume><name>disk</name><capacity unit='KiB'>64</capacity><allocation unit='KiB'>16</allocation></volume>"
     host._connection.storagePoolLookupByName("default-pool").createXML(xml, 0)
     assert host.pool("default-pool")[0].volumes["disk"] == (64 * 1024, 16 * 1024)
+
+
+def test_a_pool_we_made_is_known_as_ours_and_goes_again(host, tmp_path):
+    path = tmp_path / "pool"
+    host.make_pool("ours", str(path))
+    (path / "disk").write_text("data")
+    pool = host.pool("ours")[0]
+    assert pool.uuid == made_uuid(POOL, "ours") and pool.type == "dir"
+    assert [one[0].name for one in host.pools()] == ["default-pool", "ours"]
+    # a pool of that name with another UUID is somebody else's
+    host.remove_pool("ours", made_uuid(POOL, "another"))
+    assert host.pool("ours") is not None
+    host.remove_pool("ours", pool.uuid)
+    host.remove_pool("ours", pool.uuid)
+    assert host.pool("ours") is None and (path / "disk").read_text() == "data"
+
+
+def test_a_half_removed_pool_goes(host, tmp_path):
+    host.make_pool("ours", str(tmp_path))
+    host._connection.storagePoolLookupByName("ours").destroy()
+    host.remove_pool("ours", made_uuid(POOL, "ours"))
+    assert host.pool("ours") is None
+
+
+def test_a_logical_pool_is_defined_over_its_group(host):
+    # the test driver starts it without LVM, which this machine's kernel does not have
+    host.make_pool("fast", None, "vg0")
+    pool, active, autostart = host.pool("fast")
+    assert (pool.type, pool.source, pool.path, active, autostart) == ("logical", "vg0", "/dev/vg0", True, True)
+
+
+def test_networks(host):
+    assert [network.name for network in host.networks()] == ["default"]
+    host.make_network("br-admin", "br-admin")
+    first = host.networks()
+    host.make_network("br-admin", "br-admin")
+    assert host.networks() == first
+    network = first[0]
+    assert (network.mode, network.bridge, network.active, network.autostart, network.ours) == ("bridge", "br-admin", True, True, True)
+    assert not first[1].ours
+    host._connection.networkLookupByName("br-admin").destroy()
+    host.make_network("br-admin", "br-admin")
+    assert host.networks() == first
+    host.remove_network("br-admin", made_uuid(NETWORK, "another"))
+    host.remove_network("br-admin", network.uuid)
+    host.remove_network("br-admin", network.uuid)
+    assert [network.name for network in host.networks()] == ["default"]

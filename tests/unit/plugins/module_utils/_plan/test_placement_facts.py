@@ -86,3 +86,38 @@ def test_the_operator_knows_better():
     asked = question([entry(ansible_facts=FACTS, node_capacity={"memory": 64, "cpus": 32, "hypervisors": ["kvm"], "pools": {"default": 1000}})]).servers[0]
     assert asked.memory_mib == 64 * 1024 and asked.hypervisors == {"kvm"}
     assert asked.capacity.pools["default"].capacity == 1000 * GIB
+
+
+@pytest.mark.parametrize("state, holds", [("running", True), ("paused", True), ("suspended", True), ("crashed", True), ("shutdown", False)])
+def test_a_guest_that_stands_still_holds_its_memory(state, holds):
+    found = entry(plan_found={"vms": [{"id": None, "cluster": None, "state": state, "memory_mib": 512, "cpu": 2}]})
+    assert found.get("others_memory") == ("512 MiB" if holds else None)
+
+
+def test_a_vm_that_was_moved_away_does_not_stand_here():
+    vms = [{"id": "c1", "cluster": "lab", "state": "shutdown", "moved": "metal3"}, {"id": "c2", "cluster": "lab", "state": "running", "moved": None}]
+    assert entry(plan_found={"vms": vms})["runs"] == ["c2"]
+
+
+LOGICAL = {"capacity": {"memory_mib": 16000, "cpus": 8, "pools": {"fast": {"path": "/dev/vg0", "type": "logical", "source": "vg0", "reserve_bytes": GIB}}}}
+
+
+@pytest.mark.parametrize(
+    "measured, live, free",
+    [
+        # as it was measured when it was recorded; better: as libvirt tells it now
+        ({"pools": {"fast": {"capacity_bytes": 10 * GIB, "available_bytes": 8 * GIB}}}, {}, 7),
+        ({"pools": {"fast": {"capacity_bytes": 10 * GIB, "available_bytes": 8 * GIB}}}, {"fast": {"capacity_bytes": 10 * GIB, "available_bytes": 3 * GIB}}, 2),
+    ],
+)
+def test_a_volume_group_is_on_no_file_system(measured, live, free):
+    facts = {"ansible_local": {"reduced_footprint": {**LOGICAL, "measured": measured}}, "mounts": FACTS["mounts"]}
+    found = entry(ansible_facts=facts, plan_node={"node": {"libvirt": True, "networks": [], "pools": live}})
+    server = question([found], vms=[{"id": "a", "disks": [{"size": free, "pool": "fast"}]}]).servers[0]
+    assert server.capacity.pools["fast"].available - server.capacity.pools["fast"].reserve == free * GIB
+
+
+def test_networks_of_libvirt():
+    node = {"libvirt": True, "networks": [{"name": "br-admin", "active": True}, {"name": "off", "active": False}], "pools": {}}
+    assert entry(plan_node={"node": node}, virt_host_networks=[{"bridge": "br-new"}])["networks"] == ["br-admin", "br-new"]
+    assert "networks" not in entry(plan_node={"node": {"libvirt": False}}) and "networks" not in entry(plan_node={"msg": "no"})

@@ -9,8 +9,9 @@ import json
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CapacityError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CapacityError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import HostFacts, HypervisorProof, PoolCapacity
+from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import NETWORK, FoundNetwork, made_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, hidden_values, prepare_node
 
 GIB = 1024**3
@@ -35,10 +36,18 @@ class FakeHost:
         if name not in self.backend.pools:
             return None
         path, active, autostart = self.backend.pools[name]
-        return PoolCapacity(name, path, 100 * GIB if active else 0, self.backend.free if active else 0, {}), active, autostart
+        kind, source = ("logical", path[5:]) if path.startswith("/dev/") else ("dir", None)
+        size, free = (100 * GIB, self.backend.free) if active else (0, 0)
+        return PoolCapacity(name, path, size, free, {}, kind, source, size - free), active, autostart
 
-    def make_pool(self, name, path):
-        self.backend.pools[name] = [path, True, True]
+    def make_pool(self, name, path, source=None):
+        self.backend.pools[name] = [path or f"/dev/{source}", True, True]
+
+    def networks(self):
+        return list(self.backend.networks.values())
+
+    def make_network(self, name, bridge):
+        self.backend.networks[name] = FoundNetwork(name, made_uuid(NETWORK, name), "bridge", bridge, True, True)
 
     def load_of_others(self, known):
         self.backend.known = known
@@ -51,6 +60,8 @@ class FakeBackend:
     def __init__(self):
         self.libvirt_answers = True
         self.pools = {}
+        self.networks = {}
+        self.groups = {}
         self.free = 50 * GIB
         self.others = (0, 0)
         self.bridges_there = {"br-admin"}
@@ -75,7 +86,10 @@ class FakeBackend:
     def proof_key(self, kind, facts):
         return f"{kind}|{facts.kernel}"
 
-    def has_kvm_device(self):
+    def volume_group(self, name):
+        return self.groups.get(name)
+
+    def kvm_seen(self):
         return self.kvm_device
 
     def prove(self, kind, facts, timeout, uri):
@@ -105,7 +119,7 @@ def run(backend, check_mode=False, **changes):
 
 def test_first_run_second_run(backend):
     first = run(backend).as_dict()
-    assert first["changed"] and first["actions"] == ["define pool", "record"]
+    assert first["changed"] and first["actions"] == ["define pool default", "record"]
     assert backend.pools == {"default": ["/pool", True, True]}
     # free memory, free space and the time of a proof move on; nothing of that is a change
     backend.free -= GIB
@@ -127,12 +141,14 @@ def test_the_record(backend):
     assert recorded["attributes"]["vms"][0]["id"] == "1"
     assert recorded["hypervisors"]["qemu"]["usable"] is True
     assert recorded["capacity"]["memory_mib"] == 8192
-    assert "available" not in backend.text
+    # what is free now stands apart, for it is no change
+    assert recorded["capacity"]["pools"] == {"default": {"path": "/pool", "type": "dir"}}
+    assert recorded["measured"]["pools"]["default"]["available_bytes"] == 50 * GIB
 
 
 def test_a_half_made_pool_is_completed(backend):
     backend.pools["default"] = ["/pool", False, False]
-    assert run(backend).actions == ["start pool", "record"]
+    assert run(backend).actions == ["start pool default", "record"]
     assert backend.pools["default"] == ["/pool", True, True]
 
 
@@ -159,7 +175,7 @@ def test_a_relative_pool_path_is_refused(backend):
 
 
 def test_virt_without_details_is_fine(backend):
-    assert run(backend, vms=[]).actions == ["define pool", "record"]
+    assert run(backend, vms=[]).actions == ["define pool default", "record"]
 
 
 def test_a_server_without_virt_needs_no_libvirt(backend):
@@ -250,7 +266,7 @@ def test_an_unprepared_host(backend):
     backend.usable["qemu"] = False
     backend.bridges_there = set()
     result = run(backend, check_mode=True, bridges=["br-admin"])
-    assert result.actions == ["define pool", "record"] and len(result.warnings) == 1
+    assert result.actions == ["define pool default", "record"] and len(result.warnings) == 1
     assert "libvirt does not answer" in result.warnings[0]
     assert result.hypervisors == {} and backend.proved == []
     with pytest.raises(BackendError):
@@ -297,3 +313,74 @@ def test_checked_refuses(backend, vm, error, path):
     with pytest.raises(error) as caught:
         run(backend, state="checked", vms=[vm])
     assert caught.value.path == path
+
+
+def test_more_pools_and_a_network(backend):
+    backend.groups["vg0"] = (200 * GIB, 150 * GIB)
+    backend.pools["there"] = ["/there", True, False]
+    wanted = {
+        "pools": [{"name": "fast", "type": "logical", "source": "vg0"}, {"name": "there"}],
+        "networks": [{"bridge": "br-admin"}],
+    }
+    foreseen = run(backend, check_mode=True, **wanted)
+    assert backend.networks == {} and list(backend.pools) == ["there"]
+    first = run(backend, **wanted)
+    assert first.actions == foreseen.actions == ["define pool default", "define pool fast", "define network br-admin", "record"]
+    assert [one["after_header"] for one in first.diff][:3] == ["pool default", "pool fast", "network br-admin"]
+    assert backend.networks["br-admin"].bridge == "br-admin" and backend.pools["fast"] == ["/dev/vg0", True, True]
+    assert first.capacity["pools"]["fast"] == {
+        "path": "/dev/vg0",
+        "type": "logical",
+        "source": "vg0",
+        "capacity_bytes": 200 * GIB,
+        "allocation_bytes": 50 * GIB,
+        "available_bytes": 150 * GIB,
+        "promised_bytes": 0,
+        "overcommit": 0.0,
+    }
+    assert run(backend, **wanted).actions == []
+
+
+@pytest.mark.parametrize(
+    "changes, path",
+    [
+        ({"pools": [{"name": "fast", "source": "vg9"}]}, "pools[0].source"),
+        ({"pools": [{"name": "nowhere"}]}, "pools[0].name"),
+        ({"networks": [{"bridge": "br-nowhere"}]}, "networks[0].bridge"),
+        ({"networks": [{"bridge": "br-admin", "name": "taken"}]}, "networks[0].name"),
+    ],
+)
+def test_pools_and_networks_that_cannot_be(backend, changes, path):
+    backend.networks["taken"] = FoundNetwork("taken", "u", "nat", "virbr0", True, True)
+    for check_mode in (True, False):
+        with pytest.raises(FootprintError) as caught:
+            run(backend, check_mode=check_mode, **changes)
+        assert caught.value.path == path
+    assert backend.text == "" and backend.pools == {}
+
+
+def test_a_pool_has_a_reserve_of_its_own(backend):
+    backend.free = 15 * GIB
+    run(backend, check_mode=True)
+    with pytest.raises(CapacityError, match="pool default: asked 10 GiB, available 9 GiB .*6 GiB reserve"):
+        run(backend, pool_path=None, pools=[{"name": "default", "path": "/pool", "reserve": 6}])
+
+
+def test_what_is_free_is_refreshed_and_is_no_change(backend):
+    run(backend)
+    backend.free -= GIB
+    looked = backend.text
+    assert run(backend, check_mode=True).actions == [] and backend.text == looked
+    assert run(backend).actions == []
+    assert json.loads(backend.text)["measured"]["pools"]["default"]["available_bytes"] == 49 * GIB
+    backend.text = backend.text.replace('"measured"', '"meddled"')
+    assert run(backend).actions == ["record"] and "meddled" not in backend.text
+
+
+def test_checked_looks_at_the_form_of_pools_and_networks(backend):
+    backend.libvirt_answers = False
+    run(backend, state="checked", networks=[{"bridge": "br-admin"}], pools=[{"name": "fast", "source": "vg0"}])
+    for changes, path in (({"pools": [{"name": "a", "path": "b"}]}, "pools[0].path"), ({"networks": [{"bridge": "br-no"}]}, "networks[0].bridge")):
+        with pytest.raises(FootprintError) as caught:
+            run(backend, state="checked", **changes)
+        assert caught.value.path == path

@@ -1,0 +1,127 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What libvirt says of a server that is to be a node, and what is to be made there."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.node import CapacityPolicy, HostCapacity, HostFacts, NodeAttributes, PoolCapacity
+from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import LOGICAL, WantedNetwork, WantedPool
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import node_parts as plan_of
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.node_parts import Step
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """The pools and networks a node is to have; the default pool comes first."""
+
+    pools: tuple[WantedPool, ...]
+    networks: tuple[WantedNetwork, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class HostState:
+    """What libvirt says, and what is to be made."""
+
+    capacity: HostCapacity
+    steps: tuple[Step, ...] = ()
+    warnings: tuple[str, ...] = ()
+    prepared: bool = True
+
+    def make(self, host: t.Any) -> None:
+        """Make or start what is missing; pools come first.
+
+        :arg host: the open connection to libvirt.
+        """
+        for step in self.steps:
+            if isinstance(step.wanted, WantedPool):
+                host.make_pool(step.wanted.name, step.wanted.path, step.wanted.source)
+            else:
+                host.make_network(step.wanted.name, step.wanted.bridge)
+
+
+def read_state(
+    uris: tuple[str, str], wanted: Wanted, node: NodeAttributes, facts: HostFacts, policy: CapacityPolicy, backend: t.Any, check_mode: bool
+) -> HostState:
+    """Ask libvirt for pools, networks and the load of guests that are not in the VM details.
+
+    :arg uris: of QEMU guests, pools and networks; of containers.
+    :raises FootprintError: libvirt is out of reach (but for check mode), something is missing, or it is something else.
+    """
+    known = {vm.uuid for vm in node.vms}
+    warnings: tuple[str, ...] = ()
+    prepared = True
+    pools = (*wanted.pools, *_pools_of_disks(wanted.pools, node))
+    try:
+        with backend.libvirt(uris[0]) as host:
+            found = {pool.name: host.pool(pool.name) for pool in pools}
+            networks = {network.name: network for network in host.networks()} if wanted.networks else {}
+            memory, vcpus = host.load_of_others(known)
+    except BackendError as error:
+        if not check_mode:
+            raise
+        prepared, found, networks, memory, vcpus = False, {}, {}, 0, 0
+        warnings = (f"{error.message} Check mode goes on as if the host had been prepared and ran no other guests, and proves nothing.",)
+    else:
+        try:
+            with backend.libvirt(uris[1]) as host:
+                more = host.load_of_others(known)
+                memory, vcpus = memory + more[0], vcpus + more[1]
+        except BackendError:
+            pass  # no driver for containers: none run
+    needed = {disk.pool or wanted.pools[0].name for vm in node.vms for disk in vm.disks}
+    steps: list[Step] = []
+    have: dict[str, PoolCapacity] = {}
+    for pool in pools:
+        step = plan_of.pool_step(pool, found.get(pool.name))
+        if step is not None:
+            steps.append(step)
+        elif found.get(pool.name) is None:
+            # the default pool is no wish of anybody as long as no disk is to be in it
+            if prepared and (pool.where.startswith("pools") or pool.name in needed):
+                raise plan_of.missing_pool(pool)
+            continue
+        capacity = _capacity(pool, found.get(pool.name), backend, prepared)
+        if capacity is not None:
+            have[pool.name] = dataclasses.replace(capacity, reserve=pool.reserve)
+    for network in wanted.networks:
+        step = plan_of.network_step(network, networks.get(network.name))
+        if step is not None:
+            steps.append(step)
+    return HostState(HostCapacity(facts, policy, memory, vcpus, have), tuple(steps), warnings, prepared)
+
+
+def _pools_of_disks(pools: t.Sequence[WantedPool], node: NodeAttributes) -> tuple[WantedPool, ...]:
+    """The pools that only a disk names."""
+    listed = {pool.name for pool in pools}
+    named = {disk.pool for vm in node.vms for disk in vm.disks if disk.pool and disk.pool not in listed}
+    return tuple(WantedPool(name, None) for name in sorted(named))
+
+
+def _capacity(pool: WantedPool, found: plan_of.FoundPool | None, backend: t.Any, prepared: bool) -> PoolCapacity | None:
+    """The sizes of a pool; before it is active those of the file system or volume group it will be in."""
+    if found is not None and found[1]:
+        return found[0]
+    if pool.type == LOGICAL or (found is not None and found[0].type == LOGICAL):
+        source = pool.source or (found[0].source if found else None) or pool.name
+        if not prepared:
+            # LVM itself may still have to be installed
+            return None
+        sizes = backend.volume_group(source)
+        if sizes is None:
+            raise InputError(
+                f"there is no volume group {source}.",
+                f"{pool.where}.source" if pool.where.startswith("pools") else "pool",
+                f"Make it first (vgcreate {source} DEVICE...): nothing here formats a disk.",
+            )
+        return PoolCapacity(pool.name, f"/dev/{source}", sizes[0], sizes[1], {}, LOGICAL, source, sizes[0] - sizes[1])
+    place = pool.path or (found[0].path if found else None)
+    if place is None:
+        return found[0] if found else None
+    total, free = backend.free_bytes(place)
+    return PoolCapacity(pool.name, place, total, free, {}, found[0].type if found else "dir", allocation=total - free)
