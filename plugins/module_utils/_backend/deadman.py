@@ -11,6 +11,8 @@ standard library: ``python3 deadman.py try|settle FOLDER``. The folder holds ``p
 - ``apply``: commands that make the trial live;
 - ``restore``: path → old text, or null where there was none; every path a trial or a confirmation writes;
 - ``revert``: commands that make the old configuration live again;
+- ``keep``: path → text, the files that make it last, and ``confirm``: commands after them;
+- ``modes``: path → mode of files that are not for everybody;
 - ``timeout``: seconds from the moment the trial is live to its end.
 
 and ``state``: planned → trying → applied → confirmed, or reverted. ``try`` applies and waits;
@@ -72,17 +74,26 @@ class Trial:
 
     def set_state(self, state: str, reason: str = "") -> None:
         """Remember where the change stands."""
-        replace(os.path.join(self.folder, "state"), f"{state}\n{reason}\n")
+        write({os.path.join(self.folder, "state"): f"{state}\n{reason}\n"}, {})
 
-    def confirm(self, keep: dict) -> None:
-        """Make the trial last: write its files where they outlive a reboot; call with the lock held."""
+    def confirm(self) -> str | None:
+        """Make the trial last: its files where they outlive a reboot; what went wrong, if it had to be taken back.
+
+        Call with the lock held.
+        """
+        plan = self.plan
         # in their order: the file that gives the port away comes last, so a power loss leaves a host that answers
-        for path, text in keep.items():
-            replace(path, text)
+        write(plan["keep"], plan["modes"])
+        for argv in plan["confirm"]:
+            error = _call(argv)
+            if error:
+                self.revert(f"the change could not be kept: {error}")
+                return error
         self.set_state(STATE_CONFIRMED)
-        for path in self.plan["write"]:
-            if path not in keep:
+        for path in plan["write"]:
+            if path not in plan["keep"]:
                 _remove(path)
+        return None
 
     def revert(self, reason: str) -> None:
         """Bring the old configuration back; goes on past a command that fails; call with the lock held."""
@@ -91,8 +102,8 @@ class Trial:
         for path, text in reversed(list(plan["restore"].items())):
             if text is None:
                 _remove(path)
-            else:
-                replace(path, text)
+            elif _read(path) != text:
+                write({path: text}, plan["modes"])
         failed = []
         for argv in plan["revert"]:
             error = _call(argv)
@@ -101,16 +112,33 @@ class Trial:
         self.set_state(STATE_REVERTED, "; ".join([reason] + failed))
 
 
-def replace(path: str, text: str) -> None:
-    """Write a file so that it is whole at any moment; 0644, network daemons read it as their own user."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.reduced-footprint"
-    with open(temporary, "w", encoding="utf-8") as stream:
-        os.fchmod(stream.fileno(), 0o644)
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
+def write(texts: dict, modes: dict) -> None:
+    """Write files so that each is whole at any moment, and all of them within a moment.
+
+    0644 where nothing else is said, for network daemons read them as their own user; a file that was there
+    keeps its mode and owner.
+    """
+    for path, text in texts.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(_temporary(path), "w", encoding="utf-8", opener=_private) as stream:
+            try:
+                was = os.stat(path)
+                os.fchown(stream.fileno(), was.st_uid, was.st_gid)
+                os.fchmod(stream.fileno(), was.st_mode & 0o7777)
+            except FileNotFoundError:
+                os.fchmod(stream.fileno(), modes.get(path, 0o644))
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+    # the disk's work is done: only names change from here on
+    for path in texts:
+        os.replace(_temporary(path), path)
+    for folder in {os.path.dirname(path) for path in texts}:
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def attempt(folder: str) -> int:
@@ -121,8 +149,7 @@ def attempt(folder: str) -> int:
             return 0
         plan = trial.plan
         trial.set_state(STATE_TRYING)
-        for path, text in plan["write"].items():
-            replace(path, text)
+        write(plan["write"], plan["modes"])
         for argv in plan["apply"]:
             error = _call(argv)
             if error:
@@ -142,6 +169,24 @@ def settle(folder: str) -> int:
         if trial.state in (STATE_TRYING, STATE_APPLIED):
             trial.revert(f"nobody confirmed the change (it had {trial.plan['timeout']} s)")
     return 0
+
+
+def _temporary(path: str) -> str:
+    # hidden: ifupdown takes in whatever else lies in its folder
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.reduced-footprint")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return None
 
 
 def _remove(path: str) -> None:

@@ -144,7 +144,7 @@ class Layout:
 
     ``devices`` come from the bottom to the top. ``taken`` maps a link that is there to the device it becomes a
     port of, ``stacked`` one that keeps its addresses to the VLANs that are made on it; ``mtus`` is the MTU
-    of a taken link where it has to be set.
+    of a taken link where it has to be set. ``paths`` maps each name to where the user wrote it.
     """
 
     devices: tuple[Device, ...]
@@ -152,6 +152,7 @@ class Layout:
     taken: t.Mapping[str, str]
     stacked: t.Mapping[str, tuple[str, ...]]
     mtus: t.Mapping[str, int]
+    paths: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def touched(self) -> tuple[str, ...]:
@@ -172,7 +173,7 @@ class Change:
     """A change of the network as one manager makes it.
 
     ``trial`` are files that a reboot forgets, ``keep`` those that make the change last; both map path to text,
-    in the order in which they are written; ``mode`` is that of files that are new. ``apply``, ``revert`` and
+    in the order in which they are written; ``modes`` are those of files that are not for everybody. ``apply``, ``revert`` and
     ``confirm`` are commands; in their words ``{folder}``, ``{python}`` and ``{timeout}`` stand for the folder
     of the trial, the Python that runs it and the seconds it has. ``scripts`` are put into that folder. ``shown``
     is what a diff shows beside the files of ``keep``: headline → before and after.
@@ -186,4 +187,4 @@ class Change:
     confirm: tuple[tuple[str, ...], ...] = ()
     scripts: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     shown: t.Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
-    mode: int = 0o644
+    modes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
