@@ -1,0 +1,66 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What NetworkManager's profiles say of the links whose network is to change."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import nm_checkpoint
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._model.network import Link
+from ansible_collections.reduced.footprint.plugins.module_utils._model.network_nm import NmProfile, NmState
+
+_LIST = ("UUID", "NAME", "TYPE", "DEVICE", "FILENAME", "AUTOCONNECT", "AUTOCONNECT-PRIORITY")
+#: What goes to whoever takes over the addresses of a link.
+_SETTINGS = ("connection.interface-name", "connection.zone", "connection.metered", "connection.mdns", "connection.llmnr", "ipv4", "ipv6")
+#: A link's own setting, or one that newer versions print and take under another name only.
+_NOT_TAKEN = ("connection.interface-name",)
+#: Where a profile outlives a reboot.
+_VOLATILE = "/run/"
+
+
+def profiles(links: t.Mapping[str, Link], names: t.Sequence[str]) -> NmState:
+    """The profiles that bring the links up, those of their ports too; a link without one is not in it.
+
+    :raises CommandError: NetworkManager does not answer.
+    """
+    wanted = set(names) | {port for name in names if name in links for port in links[name].ports}
+    listed = run(["nmcli", "--terse", "--escape", "yes", "--fields", ",".join(_LIST), "connection", "show"], timeout=30).stdout
+    found: dict[str, NmProfile] = {}
+    in_use: dict[str, bool] = {}
+    for line in listed.splitlines():
+        row = dict(zip(_LIST, fields(line)))
+        in_use[row["NAME"]] = in_use.get(row["NAME"], False) or bool(row["DEVICE"])
+        if row["DEVICE"] in wanted:
+            found[row["DEVICE"]] = _profile(row)
+    return NmState(found, in_use, nm_checkpoint.__loader__.get_source(nm_checkpoint.__name__))
+
+
+def fields(line: str) -> list[str]:
+    r"""The fields of a terse line, which colons part; one inside a field is written ``\:``."""
+    return [re.sub(r"\\(.)", r"\1", field) for field in re.findall(r"(?:^|:)((?:\\.|[^\\:])*)", line)]
+
+
+def settings(text: str) -> dict[str, str]:
+    """The settings of a profile that are not empty, by name."""
+    pairs = (line.partition(":") for line in text.splitlines())
+    return {key: value for key, separator, value in pairs if separator and value}
+
+
+def _profile(row: t.Mapping[str, str]) -> NmProfile:
+    said = run(["nmcli", "--terse", "--escape", "no", "--fields", ",".join(_SETTINGS), "connection", "show", "uuid", row["UUID"]], timeout=30).stdout
+    values = settings(said)
+    return NmProfile(
+        uuid=row["UUID"],
+        name=row["NAME"],
+        kind=row["TYPE"],
+        bound=values.get("connection.interface-name") == row["DEVICE"],
+        saved=not row["FILENAME"].startswith(_VOLATILE),
+        autoconnect=row["AUTOCONNECT"] == "yes",
+        priority=int(row["AUTOCONNECT-PRIORITY"] or 0),
+        settings={key: value for key, value in values.items() if key not in _NOT_TAKEN},
+    )
