@@ -2,7 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Running gates one after the other: streamed, timed, logged, counted and always cleaned up."""
+"""Running gates: streamed, timed, logged, counted and always cleaned up.
+
+Gates run one after the other in a lane. Those that only need processors run in
+a second one beside the others, which mostly wait for machines to boot, and get
+what the others leave of the processors.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +26,10 @@ from counts import Count, count_exit, count_junit, table
 
 #: Seconds a command gets to end itself after SIGTERM; a lab needs a while to take itself down.
 GRACE = 60
+#: What runs aside gets little of a busy machine and may take so many times as long.
+PATIENCE = 2
+NICE = "10"
+_CONSOLE = threading.Lock()
 
 
 class Interrupted(BaseException):
@@ -51,6 +60,7 @@ class Gate:
 
     :arg steps: called when the gate's turn comes, so it sees what earlier gates left.
     :arg cleanup: commands run afterwards whatever happened; they are no tests, but a failing one is a failure.
+    :arg aside: it needs processors and nothing that another gate uses, and no test in it looks at a clock.
     """
 
     name: str
@@ -58,6 +68,7 @@ class Gate:
     steps: t.Callable[[], t.Iterable[Step]]
     suites: frozenset[str]
     cleanup: t.Callable[[], t.Iterable[Step]] = tuple
+    aside: bool = False
 
 
 @dataclasses.dataclass
@@ -71,144 +82,214 @@ class Outcome:
 
 
 class Log:
-    """Output to the console and to the gate's own file."""
+    """Output to the gate's own file, and to the console: at once, or whole when it is the turn of others to be seen."""
 
-    def __init__(self, path: pathlib.Path) -> None:
+    def __init__(self, path: pathlib.Path, seen: t.Callable[[], bool] = lambda: True) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("w", encoding="utf-8")
+        self._seen = seen
+        self._held: list[str] = []
 
     def line(self, text: str) -> None:
-        print(text, flush=True)
         print(text, file=self._file, flush=True)
+        self._held.append(text)
+        if self._seen():
+            self._show()
+
+    def _show(self) -> None:
+        with _CONSOLE:
+            for text in self._held:
+                print(text)
+            sys.stdout.flush()
+        self._held.clear()
 
     def close(self) -> None:
+        self._show()
         self._file.close()
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a command and everything it started."""
+    """End a command and everything it started; returns when none of it runs any more."""
     for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 10)):
         try:
             os.killpg(process.pid, number)
         except ProcessLookupError:
             return
+        until = time.monotonic() + patience
+        while time.monotonic() < until:
+            process.poll()
+            if not _runs(process.pid):
+                return
+            time.sleep(0.05)
+
+
+def _runs(group: int) -> bool:
+    """Whether anything of a process group runs; what only waits to be reaped does not."""
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
-            process.wait(patience)
-        except subprocess.TimeoutExpired:
+            state, _parent, its_group = stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):
             continue
+        if int(its_group) == group and state not in "ZX":
+            return True
+    return False
 
 
-def run_step(step: Step, log: Log) -> tuple[Count, str]:
-    """Run one command, its output line by line to the log.
+class Lane(threading.Thread):
+    """Gates one after the other. ``stop`` ends the one that runs, cleans up after it and begins no other.
 
-    :returns: its count and a remark, empty when all is well.
+    :arg before: the lane this one runs beside; its output is seen first, and its commands go first.
     """
-    log.line(f"$ {' '.join(step.argv)}")
-    before = set(step.reports.glob("*.xml")) if step.reports else set()
-    for old in before:
-        old.unlink()
-    try:
-        process = subprocess.Popen(
-            list(step.argv),
-            cwd=step.cwd,
-            env={**os.environ, **step.env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            encoding="utf-8",
-            errors="replace",
-        )
-    except OSError as error:
-        log.line(f"cannot run {step.argv[0]}: {error}")
-        return Count(failed=1), f"cannot run {step.argv[0]}"
-    late = threading.Event()
 
-    def on_time() -> None:
-        late.set()
-        _end(process)
+    def __init__(self, gates: t.Sequence[Gate], logs: pathlib.Path, before: Lane | None = None) -> None:
+        super().__init__(name="aside" if before else "main", daemon=True)
+        self.outcomes: dict[str, Outcome] = {}
+        self._gates = gates
+        self._logs = logs
+        self._before = before
+        self._stopped = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self._handing = threading.Lock()
 
-    timer = threading.Timer(step.timeout, on_time)
-    timer.daemon = True
-    timer.start()
-    refused = ""
-    wanted = list(step.expect)
-    try:
-        for raw in t.cast(t.IO[str], process.stdout):
-            text = raw.rstrip("\n")
-            log.line(text)
-            if step.refuse and not refused and re.search(step.refuse, text):
-                refused = text.strip()
-            wanted = [pattern for pattern in wanted if not re.search(pattern, text)]
-        rc = process.wait()
-    except BaseException:
-        _end(process)
-        raise
-    finally:
-        timer.cancel()
-    count = count_junit(sorted(step.reports.glob("*.xml")), rc) if step.reports else count_exit(rc)
-    remark = ""
-    if late.is_set():
-        remark = f"no end after {step.timeout:.0f} s"
-    elif rc != 0:
-        remark = f"exit code {rc}"
-    elif refused:
-        remark = f"said: {refused[:60]}"
-    elif wanted:
-        remark = f"never said: {wanted[0]}"
-    elif count.failed:
-        remark = "no test ran" if not count.passed else ""
-    if remark and not count.failed:
-        count = dataclasses.replace(count, failed=1, passed=max(count.passed - 1, 0))
-    return count, remark
+    def run(self) -> None:
+        for gate in self._gates:
+            if self._stopped.is_set():
+                return
+            try:
+                self.outcomes[gate.name] = self._gate(gate)
+            except BaseException as error:  # nothing may end a lane unseen
+                self.outcomes[gate.name] = Outcome(gate.name, Count(failed=1), remark=f"broken gate: {error!r}")
 
+    def stop(self) -> None:
+        """End the command that runs, unless it cleans up; returns when it has ended."""
+        with self._handing:
+            self._stopped.set()
+            process = self._process
+        if process:
+            _end(process)
 
-def run_gate(gate: Gate, logs: pathlib.Path) -> Outcome:
-    """Run a gate to its end. Only an interruption escapes, after the clean-up."""
-    outcome = Outcome(gate.name)
-    log = Log(logs / f"{gate.name}.log")
-    started = time.monotonic()
-    log.line(f"\n=== {gate.name}: {gate.title}")
-    interrupted = False
-    try:
-        for step in gate.steps():
-            count, remark = run_step(step, log)
-            outcome.count += count
-            outcome.remark = outcome.remark or remark
-    except Interrupted:
-        interrupted = True
-        outcome.remark = "interrupted"
-        outcome.count += Count(failed=1)
-    except Exception as error:  # a broken gate is a failed gate, the others still run
-        log.line(f"the gate itself failed: {error!r}")
-        outcome.remark = f"broken gate: {error!r}"
-        outcome.count += Count(failed=1)
-    for step in gate.cleanup():
-        count, remark = run_step(step, log)
-        if count.failed:
+    def _seen(self) -> bool:
+        return self._before is None or not self._before.is_alive()
+
+    def _gate(self, gate: Gate) -> Outcome:
+        """Run a gate to its end, or to its interruption, and clean up."""
+        outcome = Outcome(gate.name)
+        log = Log(self._logs / f"{gate.name}.log", self._seen)
+        started = time.monotonic()
+        log.line(f"\n=== {gate.name}: {gate.title}")
+        try:
+            for step in gate.steps():
+                count, remark = self.step(step, log)
+                outcome.count += count
+                outcome.remark = outcome.remark or remark
+        except Interrupted:
+            outcome.remark = "interrupted"
             outcome.count += Count(failed=1)
-            outcome.remark = outcome.remark or f"clean-up: {remark}"
-    if outcome.count.passed + outcome.count.failed == 0:
-        outcome.count += Count(failed=1)
-        outcome.remark = "no test ran"
-    outcome.seconds = time.monotonic() - started
-    log.line(f"=== {gate.name}: {outcome.count} in {outcome.seconds:.1f} s{' (' + outcome.remark + ')' if outcome.remark else ''}")
-    log.close()
-    if interrupted:
-        raise InterruptedGate(outcome)
-    return outcome
+        except Exception as error:  # a broken gate is a failed gate, the others still run
+            log.line(f"the gate itself failed: {error!r}")
+            outcome.remark = f"broken gate: {error!r}"
+            outcome.count += Count(failed=1)
+        for step in gate.cleanup():
+            count, remark = self.step(step, log, cleanup=True)
+            if count.failed:
+                outcome.count += Count(failed=1)
+                outcome.remark = outcome.remark or f"clean-up: {remark}"
+        if outcome.count.passed + outcome.count.failed == 0:
+            outcome.count += Count(failed=1)
+            outcome.remark = "no test ran"
+        outcome.seconds = time.monotonic() - started
+        log.line(f"=== {gate.name}: {outcome.count} in {outcome.seconds:.1f} s{' (' + outcome.remark + ')' if outcome.remark else ''}")
+        log.close()
+        return outcome
+
+    def step(self, step: Step, log: Log, cleanup: bool = False) -> tuple[Count, str]:
+        """Run one command, its output line by line to the log.
+
+        :returns: its count and a remark, empty when all is well.
+        :raises Interrupted: the lane was stopped; never for a clean-up, which has to be done.
+        """
+        log.line(f"$ {' '.join(step.argv)}")
+        for old in step.reports.glob("*.xml") if step.reports else ():
+            old.unlink()
+        try:
+            process = self._start(step, cleanup)
+        except OSError as error:
+            log.line(f"cannot run {step.argv[0]}: {error}")
+            return Count(failed=1), f"cannot run {step.argv[0]}"
+        late = threading.Event()
+
+        def on_time() -> None:
+            late.set()
+            _end(process)
+
+        timer = threading.Timer(step.timeout * (PATIENCE if self._before else 1), on_time)
+        timer.daemon = True
+        timer.start()
+        refused = ""
+        wanted = list(step.expect)
+        try:
+            for raw in t.cast(t.IO[str], process.stdout):
+                text = raw.rstrip("\n")
+                log.line(text)
+                if step.refuse and not refused and re.search(step.refuse, text):
+                    refused = text.strip()
+                wanted = [pattern for pattern in wanted if not re.search(pattern, text)]
+            rc = process.wait()
+        except BaseException:
+            _end(process)
+            raise
+        finally:
+            timer.cancel()
+            self._process = None
+        if self._stopped.is_set() and not cleanup:
+            raise Interrupted
+        count = count_junit(sorted(step.reports.glob("*.xml")), rc) if step.reports else count_exit(rc)
+        remark = ""
+        if late.is_set():
+            remark = f"no end after {timer.interval:.0f} s"
+        elif rc != 0:
+            remark = f"exit code {rc}"
+        elif refused:
+            remark = f"said: {refused[:60]}"
+        elif wanted:
+            remark = f"never said: {wanted[0]}"
+        elif count.failed:
+            remark = "no test ran" if not count.passed else ""
+        if remark and not count.failed:
+            count = dataclasses.replace(count, failed=1, passed=max(count.passed - 1, 0))
+        return count, remark
+
+    def _start(self, step: Step, cleanup: bool) -> subprocess.Popen[str]:
+        with self._handing:
+            if self._stopped.is_set() and not cleanup:
+                raise Interrupted
+            process = subprocess.Popen(
+                ["nice", "-n", NICE, *step.argv] if self._before else list(step.argv),
+                cwd=step.cwd,
+                env={**os.environ, **step.env},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+            self._process = None if cleanup else process
+        if self._before:
+            _step_back(process.pid)
+        return process
 
 
-class InterruptedGate(Interrupted):
-    """Carries what an interrupted gate had counted."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.name)
-        self.outcome = outcome
+def _step_back(pid: int) -> None:
+    """Where the kernel groups processes by session, the group's own priority counts, not that of its processes."""
+    try:
+        pathlib.Path(f"/proc/{pid}/autogroup").write_text(NICE, encoding="ascii")
+    except OSError:
+        pass  # it has ended already, or there are no such groups here
 
 
 def run_all(gates: t.Sequence[Gate], output: pathlib.Path) -> int:
-    """Run gates in order, print the table and, last, the honest count.
+    """Run gates, print the table and, last, the honest count.
 
     :arg output: directory for logs, reports and ``summary.txt`` (the count again).
     :returns: exit code, 0 only if nothing failed and something passed.
@@ -216,37 +297,36 @@ def run_all(gates: t.Sequence[Gate], output: pathlib.Path) -> int:
     summary = output / "summary.txt"
     output.mkdir(parents=True, exist_ok=True)
     summary.unlink(missing_ok=True)
-
-    def stop(number: int, frame: t.Any) -> None:
-        # Once is enough: a second Ctrl-C must not cut the clean-up short.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Interrupted
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    outcomes: list[Outcome] = []
-    code = 0
+    aside = [gate for gate in gates if gate.aside]
+    # Alone they need not step back.
+    main = Lane([gate for gate in gates if not gate.aside] or aside, output / "gates")
+    lanes = [main, Lane(aside, output / "gates", main)] if len(aside) < len(gates) and aside else [main]
+    interrupted = threading.Event()
+    before = {number: signal.signal(number, lambda *_unused: interrupted.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    began = time.monotonic()
     try:
-        for gate in gates:
-            outcomes.append(run_gate(gate, output / "gates"))
-    except InterruptedGate as interruption:
-        outcomes.append(interruption.outcome)
-        code = 130
-    except Interrupted:
-        outcomes.append(Outcome("interrupted", Count(failed=1)))
-        code = 130
+        for lane in lanes:
+            lane.start()
+        stopping: list[threading.Thread] = []
+        while any(lane.is_alive() for lane in lanes):
+            # Once is enough: a second Ctrl-C must not cut the clean-up short.
+            if interrupted.is_set() and not stopping:
+                stopping = [threading.Thread(target=lane.stop) for lane in lanes]
+                for thread in stopping:
+                    thread.start()
+            for lane in lanes:
+                lane.join(0.1)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for gate in gates[len(outcomes):]:
-        outcomes.append(Outcome(gate.name, Count(failed=1), remark="not reached"))
+    reached = {name: outcome for lane in lanes for name, outcome in lane.outcomes.items()}
+    outcomes = [reached.get(gate.name) or Outcome(gate.name, Count(failed=1), remark="not reached") for gate in gates]
     total = sum((outcome.count for outcome in outcomes), Count())
     if total.passed + total.failed == 0:
         total = Count(failed=1)
     summary.write_text(f"{total}\n", encoding="utf-8")
     print()
     print(table([(one.name, one.count, one.seconds, one.remark) for one in outcomes]))
-    print(f"logs: {output}")
+    print(f"{time.monotonic() - began:.0f} s, logs: {output}")
     print(total, flush=True)
-    sys.stdout.flush()
-    return code or (1 if total.failed else 0)
+    return 130 if interrupted.is_set() else 1 if total.failed else 0

@@ -12,6 +12,7 @@ this copy, so none of them sees caches, labs or virtual environments.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pathlib
 import re
@@ -54,7 +55,17 @@ def tracked() -> list[str]:
 
 
 def refresh() -> pathlib.Path:
-    """Bring the copy up to date and return its path. Unchanged files keep their times."""
+    """Bring the copy up to date and return its path. Unchanged files keep their times.
+
+    A check may be at work in the copy: what it keeps there for itself stays.
+    """
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "checked.lock").open("w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _refresh()
+
+
+def _refresh() -> pathlib.Path:
     wanted = tracked()
     keep = set(wanted)
     for name in wanted:
@@ -66,7 +77,7 @@ def refresh() -> pathlib.Path:
     for folder, folders, files in os.walk(COPY, topdown=False):
         here = pathlib.Path(folder)
         relative = here.relative_to(COPY)
-        if relative.parts and relative.parts[0] == ".git" or relative.parts[:2] == ("tests", "output"):
+        if relative.parts and relative.parts[0] in (".git", ".ansible") or relative.parts[:2] == ("tests", "output"):
             continue
         for name in files:
             if str(relative / name) not in keep:

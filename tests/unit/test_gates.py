@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -111,6 +112,75 @@ def test_what_is_not_a_pass_is_a_failure(bad: engine.Gate, tmp_path: pathlib.Pat
 def test_clean_up_runs_after_a_failure(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(tmp_path, capsys, gate("one", "false", cleanup=f"touch {tmp_path}/cleaned"))
     assert (tmp_path / "cleaned").exists()
+
+
+def aside(one: engine.Gate) -> engine.Gate:
+    return dataclasses.replace(one, aside=True)
+
+
+WAIT = "for _ in $(seq 300); do [ -e {0} ] && exit 0; sleep 0.1; done; exit 1"
+
+
+def test_gates_aside_run_beside_the_others_and_are_shown_whole(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    main = gate("main", f"echo main begins; touch {one}; {WAIT.format(two)}", "sleep 0.3; echo main ends")
+    beside = gate("beside", f"echo beside begins; {WAIT.format(one)}", f"touch {two}", "nice; echo beside ends")
+    code = engine.run_all([aside(beside), main], tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert (code, lines[-1]) == (0, "5 passed, 0 failed")
+    first, last = lines.index("=== beside: beside"), lines.index("beside ends")
+    assert lines.index("main begins") < first
+    assert lines[last - 1] == "10", "it steps back for the others"
+    assert not [line for line in lines[first:last] if "main" in line]
+    table = [line.split()[0] for line in lines[lines.index(next(line for line in lines if line.startswith("----"))) + 1 : -2]]
+    assert table == ["beside", "main"]
+    for name in ("main", "beside"):
+        assert f"{name} ends" in (tmp_path / "gates" / f"{name}.log").read_text()
+
+
+def test_a_failure_aside_is_a_failure(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, capsys, gate("main", "true"), aside(gate("beside", "true", "exit 3"))) == (1, "2 passed, 1 failed")
+    broken = engine.Gate("broken", "broken", lambda: iter([1 // 0]), frozenset(), aside=True)
+    assert run(tmp_path, capsys, gate("main", "true"), broken) == (1, "1 passed, 1 failed")
+
+
+def test_gates_aside_that_are_alone_are_seen_at_once_and_need_not_step_back(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert engine.run_all([aside(gate("one", "nice"))], tmp_path) == 0
+    assert str(os.nice(0)) in capsys.readouterr().out.splitlines()
+
+
+def test_a_lane_that_breaks_is_not_overlooked(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def cleanup() -> t.Iterator[engine.Step]:
+        raise SystemExit(0)
+        yield
+
+    broken = engine.Gate("broken", "broken", lambda: [engine.Step(["true"], pathlib.Path("/"))], frozenset(), cleanup)
+    assert run(tmp_path, capsys, broken, gate("next", "true")) == (1, "1 passed, 1 failed")
+
+
+def test_an_interruption_ends_both_lanes_and_cleans_up_both(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        f"import pathlib, sys\nsys.path.insert(0, {str(RUNNER)!r})\nfrom engine import Gate, Step, run_all\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
+        "def sh(text):\n    return lambda: [Step(['sh', '-c', text], here)]\n"
+        "def gate(name, aside):\n"
+        "    return Gate(name, name, sh(f'touch {name}-runs; sleep 300'), frozenset(), sh(f'sleep 1; touch {name}-cleaned'), aside)\n"
+        "sys.exit(run_all([gate('main', False), gate('beside', True), gate('later', True)], here))\n"
+    )
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as process:
+        for _attempt in range(300):
+            if (tmp_path / "main-runs").exists() and (tmp_path / "beside-runs").exists():
+                break
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)  # impatience must not cut the clean-up short
+        said = process.communicate(timeout=60)[0]
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "0 passed, 3 failed"
+    assert (tmp_path / "main-cleaned").exists() and (tmp_path / "beside-cleaned").exists()
+    assert "not reached" in said and not (tmp_path / "later-runs").exists()
 
 
 def test_an_interruption_ends_children_cleans_up_and_still_counts(tmp_path: pathlib.Path) -> None:
