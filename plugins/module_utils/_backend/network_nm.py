@@ -17,8 +17,17 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.network_n
 _LIST = ("UUID", "NAME", "TYPE", "DEVICE", "FILENAME", "AUTOCONNECT", "AUTOCONNECT-PRIORITY")
 #: What goes to whoever takes over the addresses of a link.
 _SETTINGS = ("connection.interface-name", "connection.zone", "connection.metered", "connection.mdns", "connection.llmnr", "ipv4", "ipv6")
-#: A link's own setting, or one that newer versions print and take under another name only.
-_NOT_TAKEN = ("connection.interface-name",)
+#: What every profile has where nobody said otherwise.
+_USUAL = {
+    "-1": ("mdns", "llmnr", "route-metric", "replace-local-rule", "required-timeout", "dad-timeout", "auto-route-ext-gw", "ip6-privacy"),
+    "0": ("dns-priority", "route-table", "dhcp-timeout", "ra-timeout", "link-local"),
+    "0x0": ("dhcp-hostname-flags",),
+    "auto": ("mtu",),
+    "no": ("ignore-auto-routes", "ignore-auto-dns", "never-default"),
+    "unknown": ("metered",),
+    "yes": ("dhcp-send-hostname", "may-fail"),
+}
+_BINDING = "connection.interface-name"
 #: Where a profile outlives a reboot.
 _VOLATILE = "/run/"
 
@@ -46,9 +55,9 @@ def fields(line: str) -> list[str]:
 
 
 def settings(text: str) -> dict[str, str]:
-    """The settings of a profile that are not empty, by name."""
+    """The settings of a profile that are not what every profile has, by name."""
     pairs = (line.partition(":") for line in text.splitlines())
-    return {key: value for key, separator, value in pairs if separator and value}
+    return {key: value for key, unused, value in pairs if value and key.partition(".")[2] not in _USUAL.get(value, ())}
 
 
 def _profile(row: t.Mapping[str, str]) -> NmProfile:
@@ -58,9 +67,9 @@ def _profile(row: t.Mapping[str, str]) -> NmProfile:
         uuid=row["UUID"],
         name=row["NAME"],
         kind=row["TYPE"],
-        bound=values.get("connection.interface-name") == row["DEVICE"],
+        bound=values.get(_BINDING) == row["DEVICE"],
         saved=not row["FILENAME"].startswith(_VOLATILE),
         autoconnect=row["AUTOCONNECT"] == "yes",
         priority=int(row["AUTOCONNECT-PRIORITY"] or 0),
-        settings={key: value for key, value in values.items() if key not in _NOT_TAKEN},
+        settings={key: value for key, value in values.items() if key != _BINDING},
     )

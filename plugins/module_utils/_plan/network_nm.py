@@ -214,4 +214,6 @@ def _headline(profile: str) -> str:
 
 
 def _text(settings: t.Mapping[str, str]) -> str:
+    """A profile as it is once it is kept."""
+    settings = {**settings, "connection.autoconnect": "yes"}
     return "".join(f"{key}: {value}\n" for key, value in settings.items())

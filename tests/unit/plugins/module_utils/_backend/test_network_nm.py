@@ -23,6 +23,6 @@ def test_fields_of_a_terse_line(line, expected):
     assert fields(line) == expected
 
 
-def test_settings_keep_colons_and_leave_out_what_is_empty():
-    text = "ipv6.addresses:2001:db8::11/64\nipv4.dns:\nipv4.method:auto\n\n"
-    assert settings(text) == {"ipv6.addresses": "2001:db8::11/64", "ipv4.method": "auto"}
+def test_settings_keep_colons_and_leave_out_what_says_nothing():
+    text = "ipv6.addresses:2001:db8::11/64\nipv4.dns:\nipv4.method:auto\nipv4.route-metric:-1\nipv4.dns-priority:-1\nipv6.mtu:auto\n\n"
+    assert settings(text) == {"ipv6.addresses": "2001:db8::11/64", "ipv4.method": "auto", "ipv4.dns-priority": "-1"}
