@@ -28,7 +28,7 @@ _NETPLAN_DIRS = ("/run/netplan", "/etc/netplan", "/lib/netplan")
 _KINDS = {"bridge": net.BRIDGE, "bond": net.BOND, "vlan": net.VLAN}
 _SYS_MODULE = "/sys/module"
 # what a kernel has that was built with the module in it
-_BUILT_IN = {"bonding": "/sys/class/net/bonding_masters", "8021q": "/proc/net/vlan", "bridge": "/sys/module/bridge"}
+_BUILT_IN = {"bonding": "/sys/class/net/bonding_masters", "8021q": "/proc/net/vlan"}
 _ADDRESSED = re.compile(r"^\s*(Address\s*=|Gateway\s*=|DHCP\s*=\s*(?!(?:no|false|none|off|0)\s*$)\S)", re.MULTILINE | re.IGNORECASE)
 
 

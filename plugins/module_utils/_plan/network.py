@@ -16,7 +16,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.network_co
 
 _USUAL_MTU = 1500
 _KINDS = {Bond: net.BOND, Vlan: net.VLAN, Bridge: net.BRIDGE}
-_MODULES = {net.BOND: "bonding", net.VLAN: "8021q", net.BRIDGE: "bridge"}
+# kernels are built without these; one without bridges carries no virt host
+_MODULES = {net.BOND: "bonding", net.VLAN: "8021q"}
 
 
 def missing(wanted: Wanted, links: t.Mapping[str, Link]) -> list[tuple[t.Any, str]]:
@@ -45,7 +46,7 @@ def touched(wanted: Wanted, links: t.Mapping[str, Link]) -> tuple[str, ...]:
 
 def modules(devices: t.Iterable[Device]) -> tuple[str, ...]:
     """The modules of the kernel that the devices need."""
-    return tuple(dict.fromkeys(_MODULES[device.kind] for device in devices))
+    return tuple(dict.fromkeys(_MODULES[device.kind] for device in devices if device.kind in _MODULES))
 
 
 def layout(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mapping[str, Profile]) -> Layout:
@@ -115,10 +116,8 @@ def port_paths(wanted: Wanted, links: t.Mapping[str, Link]) -> dict[str, str]:
 def _check_port(entry: t.Any, port: str, where: str, links: t.Mapping[str, Link]) -> None:
     link = links.get(port)
     if link is None:
-        there = ", ".join(sorted(name for name, one in links.items() if one.kind != net.LOOPBACK)) or "none"
-        raise InputError(f"there is no interface {port} (there are: {there}).", where, "Name one that is there.")
-    if link.kind == net.LOOPBACK:
-        raise InputError(f"{port} is the loopback.", where, "Name a NIC.")
+        free = ", ".join(sorted(name for name, one in links.items() if one.kind != net.LOOPBACK and not one.master)) or "none"
+        raise InputError(f"there is no interface {port} (free ones: {free}).", where, "Name one that is there.")
     if isinstance(entry, Vlan):
         if link.master and links.get(link.master, link).kind == net.BOND:
             raise RefusedError(f"{port} is a port of the bond {link.master}.", where, f"Put the VLAN on {link.master}.")

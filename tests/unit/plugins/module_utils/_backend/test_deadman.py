@@ -23,13 +23,15 @@ def change(tmp_path):
     folder.mkdir()
     (tmp_path / "old.conf").write_text("old")
 
-    def make(apply=None, timeout=30):
+    def make(apply=None, timeout=30, confirm=()):
         plan = {
             "write": {str(tmp_path / "trial.conf"): "new"},
             "restore": {str(tmp_path / "trial.conf"): None, str(tmp_path / "old.conf"): "old", str(tmp_path / "kept.conf"): None},
             "keep": {str(tmp_path / "old.conf"): "new", str(tmp_path / "kept.conf"): "new"},
             "apply": [apply or ["touch", str(tmp_path / "applied")]],
             "revert": [["false"], ["touch", str(tmp_path / "reverted")]],
+            "confirm": list(confirm),
+            "modes": {str(tmp_path / "kept.conf"): 0o600},
             "timeout": timeout,
         }
         (folder / "plan.json").write_text(json.dumps(plan))
@@ -62,12 +64,30 @@ def test_a_confirmed_change_lasts(change, tmp_path):
     assert (tmp_path / "trial.conf").read_text() == "new" and (tmp_path / "applied").exists()
     assert (tmp_path / "old.conf").read_text() == "old"
     with trial:
-        trial.confirm(trial.plan["keep"])
+        assert trial.confirm() is None
     assert process.wait(timeout=10) == 0
     assert deadman.settle(trial.folder) == 0
     assert trial.state == deadman.STATE_CONFIRMED
     assert (tmp_path / "old.conf").read_text() == (tmp_path / "kept.conf").read_text() == "new"
     assert not (tmp_path / "trial.conf").exists() and not (tmp_path / "reverted").exists()
+
+
+def test_what_cannot_be_kept_is_taken_back(change, tmp_path):
+    trial = change(confirm=[["touch", str(tmp_path / "first")], ["false"], ["touch", str(tmp_path / "last")]])
+    trial.set_state(deadman.STATE_APPLIED)
+    with trial:
+        assert "false ended with exit code 1" in trial.confirm()
+    assert trial.state == deadman.STATE_REVERTED and is_old(tmp_path) and "could not be kept" in trial.reason
+    assert (tmp_path / "first").exists() and not (tmp_path / "last").exists()
+
+
+def test_modes_of_what_is_new_and_of_what_was_there(change, tmp_path):
+    trial = change()
+    (tmp_path / "old.conf").chmod(0o640)
+    with trial:
+        trial.confirm()
+    assert (tmp_path / "kept.conf").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "old.conf").stat().st_mode & 0o777 == 0o640
 
 
 def test_an_unconfirmed_change_is_taken_back(change, tmp_path):
@@ -124,7 +144,7 @@ def test_there_is_no_state_without_a_change(tmp_path):
 def test_files_are_readable_by_network_daemons(tmp_path):
     old = os.umask(0o077)
     try:
-        deadman.replace(str(tmp_path / "a" / "b.network"), "text")
+        deadman.write({str(tmp_path / "a" / "b.network"): "text"}, {})
     finally:
         os.umask(old)
     assert (tmp_path / "a" / "b.network").stat().st_mode & 0o777 == 0o644
