@@ -1,0 +1,182 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The worker: carries a move through its phases, detached from whoever asked for it (X11).
+
+``python3 -m …move_worker NAME`` reads the job of that name and writes its journal. It may be killed at
+any moment: the next worker finds out where the VM stands and goes on from there.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import time
+import traceback
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_live, units
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.move_store import HOME, MoveStore
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.move import LIVE, parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.move_journal import (
+    CONFIRMED,
+    COPY,
+    COPY_PHASES,
+    FAILED,
+    LIVE_PHASES,
+    MIGRATE,
+    MOVED,
+    PLACE,
+    PRECOPY,
+    PREFLIGHT,
+    RECEIVE,
+    RETURNED,
+    RUNNING,
+    SETTLE,
+    START,
+    STOP,
+    SWITCH,
+    VERIFY,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.move import where_to_go_on
+from ansible_collections.reduced.footprint.plugins.module_utils._run import move_back, move_steps
+from ansible_collections.reduced.footprint.plugins.module_utils._run.move_context import Context, other_host
+
+MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.move_worker"
+
+_STEPS: t.Mapping[str, t.Callable[[Context], None]] = {
+    PREFLIGHT: move_steps.preflight,
+    RECEIVE: move_steps.receive,
+    PRECOPY: move_steps.precopy,
+    STOP: move_steps.stop,
+    COPY: move_steps.copy,
+    VERIFY: move_steps.verify,
+    PLACE: move_steps.place,
+    MIGRATE: move_steps.migrate,
+    SWITCH: move_steps.switch,
+    START: move_back.start,
+    SETTLE: move_back.settle,
+}
+
+
+def carry_out(context: Context, action: str) -> None:
+    """One action, from wherever things stand; the journal says how it ended."""
+    journal = context.journal
+    if action == CONFIRMED:
+        _phase(context, "confirm", lambda: move_back.confirm(context))
+        journal.state = CONFIRMED
+    elif action == RETURNED:
+        _phase(context, "return", lambda: move_back.take_back(context))
+        journal.state = RETURNED
+    else:
+        if context.params.get("anew") and journal.state in (MOVED, CONFIRMED, RETURNED):
+            # the VM has come back since that move
+            journal.renew(time.time())
+        _move(context)
+    if journal.state in (MOVED, CONFIRMED, RETURNED):
+        journal.ended, journal.reason, journal.progress = time.time(), None, {}
+        context.log(f"{journal.state}; {journal.downtime.get('seconds')} s of downtime")
+
+
+def _move(context: Context) -> None:
+    journal = context.journal
+    phase = _where(context)
+    try:
+        while phase is not None:
+            step = _STEPS[phase]
+            _phase(context, phase, lambda step=step: step(context))
+            # known after the preflight
+            order = LIVE_PHASES if journal.method == LIVE else COPY_PHASES
+            phase = next(iter(order[order.index(phase) + 1 :]), None)
+    except move_back.TakenBack:
+        return
+    except Exception as error:
+        if journal.switched:
+            raise
+        if not isinstance(error, FootprintError):
+            context.store.log(traceback.format_exc())
+        move_steps.give_back(context, f"{journal.phase}: {error}")
+        return
+    journal.state = MOVED
+
+
+def _where(context: Context) -> str:
+    """The phase to begin with; where the VM may have been touched, both hosts are asked how it stands."""
+    journal = context.journal
+    stands = there = None
+    if move_steps.touched(context) and not journal.switched:
+        stands = move_live.stands(context.uri, context.uuid)
+        if journal.method == LIVE:
+            there = context.ask("state")["state"]
+    phase, reason = where_to_go_on(journal, stands, there)
+    if reason:
+        context.log(f"going on at {phase}: {reason}")
+    if phase == PREFLIGHT:
+        held, running = journal.facts.get("held"), journal.facts.get("running")
+        if held and stands is not None:
+            # the VM is what it was; what is there is thrown away, and it may run here again
+            move_steps.clear_there(context)
+            context.unfence(bool(held["running"]))
+            held = None
+        journal.renew(time.time())
+        if held:
+            journal.facts.update(held=held, running=running)
+    elif phase == SWITCH and journal.method == LIVE:
+        move_steps.arrived(context, there or "")
+    return phase
+
+
+def _phase(context: Context, name: str, work: t.Callable[[], None]) -> None:
+    """One phase with its entry in the journal."""
+    context.journal.begin(name, time.time())
+    context.journal.state = RUNNING
+    context.journal.progress = {"phase": name}
+    context.log("begins")
+    context.save()
+    try:
+        work()
+    except BaseException:
+        context.journal.end(name, time.time(), "failed")
+        context.save()
+        raise
+    context.journal.end(name, time.time())
+    context.log(f"done in {context.journal.phases[name]['seconds']} s")
+    context.save()
+
+
+def open_context(store: MoveStore, params: t.Mapping[str, t.Any]) -> Context:
+    """A context from a stored job.
+
+    :raises InputError: the job makes no sense (any more).
+    """
+    spec = parse_spec(params)
+    return Context(spec, params, store, store.journal(), other_host(spec, store, units.keep_code()))
+
+
+def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
+    """Entry point of the unit; exit code 0 when the action ended as wished."""
+    if len(argv) != 1:
+        sys.stderr.write("usage: move_worker NAME\n")
+        return 2
+    store = MoveStore(argv[0], home)
+    with store.locked():
+        job = store.read_job()
+        if job is None:
+            raise InputError(f"There is no move of {argv[0]}.", "id")
+        context = open_context(store, job["params"])
+        journal = context.journal
+        try:
+            carry_out(context, job["action"])
+        except Exception as error:
+            if not isinstance(error, FootprintError):
+                store.log(traceback.format_exc())
+            store.log(f"{journal.phase}: failed: {error}")
+            journal.state, journal.ended, journal.reason = FAILED, time.time(), f"{journal.phase}: {error}"
+        store.write(journal)
+    return 0 if journal.state == job["action"] else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
