@@ -53,7 +53,7 @@ def entries() -> dict[str, dict[str, t.Any]]:
 
 def registered(lab: Lab) -> dict[str, t.Any]:
     """What the running (or half-dead) lab of this name told the machine."""
-    return _read(_entry(lab.title))
+    return entries().get(lab.title, {})
 
 
 def register(lab: Lab, **facts: object) -> None:

@@ -26,10 +26,16 @@ def names(lab: Lab) -> list[str]:
 
 def elsewhere(lab: Lab) -> str | None:
     """The state directory of a lab of this name that another checkout runs."""
-    home = registry.registered(lab).get("state")
-    if home and home != str(lab.state) and os.path.isdir(home):
-        return home
-    return None
+    facts = registry.registered(lab)
+    if not facts:
+        return None
+    other = registry.lab_of(lab.title, facts)
+    return str(other.state) if other.state != lab.state and other.state.is_dir() and _command_of(other) else None
+
+
+def _command_of(lab: Lab) -> bool:
+    """Whether the checkout of a lab is still there to take it down."""
+    return (lab.state.parent / LAB_DIR.name / "lab").is_file()
 
 
 def sweep(lab: Lab, force: bool = False) -> None:
@@ -45,15 +51,15 @@ def sweep(lab: Lab, force: bool = False) -> None:
         # A checkout that was moved takes its labs along.
         if lost.state == lab.state or same and lab.state.exists():
             continue
-        if lost.state.is_dir() or not same and (lost.state.parent / LAB_DIR.name).is_dir():
+        if _command_of(lost) and (not same or lost.state.is_dir()):
             continue
         pids = living(lost)
         if pids and same and not force:
             named = f"LAB_NAME={lost.name} " if lost.name else ""
-            raise LabError(f"a lab named {title!r} still runs ({len(pids)} processes) from {lost.state}, which is gone",
+            raise LabError(f"a lab named {title!r} still runs ({len(pids)} processes) from {lost.state}, whose checkout is gone",
                            f"end it with {named}lab/lab down --force, or set LAB_NAME and LAB_NETWORK for another one")
         if not pids or same:
-            say(f"the lab {title!r} is {'still running' if pids else 'dead'} and {lost.state} is gone: clearing what is left of it")
+            say(f"the lab {title!r} of {lost.state}, whose checkout is gone, is {'still running' if pids else 'dead'}: clearing what is left of it")
             clear(lost)
 
 

@@ -169,7 +169,7 @@ def test_a_dead_lab_of_a_checkout_that_is_gone_is_told_and_cleared(machine: path
     entry("ghost", machine / "gone" / ".lab-ghost")
     teardown.sweep(settings.Lab("mine", "10.192.1"))
     said = capsys.readouterr().out
-    assert "'ghost' is dead" in said and str(machine / "gone" / ".lab-ghost") in said
+    assert "'ghost'" in said and "is dead" in said and str(machine / "gone" / ".lab-ghost") in said
     assert "ghost" not in registry.entries()
 
 
@@ -204,8 +204,17 @@ def test_labs_of_checkouts_that_are_there_are_not_swept(machine: pathlib.Path) -
         entry(title, state)
     (machine / ".lab-up").mkdir()
     (machine / "lab").mkdir()
+    (machine / "lab" / "lab").touch()
     teardown.sweep(settings.Lab("mine", "10.192.1"))
+    teardown.sweep(settings.Lab("up", "10.192.1"))
     assert set(registry.entries()) == {"up", "dead"}
+    assert teardown.elsewhere(settings.Lab("up", "10.192.1")) == str(machine / ".lab-up")
+    # Nobody is left there who could take it down.
+    (machine / "lab" / "lab").unlink()
+    assert teardown.elsewhere(settings.Lab("up", "10.192.1")) is None
+    teardown.sweep(settings.Lab("up", "10.192.1"))
+    assert registry.entries() == {}
+    assert not (machine / ".lab-up").exists()
 
 
 def test_all_labs_of_a_checkout_are_found(machine: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
