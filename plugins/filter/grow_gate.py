@@ -17,7 +17,7 @@ author:
 description:
   - Puts together what M(reduced.footprint.grow_info) found on every controller. All must be well, in one cluster of the right
     size, and exactly one must hold the virtual address.
-positional: virtual_address, optional, cluster_uuid
+positional: virtual_address, absent, cluster_uuid
 options:
   _input:
     description: The results of M(reduced.footprint.grow_info) in a loop over the names of all controllers.
@@ -28,8 +28,8 @@ options:
     description: The virtual address of the controllers, empty without one.
     type: str
     default: ""
-  optional:
-    description: Controllers that may be away. One that is not a ready member counts as absent, and the others must do without it.
+  absent:
+    description: Controllers that are under way. They may be there or not, and the others must do without them.
     type: list
     elements: str
     default: []
@@ -49,7 +49,7 @@ RETURN = r"""
 _value:
   description:
     - The judgement with V(ok), V(why) (what speaks against it), V(holder) of the virtual address, V(writers) (members which
-      clients of a service are sent to alone), V(uuid), V(position) and V(size) of the cluster, and V(absent).
+      clients of a service are sent to alone), V(uuid), V(position) and V(size) of the cluster.
   type: dict
 """
 
@@ -58,12 +58,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.grow impor
 
 
 def grow_gate(
-    looks: t.Sequence[t.Mapping[str, t.Any]], virtual_address: str = "", optional: t.Sequence[str] = (), cluster_uuid: str = ""
+    looks: t.Sequence[t.Mapping[str, t.Any]], virtual_address: str = "", absent: t.Sequence[str] = (), cluster_uuid: str = ""
 ) -> dict[str, t.Any]:
     """The judgement as plain values; see :func:`judge`."""
     try:
         seen = {str(look["item"]): look.get("controller") for look in looks}
-        return judge(seen, virtual_address or None, optional, cluster_uuid or None).as_dict()
+        return judge(seen, virtual_address or None, absent, cluster_uuid or None).as_dict()
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"grow_gate: not results of grow_info: {error!r}") from error
 

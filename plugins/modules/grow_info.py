@@ -37,7 +37,7 @@ options:
     type: int
     default: -1
   absent:
-    description: Controllers that are away for a reason, so that nobody's load balancer can reach them.
+    description: Controllers that are under way, so that nobody's load balancer need reach them.
     type: list
     elements: str
     default: []

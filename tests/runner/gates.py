@@ -161,7 +161,9 @@ def torture() -> t.Iterator[Step]:
     """Hours, not minutes: random values by the thousand, kills in every phase, whole flows again and again."""
     yield _pytest("torture-units", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}, timeout=7200)
     yield _pytest("torture-modules", "tests/torture", env={"TORTURE_WHOLE": "1"}, timeout=10800)
+    yield _pytest("torture-network", "tests/network", env={"NETWORK_WHOLE": "1"}, timeout=7200)
     yield _pytest("torture-drift", "tests/drift", env={"DRIFT_WHOLE": "1"}, timeout=3600)
+    yield _pytest("torture-grow", "tests/grow", env={"GROW_WHOLE": "1"}, timeout=10800)
     lab = {"ANSIBLE_CONFIG": str(ROOT / "lab" / "ansible.cfg"), "ANSIBLE_INVENTORY": str(labs.state("torture") / "inventory")}
     command = labs.COMMAND
     yield Step([command, "up", "--fresh"], ROOT, env=lab)
@@ -186,9 +188,11 @@ GATES = (
     Gate("templates", "templates on real libvirt: broken ones, golden ones, UEFI", _folder("templates"), TEST),
     Gate("drift", "what others change on real libvirt: found, put right, nothing else touched", _folder("drift"), TEST),
     Gate("hardening", "vm_define killed, crowded, cut off, lied to: a slice of the torture", _folder("torture/vm_define"), TEST),
+    Gate("network", "networks changed on servers under QEMU, over the NIC that is changed", _folder("network"), TEST),
     Gate("integration", "modules against real libvirt", integration, TEST),
     with_lab(Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST)),
     with_lab(Gate("molecule", "user stories on the lab", molecule, TEST)),
+    with_lab(Gate("grow", "from two servers to three while a client writes: killed, completed, no row lost", _folder("grow"), TEST)),
     with_lab(Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST)),
     with_lab(Gate("torture", "the same under stress", torture, TORTURE)),
 )

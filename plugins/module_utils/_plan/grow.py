@@ -23,7 +23,7 @@ class Wanted:
     :arg size: members the cluster is to have; ``None`` takes any.
     :arg uuid: the cluster it has to belong to; ``None`` takes any.
     :arg position: what it has to have applied at least.
-    :arg absent: controllers that are away for a reason, so nobody's load balancer can reach them.
+    :arg absent: controllers that are under way, so that nobody's load balancer need reach them.
     :arg balanced: whether a load balancer and a virtual address stand in front.
     """
 
@@ -76,8 +76,7 @@ class Gate:
     :arg why: what speaks against it.
     :arg holders: who holds the virtual address.
     :arg writers: the members that frontends with one member use.
-    :arg absent: controllers that are away for a reason.
-    :arg size: members the cluster is to have.
+    :arg size: members the cluster is to have, nothing while one of them is under way.
     """
 
     why: tuple[str, ...]
@@ -85,8 +84,7 @@ class Gate:
     position: int
     holders: tuple[str, ...]
     writers: tuple[str, ...]
-    absent: tuple[str, ...] = ()
-    size: int = 0
+    size: int | None = None
 
     def as_dict(self) -> dict[str, t.Any]:
         """Plain values, for Ansible."""
@@ -97,24 +95,23 @@ class Gate:
             "position": self.position,
             "holder": self.holders[0] if len(self.holders) == 1 else None,
             "writers": list(self.writers),
-            "absent": list(self.absent),
             "size": self.size,
         }
 
 
 def judge(
-    looks: t.Mapping[str, t.Mapping[str, t.Any] | None], virtual_address: str | None = None, optional: t.Sequence[str] = (), uuid: str | None = None
+    looks: t.Mapping[str, t.Mapping[str, t.Any] | None], virtual_address: str | None = None, absent: t.Sequence[str] = (), uuid: str | None = None
 ) -> Gate:
     """Put what every controller said together.
 
     :arg looks: every controller with what ``grow_info`` returned as ``controller``, or nothing for one that does not answer.
-    :arg optional: controllers that may be away: one that is not ready counts as absent, and the others must do without it.
+    :arg absent: controllers that are under way: they may be there or not, come and go, and the others must do without them.
     :arg uuid: the cluster all have to belong to.
     """
-    absent = tuple(name for name in optional if not ((looks.get(name) or {}).get("galera") or {}).get("ready"))
     there = {name: seen for name, seen in looks.items() if name not in absent}
     uuids = sorted({str((seen.get("galera") or {}).get("cluster_uuid")) for seen in there.values() if seen and (seen.get("galera") or {}).get("ready")})
-    wanted = Wanted(len(there), uuid or (uuids[0] if len(uuids) == 1 else None), absent=absent, balanced=bool(virtual_address))
+    size = None if absent else len(there)
+    wanted = Wanted(size, uuid or (uuids[0] if len(uuids) == 1 else None), absent=tuple(absent), balanced=bool(virtual_address))
     why = []
     for name, seen in there.items():
         why += [f"{name}: {text}" for text in (ailments(seen, wanted) if seen else ["does not answer"])]
@@ -126,7 +123,7 @@ def judge(
     if not there:
         why.append("there are no controllers")
     positions = [int((seen.get("galera") or {}).get("seqno") or 0) for seen in there.values() if seen]
-    return Gate(tuple(why), wanted.uuid, max(positions, default=-1), holders, _writers(there, holders), absent, len(there))
+    return Gate(tuple(why), wanted.uuid, max(positions, default=-1), holders, _writers(there, holders), size)
 
 
 def _writers(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], holders: t.Sequence[str]) -> tuple[str, ...]:
