@@ -118,3 +118,19 @@ def test_the_registered_results_are_read() -> None:
     assert not found["controllers"]["c2"]["reachable"]
     assert found["virtual_address"] == "192.0.2.20"
     assert found["migrations"] == [{"name": "master"}]
+
+
+def test_a_moved_controller_stands_where_its_server_says_and_its_old_copy_is_no_fault() -> None:
+    old = {"name": "c2", "state": "shutdown", "moved": "metal3"}
+    hostvars: dict[str, t.Any] = {
+        "metal1": {"status_vms": {"vms": [{"name": "c1", "state": "running", "moved": None}, old]}},
+        "metal2": {"status_vms": {"vms": [{"name": "c3", "state": "running"}]}},
+        "metal3": {"status_vms": {"vms": [{"name": "c2", "state": "running"}]}},
+        # the inventory does not know yet
+        **{name: {"vm_host": "metal2" if name == "c3" else "metal1"} for name in ("c1", "c2", "c3")},
+    }
+    report = build_status(read_results(hostvars, ["metal3", "metal2", "metal1"], ["c1", "c2", "c3"]))
+    assert report["ha_grade"] == "quorum"
+    assert "ok   server metal1: 1 of 1 VMs running" in report["lines"]
+    assert "NOTE VM c2: moved to metal3; the old copy waits to be confirmed" in report["lines"]
+    assert report["vms"] == {"running": 3, "all": 3}
