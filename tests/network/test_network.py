@@ -95,9 +95,11 @@ def test_a_change_that_is_confirmed_stays(server: Server) -> None:
     preview = server.network(check_mode=True, **WANTED)
     assert preview["changed"] and preview["diff"], preview
     unchanged(server, before)
-    play = Play(server, WANTED, timeout=120)
-    output = play.end()
-    assert play.code == 0, output
+    # at once, or the bridges over a bond that is kept already
+    for wanted in (WANTED,) if server.seed.addressing == "static" else ({**WANTED, "vlans": [], "bridges": []}, WANTED):
+        play = Play(server, wanted, timeout=120)
+        output = play.end()
+        assert play.code == 0, output
     changed(server, before)
     again(server)
     server.restart()

@@ -11,9 +11,11 @@ a switch with nobody at it: it has a carrier and hears nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import typing as t
@@ -95,6 +97,9 @@ def _clear() -> None:
     for line in _ip("netns", "list").splitlines():
         found = re.match(r"rfwire-(\d+)\b", line)
         if found and not pathlib.Path("/proc", found.group(1)).exists():
+            for process in _ip("netns", "pids", found.group(0)).split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(process), signal.SIGKILL)
             _ip("netns", "delete", found.group(0))
 
 

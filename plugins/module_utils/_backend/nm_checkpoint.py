@@ -43,9 +43,7 @@ def call(*argv: str) -> str:
     environment = dict(os.environ, LC_ALL="C")
     try:
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=45, check=False, env=environment
-        )
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=45, check=False, env=environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Failed(f"{argv[0]}: {error}") from error
     said = done.stdout.decode("utf-8", "replace").strip()

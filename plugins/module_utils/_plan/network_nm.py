@@ -10,6 +10,7 @@ come up by itself once the change is kept. Until then all of it is in memory, so
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import typing as t
 
@@ -25,6 +26,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.network i
     Change,
     Device,
     Layout,
+    Link,
     Vlan,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._model.network_nm import NmProfile, NmState
@@ -152,11 +154,22 @@ def _device_settings(device: Device, layout: Layout, state: NmState) -> tuple[st
     if device.master:
         above = layout.device(device.master)
         settings.update(_under(device.master, above.kind if above else BRIDGE))
-    elif heritage:
+    elif heritage and device.inherits:
         settings.update(heritage.settings)
+        settings.update(_interface_identifier(layout.links[device.inherits], heritage.settings))
     else:
         settings.update({"ipv4.method": "disabled", "ipv6.method": "disabled"})
     return device.kind, settings
+
+
+def _interface_identifier(link: Link, settings: t.Mapping[str, str]) -> dict[str, str]:
+    """NetworkManager makes the lower half of an address of the profile and the name of the link, so it would be another one."""
+    if settings.get("ipv6.method") != "auto":
+        return {}
+    for address in map(ipaddress.ip_interface, link.addresses):
+        if address.version == 6 and address.network.prefixlen == 64 and str(address.ip) not in settings.get("ipv6.addresses", ""):
+            return {"ipv6.addr-gen-mode": "eui64", "ipv6.token": str(ipaddress.IPv6Address(int(address.ip) & (1 << 64) - 1))}
+    return {}
 
 
 def _bond_options(bond: Bond) -> dict[str, str]:

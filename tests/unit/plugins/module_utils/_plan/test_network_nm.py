@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -15,7 +16,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.network im
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.network_nm import change
 
 MAC = "02:00:00:00:00:01"
-ADMIN = NmProfile("u-admin", "admin", "802-3-ethernet", priority=3, settings={"ipv4.method": "manual", "ipv4.addresses": "192.0.2.11/24", "ipv6.method": "auto"})
+ADMIN = NmProfile(
+    "u-admin", "admin", "802-3-ethernet", priority=3, settings={"ipv4.method": "manual", "ipv4.addresses": "192.0.2.11/24", "ipv6.method": "auto"}
+)
 BONDED = Wanted(
     bonds=(Bond("bond0", ("eno1", "eno2"), primary="eno1"),),
     vlans=(Vlan("bond0.42", "bond0", 42),),
@@ -57,6 +60,23 @@ def test_addresses_go_to_the_bridge_over_the_bond():
     vlan = added(apply, "vlan", "bond0.42")
     assert (vlan["vlan.parent"], vlan["vlan.id"], vlan["connection.master"]) == ("bond0", "42", "br-vms")
     assert added(apply, "bridge", "br-vms")["ipv4.method"] == "disabled"
+
+
+@pytest.mark.parametrize(
+    ("method", "addresses", "token"),
+    [
+        ("auto", ("192.0.2.11/24", "2001:db8::5:6ff:fe07:8/64"), "::5:6ff:fe07:8"),
+        ("auto", ("2001:db8::11/64", "2001:db8:0:1:a:b:c:d/64"), "::a:b:c:d"),
+        ("auto", ("2001:db8::99/128",), None),
+        ("disabled", ("2001:db8::5:6ff:fe07:8/64",), None),
+    ],
+)
+def test_the_bridge_makes_the_same_address_of_the_router_s_prefix(method, addresses, token):
+    profile = dataclasses.replace(ADMIN, settings={"ipv6.method": method, "ipv6.addresses": "2001:db8::11/64"})
+    there = links(eno1=Link("eno1", 2, MAC, addresses=addresses))
+    bridge = added(planned(BONDED, NmState({"eno1": profile}, {}, ""), there).apply, "bridge", "br-admin")
+    assert bridge.get("ipv6.token") == token
+    assert bridge.get("ipv6.addr-gen-mode") == ("eui64" if token else None)
 
 
 def test_a_port_with_a_profile_gets_a_copy_and_a_spare_one_a_new_one():
