@@ -82,7 +82,7 @@ options:
     description:
       - Hide C(/dev/kvm) from libvirt where it exists and is proven to run no guest. In sight of such a device libvirt examines
         QEMU anew at every define, which takes tens of seconds each time.
-      - It is hidden from the daemon and its guests only, by C(InaccessiblePaths) of the daemon's unit. The daemon has
+      - It is hidden from the daemon and its guests only, by an empty file that systemd mounts over it for the daemon's unit. The daemon has
         mounts of its own then; network file systems that libvirt itself mounts for a pool are not seen by others.
       - The proof is taken from O(facts_file) where it still holds, otherwise made.
       - The device comes back when this is no longer asked for or a new proof succeeds.

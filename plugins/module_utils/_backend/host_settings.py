@@ -131,7 +131,7 @@ class SettingsHost:
 
     def has_kvm(self) -> bool:
         """Whether the host shows the device of KVM."""
-        return self._at(KVM_DEVICE).exists()
+        return self._at(KVM_DEVICE).is_char_device()
 
     @staticmethod
     def prove_kvm(facts_file: str, timeout: float) -> tuple[bool | None, str]:
@@ -242,7 +242,9 @@ class SettingsHost:
         except CommandError as error:
             said = run(["journalctl", "--unit", daemon, "--lines=40", "--output=cat", "--no-pager"], ok=range(256), timeout=60).stdout
             words = [line.partition("error : ")[2] or line for line in said.splitlines() if "error" in line.lower()]
-            return " | ".join(dict.fromkeys(words[-3:])) or error.message
+            # what ended the daemon, if it says so, is among other complaints it lives with
+            ended = [line for line in words if "Initialization of" in line]
+            return " | ".join(dict.fromkeys((ended or words)[-2:])) or error.message
         return None
 
     def revive(self, daemon: str) -> None:

@@ -19,12 +19,24 @@ SYSCTL = "/etc/sysctl.d/60-reduced-footprint.conf"
 # after qemu-system-x86.conf of Debian, which has a word on nested: the last word counts
 MODPROBE = "/etc/modprobe.d/zz-reduced-footprint-kvm.conf"
 HUGE_PAGES = "/etc/tmpfiles.d/reduced-footprint-huge-pages.conf"
+HIDE_KVM = "/etc/systemd/system/reduced-footprint-hide-kvm.service"
 GUESTS_DROP_IN = "/etc/systemd/system/libvirt-guests.service.d/footprint.conf"
 PAGES_FOLDER = "/sys/kernel/mm/hugepages"
 _DROP_IN = "/etc/systemd/system/{unit}.d/reduced-footprint.conf"
 _MARK = "reduced.footprint.virt_host"
 _HEAD = f"# Made by {_MARK}\n"
 _SECRET = re.compile(r"^(\s*[a-z_]*passw(?:or)?d[a-z_]*\s*=\s*).*$", re.MULTILINE)
+
+_STAND_IN = "/run/reduced.footprint/no-kvm"
+# Over what is not there nothing can be mounted: systemd would make an empty file /dev/kvm for all to see. So then there is nothing to mount either.
+HIDE_KVM_TEXT = f"""{_HEAD}[Unit]
+Description=What libvirt sees in place of a KVM that runs no guest
+
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/rm -f {_STAND_IN}
+ExecStart=-/usr/bin/find /dev/kvm -maxdepth 0 -type c -exec /usr/bin/install -D --mode=0600 /dev/null {_STAND_IN} \\;
+"""
 
 GUESTS_TEXT = """# reduced.footprint.virt_host
 [Unit]
@@ -49,13 +61,13 @@ def mount_unit(size_kib: int) -> str:
 
 def paths(settings: HostSettings, page_sizes: t.Iterable[int]) -> tuple[str, ...]:
     """All files that may have to change."""
-    fixed = (QEMU_CONF, settings.guests_file, SYSCTL, MODPROBE, HUGE_PAGES, GUESTS_DROP_IN, drop_in(MONOLITHIC), drop_in(MODULAR))
+    fixed = (QEMU_CONF, settings.guests_file, SYSCTL, MODPROBE, HUGE_PAGES, GUESTS_DROP_IN, HIDE_KVM, drop_in(MONOLITHIC), drop_in(MODULAR))
     return (*fixed, *(mount_unit(size) for size in sorted(page_sizes)))
 
 
 def daemon_paths(daemon: str, page_sizes: t.Iterable[int]) -> tuple[str, ...]:
     """Those the daemon reads when it is started."""
-    return (QEMU_CONF, drop_in(daemon), *(mount_unit(size) for size in page_sizes))
+    return (QEMU_CONF, HIDE_KVM, drop_in(daemon), *(mount_unit(size) for size in page_sizes))
 
 
 def drop_in_folders() -> tuple[str, ...]:
@@ -81,6 +93,7 @@ def wanted_texts(settings: HostSettings, found: HostFound, daemon: str, hide_kvm
         HUGE_PAGES: (_ours(pages), 0o644),
         # both stop at once otherwise, and libvirt-guests finds nobody who could shut anything down: the guests are killed
         GUESTS_DROP_IN: (GUESTS_TEXT, 0o644),
+        HIDE_KVM: (HIDE_KVM_TEXT if hide_kvm else None, 0o644),
     }
     for unit in (MONOLITHIC, MODULAR):
         wanted[drop_in(unit)] = (_daemon_text(mounted, hide_kvm) if unit == daemon else None, 0o644)
@@ -138,13 +151,16 @@ def _libvirt_value(value: t.Any) -> str:
 
 
 def _daemon_text(mounted: t.Sequence[int], hide_kvm: bool) -> str | None:
-    text = ""
-    if mounted:
-        units = " ".join(mount_unit(size).rpartition("/")[2] for size in mounted)
-        text += f"[Unit]\n# libvirt looks for the places of huge pages when it is started\nWants={units}\nAfter={units}\n"
+    needed = [mount_unit(size) for size in mounted] + ([HIDE_KVM] if hide_kvm else [])
+    if not needed:
+        return None
+    units = " ".join(path.rpartition("/")[2] for path in needed)
+    # libvirt looks for the places of huge pages when it is started
+    text = f"{_HEAD}[Unit]\nWants={units}\nAfter={units}\n"
     if hide_kvm:
-        text += "[Service]\n# The device exists and runs no guest; in sight of it libvirt examines QEMU anew at every define.\nInaccessiblePaths=-/dev/kvm\n"
-    return _HEAD + text if text else None
+        text += "[Service]\n# The device exists and runs no guest; in sight of it libvirt examines QEMU anew at every define.\n"
+        text += f"BindPaths=-{_STAND_IN}:/dev/kvm\n"
+    return text
 
 
 def _mount_text(size_kib: int) -> str:

@@ -81,9 +81,11 @@ def set_host(raw: t.Mapping[str, t.Any], *, check_mode: bool, backend: t.Any = N
     """
     backend = backend or SettingsHost()
     settings = parse_settings(raw)
-    if check_mode:
-        return _result(settings, *_look(settings, raw, backend), check_mode, backend)
+    found, plan = _look(settings, raw, backend)
+    if check_mode or not (plan.steps or plan.restart):
+        return _result(settings, found, plan, check_mode, backend)
     with host_lock("host-settings", 120):
+        # somebody else may have brought it since
         return _result(settings, *_look(settings, raw, backend), check_mode, backend)
 
 

@@ -24,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.host_setti
 
 STARTED = 1000.0
 LIMIT = "fs.inotify.max_user_instances"
+HIDE_KVM = host_files.HIDE_KVM
 DROP_IN = "/etc/systemd/system/libvirtd.service.d/reduced-footprint.conf"
 BROKEN = Kvm(device=True, usable=False, reason="hung")
 QEMU_CONF = "# from the package\nuser = \"root\"\n"
@@ -153,10 +154,14 @@ def test_guests_settings_restart_nothing():
 def test_kvm_is_hidden_only_when_asked_there_and_broken(asked, kvm, hidden, warned):
     plan = plan_host(parse_settings({"mask_broken_kvm": asked}), host(kvm=kvm))
     assert plan.hide_kvm is hidden
-    assert told(plan) == ([f"write {DROP_IN}", "reload the units of systemd", "restart"] if hidden else [])
+    assert told(plan) == ([f"write {HIDE_KVM}", f"write {DROP_IN}", "reload the units of systemd", "restart"] if hidden else [])
     assert bool(plan.warnings) is warned
     if hidden:
-        assert "[Service]" in plan.steps[0].text and "\nInaccessiblePaths=-/dev/kvm\n" in plan.steps[0].text
+        assert "\nWants=reduced-footprint-hide-kvm.service\n" in plan.steps[1].text
+        assert "[Service]" in plan.steps[1].text and "\nBindPaths=-/run/reduced.footprint/no-kvm:/dev/kvm\n" in plan.steps[1].text
+        # systemd makes what it is to mount over, so there must be nothing to mount where there is no device
+        made = "ExecStart=-/usr/bin/find /dev/kvm -maxdepth 0 -type c -exec /usr/bin/install -D --mode=0600 /dev/null /run/reduced.footprint/no-kvm \\;\n"
+        assert f"ExecStart=/usr/bin/rm -f /run/reduced.footprint/no-kvm\n{made}" in plan.steps[0].text
 
 
 def test_kvm_comes_back_when_it_works_again():
@@ -164,14 +169,14 @@ def test_kvm_comes_back_when_it_works_again():
     hidden = brought(host(kvm=BROKEN), plan_host(settings, host(kvm=BROKEN)))
     assert told(plan_host(settings, hidden)) == []
     mended = dataclasses.replace(hidden, kvm=Kvm(device=True, usable=True, hidden=True))
-    assert told(plan_host(settings, mended)) == [f"remove {DROP_IN}", "reload the units of systemd", "restart"]
+    assert told(plan_host(settings, mended)) == [f"remove {HIDE_KVM}", f"remove {DROP_IN}", "reload the units of systemd", "restart"]
 
 
 def test_each_driver_has_a_daemon_and_the_one_of_qemu_gets_the_settings():
     states = modular(virtstoraged_socket={"active": "inactive", "file_state": "disabled"}, virtstoraged_service={"active": "inactive"})
     plan = plan_host(parse_settings({"mask_broken_kvm": True}), host(units=states, kvm=BROKEN))
     place = "/etc/systemd/system/virtqemud.service.d/reduced-footprint.conf"
-    assert told(plan) == [f"write {place}", "reload the units of systemd", "enable virtstoraged.socket", "start virtstoraged.socket", "restart"]
+    assert told(plan) == [f"write {HIDE_KVM}", f"write {place}", "reload the units of systemd", "enable virtstoraged.socket", "start virtstoraged.socket", "restart"]
     assert plan.daemon == "virtqemud.service"
 
 

@@ -144,13 +144,13 @@ def test_check_mode_tells_what_the_real_run_does_and_the_second_does_nothing():
     assert (again.changed, again.actions, again.diff, len(host.done)) == (False, [], [], done)
 
 
-@pytest.mark.parametrize("steps", range(9))
+@pytest.mark.parametrize("steps", range(10))
 def test_a_run_killed_after_any_step_is_completed_by_the_next(steps):
     whole, host = FakeHost(), FakeHost()
     for one in (whole, host):
         one.kvm = False
     count = len(set_host(WISH, check_mode=False, backend=whole).actions)
-    assert count == 9
+    assert count == 10
     host.dies_after = steps
     with pytest.raises(KeyboardInterrupt):
         set_host(WISH, check_mode=False, backend=host)
