@@ -11,7 +11,7 @@ import os
 import subprocess
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,9 +57,9 @@ def run(
             errors="replace",
         )
     except FileNotFoundError as error:
-        raise CommandError(argv, 127, f"{argv[0]} is not installed", mend=mend) from error
+        raise errors.CommandError(argv, 127, f"{argv[0]} is not installed", mend=mend) from error
     except subprocess.TimeoutExpired as error:
-        raise CommandError(argv, None, f"no end after {timeout} s", mend=mend) from error
+        raise errors.CommandError(argv, None, f"no end after {timeout} s", mend=mend) from error
     if done.returncode not in ok:
-        raise CommandError(argv, done.returncode, done.stderr or done.stdout, mend=mend)
+        raise errors.CommandError(argv, done.returncode, done.stderr or done.stdout, mend=mend)
     return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)

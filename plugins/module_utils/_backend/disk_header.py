@@ -16,7 +16,7 @@ import os
 import pathlib
 import struct
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import Origin, Volume
+from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 
 QCOW2_MAGIC = b"QFI\xfb"
 
@@ -75,15 +75,15 @@ def chain(path: str) -> list[str]:
     return found
 
 
-def look(path: str, form: str | None = None) -> Volume:
+def look(path: str, form: str | None = None) -> storage.Volume:
     """A file or folder of a pool as a volume.
 
     :raises OSError: it cannot be read.
     """
     if os.path.isdir(path):
-        return Volume(path, "dir", "dir", None, None, origin=origin_of(path))
+        return storage.Volume(path, "dir", "dir", None, None, origin=origin_of(path))
     header = read_header(path, form)
-    return Volume(path, "file", header.format, header.capacity, os.stat(path).st_blocks * 512, header.backing, origin_of(path))
+    return storage.Volume(path, "file", header.format, header.capacity, os.stat(path).st_blocks * 512, header.backing, origin_of(path))
 
 
 def note_origin(path: str | os.PathLike[str], image: str, source: str) -> None:
@@ -98,11 +98,11 @@ def note_origin(path: str | os.PathLike[str], image: str, source: str) -> None:
         pass
 
 
-def origin_of(path: str) -> Origin | None:
+def origin_of(path: str) -> storage.Origin | None:
     """The image a volume was made from, ``None`` where that was not noted."""
     try:
         noted = json.loads(os.getxattr(path, _ATTRIBUTE))
-        return Origin(str(noted["image"]), str(noted["path"]), int(noted["size"]), int(noted["changed"]))
+        return storage.Origin(str(noted["image"]), str(noted["path"]), int(noted["size"]), int(noted["changed"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

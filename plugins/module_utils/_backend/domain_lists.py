@@ -10,8 +10,8 @@ import dataclasses
 import os
 import stat
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost, libvirt, told
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,23 +22,23 @@ class Kept:
     managed_saves: frozenset[str]
 
 
-def kept(host: DomainHost) -> Kept:
+def kept(host: domains.DomainHost) -> Kept:
     """Which domains have snapshots or a managed save; two questions for all of them."""
-    with told("cannot list the domains"):
-        flags = (libvirt.VIR_CONNECT_LIST_DOMAINS_HAS_SNAPSHOT, libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE)
+    with domains.told("cannot list the domains"):
+        flags = (domains.libvirt.VIR_CONNECT_LIST_DOMAINS_HAS_SNAPSHOT, domains.libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE)
         return Kept(*(frozenset(domain.UUIDString() for domain in host.connection.listAllDomains(flag)) for flag in flags))
 
 
-def capacities(host: DomainHost) -> dict[str, dict[str, int]]:
+def capacities(host: domains.DomainHost) -> dict[str, dict[str, int]]:
     """UUID → target → bytes the guest sees; empty where the driver knows of no such thing (containers).
 
     A guest whose monitor is busy is not waited for; its disks are not in the answer.
     """
-    with told("cannot read the sizes of the disks"):
+    with domains.told("cannot read the sizes of the disks"):
         try:
-            stats = host.connection.getAllDomainStats(libvirt.VIR_DOMAIN_STATS_BLOCK, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
-        except libvirt.libvirtError as error:
-            if error.get_error_code() in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG):
+            stats = host.connection.getAllDomainStats(domains.libvirt.VIR_DOMAIN_STATS_BLOCK, domains.libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
+        except domains.libvirt.libvirtError as error:
+            if error.get_error_code() in (domains.libvirt.VIR_ERR_NO_SUPPORT, domains.libvirt.VIR_ERR_INVALID_ARG):
                 return {}
             raise
     found = {}
@@ -53,18 +53,18 @@ def capacities(host: DomainHost) -> dict[str, dict[str, int]]:
     return found
 
 
-def pool_folders(host: DomainHost) -> dict[str, str]:
+def pool_folders(host: domains.DomainHost) -> dict[str, str]:
     """Folder of each active pool → its name."""
     folders = {}
-    with told("cannot list the storage pools"):
+    with domains.told("cannot list the storage pools"):
         try:
-            pools = host.connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
-        except libvirt.libvirtError as error:
-            if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+            pools = host.connection.listAllStoragePools(domains.libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
+        except domains.libvirt.libvirtError as error:
+            if error.get_error_code() == domains.libvirt.VIR_ERR_NO_SUPPORT:
                 return {}
             raise
         for pool in pools:
-            folder = parse(pool.XMLDesc(0)).findtext("target/path")
+            folder = domain_xml.parse(pool.XMLDesc(0)).findtext("target/path")
             if folder:
                 folders[folder.rstrip("/")] = pool.name()
     return folders

@@ -11,14 +11,13 @@ The only place that talks to libvirt about domains. Every failure comes out as
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import pathlib
 import signal
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 try:
     import libvirt
@@ -37,8 +36,7 @@ _STARTING = 30  # seconds a start may take until libvirt lets the guest run
 _RUNNING = (1, 2)  # VIR_DOMAIN_RUNNING and VIR_DOMAIN_BLOCKED, known before the bindings are
 
 
-@dataclasses.dataclass(frozen=True)
-class DomainRecord:
+class DomainRecord(t.NamedTuple):
     """A domain as libvirt has it: ``state`` is running, paused, suspended, shutdown or crashed.
 
     ``config_xml`` is what it will be after its next start, ``live_xml`` what runs now (``None``
@@ -68,7 +66,7 @@ def told(what: str, mend: str | None = None) -> t.Iterator[None]:
         said = str(error.get_error_message() or error)
         # libvirt repeats a value of any length
         said = said if len(said) <= _SAID else f"{said[:_SAID]}..."
-        raise BackendError(f"{what}: {said}.", mend=mend) from error
+        raise errors.BackendError(f"{what}: {said}.", mend=mend) from error
 
 
 class DomainHost:
@@ -80,7 +78,7 @@ class DomainHost:
 
     def __init__(self, uri: str) -> None:
         if LIBVIRT_ERROR is not None:
-            raise BackendError("libvirt's Python bindings are not installed.", mend="Install python3-libvirt on the host.") from LIBVIRT_ERROR
+            raise errors.BackendError("libvirt's Python bindings are not installed.", mend="Install python3-libvirt on the host.") from LIBVIRT_ERROR
         # libvirt prints every error to stderr otherwise, also the expected ones
         libvirt.registerErrorHandler(lambda unused, error: None, None)
         self.uri = uri
@@ -198,7 +196,7 @@ class DomainHost:
             if not _within(timeout, lambda: domain.state(0)[0] in _RUNNING):
                 state, reason = domain.state(0)
                 why = "after an I/O error" if (state, reason) == (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR) else "again"
-                raise BackendError(f"is paused {why}.", mend="Look at its log below /var/log/libvirt and at the space of its pool.")
+                raise errors.BackendError(f"is paused {why}.", mend="Look at its log below /var/log/libvirt and at the space of its pool.")
 
     def shutdown(self, uuid: str, timeout: float, force: bool) -> None:
         """Stop a domain: ask it, wait, and only with ``force`` cut its power.
@@ -219,7 +217,7 @@ class DomainHost:
                 if asked and _within(timeout, lambda: not _active(domain)):
                     return
                 if _active(domain) and not force:
-                    raise BackendError(f"still runs {timeout:g} s after it was asked to shut down.", mend="Raise shutdown_timeout, or allow force.")
+                    raise errors.BackendError(f"still runs {timeout:g} s after it was asked to shut down.", mend="Raise shutdown_timeout, or allow force.")
             if not _active(domain):
                 return
             with contextlib.suppress(libvirt.libvirtError):
@@ -252,7 +250,7 @@ class DomainHost:
                     raise
                 domain.undefine()
         if self.domain(uuid) is not None:
-            raise BackendError("is still there after its removal.", mend="Somebody started it meanwhile; run again.")
+            raise errors.BackendError("is still there after its removal.", mend="Somebody started it meanwhile; run again.")
 
     def _lookup(self, uuid: str) -> t.Any:
         with told(f"cannot find the domain {uuid}"):

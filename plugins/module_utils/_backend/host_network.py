@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost, told
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import command
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
 
 BRIDGE = "bridge"
 OPEN_VSWITCH = "openvswitch"
@@ -24,12 +24,12 @@ def kind_of(name: str, root: str = _SYS_NET) -> str | None:
     if os.path.isdir(os.path.join(root, name, "bridge")):
         return BRIDGE
     # a bridge of its user space need not be a link at all
-    if shutil.which("ovs-vsctl") and run(["ovs-vsctl", "--timeout=5", "br-exists", name], timeout=10, ok=(0, 1, 2)).rc == 0:
+    if shutil.which("ovs-vsctl") and command.run(["ovs-vsctl", "--timeout=5", "br-exists", name], timeout=10, ok=(0, 1, 2)).rc == 0:
         return OPEN_VSWITCH
     return LINK if os.path.exists(os.path.join(root, name)) else None
 
 
-def networks(host: DomainHost) -> dict[str, bool]:
+def networks(host: domains.DomainHost) -> dict[str, bool]:
     """Name of each network of libvirt → whether it is active."""
-    with told("cannot list the networks"):
+    with domains.told("cannot list the networks"):
         return {network.name(): bool(network.isActive()) for network in host.connection.listAllNetworks(0)}

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import pathlib
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError, InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import Image
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import command
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 
 DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
 ROOT_ENDINGS = ("", ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz")
@@ -22,7 +22,7 @@ _PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"BZh")
 _BROKEN = (1, 2)
 
 
-def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> Image:
+def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> storage.Image:
     """A base image, looked at.
 
     :arg where: of its name in the user's input.
@@ -32,34 +32,34 @@ def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> Image
         return _tar(name, path, where)
     mend = "Install qemu-utils on the host."
     try:
-        facts = json.loads(run(["qemu-img", "info", "--output=json", str(path)], mend=mend).stdout)
-    except CommandError as error:
+        facts = json.loads(command.run(["qemu-img", "info", "--output=json", str(path)], mend=mend).stdout)
+    except errors.CommandError as error:
         if error.rc == 127:
             raise
-        raise InputError(f"{path} is not what its name says: {error.message}.", where, _MEND) from error
+        raise errors.InputError(f"{path} is not what its name says: {error.message}.", where, _MEND) from error
     form, says = facts["format"], path.suffix[1:]
     if says in ("qcow2", "raw") and form != says:
-        raise InputError(f"{path} is not what its name says: it is {form}.", where, _MEND)
+        raise errors.InputError(f"{path} is not what its name says: it is {form}.", where, _MEND)
     if facts.get("backing-filename"):
-        raise InputError(f"{path} needs another image ({facts['backing-filename']}) behind it.", where, "Flatten it with qemu-img convert.")
+        raise errors.InputError(f"{path} needs another image ({facts['backing-filename']}) behind it.", where, "Flatten it with qemu-img convert.")
     if form not in ("raw", "qcow2"):
-        raise InputError(f"{path} is {form}.", where, "Convert it to qcow2 or raw.")
+        raise errors.InputError(f"{path} is {form}.", where, "Convert it to qcow2 or raw.")
     if not facts["virtual-size"]:
-        raise InputError(f"{path} is empty.", where, _MEND)
+        raise errors.InputError(f"{path} is empty.", where, _MEND)
     if form == "qcow2":
-        checked = run(["qemu-img", "check", "-q", "-f", form, str(path)], ok=range(256), mend=mend)
+        checked = command.run(["qemu-img", "check", "-q", "-f", form, str(path)], ok=range(256), mend=mend)
         if checked.rc in _BROKEN:
             said = (checked.stderr or checked.stdout).strip().splitlines()
-            raise InputError(f"{path} is broken: {said[0] if said else 'qemu-img check found errors'}.", where, _MEND)
-    return Image(name, str(path), form, int(facts["virtual-size"]))
+            raise errors.InputError(f"{path} is broken: {said[0] if said else 'qemu-img check found errors'}.", where, _MEND)
+    return storage.Image(name, str(path), form, int(facts["virtual-size"]))
 
 
-def _tar(name: str, path: pathlib.Path, where: str) -> Image:
+def _tar(name: str, path: pathlib.Path, where: str) -> storage.Image:
     try:
         with path.open("rb") as stream:
             head = stream.read(512)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.", where, _MEND) from error
+        raise errors.InputError(f"{path} cannot be read: {error.strerror}.", where, _MEND) from error
     if head[257:262] != b"ustar" and not head.startswith(_PACKED):
-        raise InputError(f"{path} is not a tar.", where, _MEND)
-    return Image(name, str(path), "tar", 0)
+        raise errors.InputError(f"{path} is not a tar.", where, _MEND)
+    return storage.Image(name, str(path), "tar", 0)

@@ -15,14 +15,14 @@ import re
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost, libvirt, told
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 _POLL = 0.2
 _MEMORY = re.compile(r"<currentMemory unit='KiB'>([0-9]+)</currentMemory>")
 
 
-class LiveRefusal(BackendError):
+class LiveRefusal(errors.BackendError):
     """The running guest, or the driver, does not do it."""
 
 
@@ -32,15 +32,15 @@ class LiveDomain:
     :arg timeout: seconds a guest gets to do its part; with memory, seconds without any progress.
     """
 
-    def __init__(self, host: DomainHost, uuid: str, timeout: float = 10) -> None:
+    def __init__(self, host: domains.DomainHost, uuid: str, timeout: float = 10) -> None:
         self._host = host
         self._timeout = timeout
-        with told(f"cannot find the domain {uuid}"):
+        with domains.told(f"cannot find the domain {uuid}"):
             self._domain = host.connection.lookupByUUIDString(uuid)
 
     def xml(self) -> str:
         """What runs now."""
-        with told("cannot read the running domain"):
+        with domains.told("cannot read the running domain"):
             return self._domain.XMLDesc(0)
 
     def attach(self, *forms: str) -> None:
@@ -51,7 +51,7 @@ class LiveDomain:
         for number, form in enumerate(forms, start=1):
             try:
                 with self._asked():
-                    self._domain.attachDeviceFlags(form, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+                    self._domain.attachDeviceFlags(form, domains.libvirt.VIR_DOMAIN_AFFECT_LIVE)
                 return
             except LiveRefusal:
                 if number == len(forms):
@@ -63,20 +63,20 @@ class LiveDomain:
         :arg gone: tells from the live document whether it is.
         """
         with self._asked():
-            self._domain.detachDeviceFlags(form, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+            self._domain.detachDeviceFlags(form, domains.libvirt.VIR_DOMAIN_AFFECT_LIVE)
         if not self._within(lambda: gone(self._domain.XMLDesc(0))):
             raise LiveRefusal("the guest did not let go of the device")
 
     def update(self, form: str) -> None:
         """Change a device in place: the network of a NIC, its link, the medium in a drive."""
         with self._asked():
-            self._domain.updateDeviceFlags(form, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+            self._domain.updateDeviceFlags(form, domains.libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def set_memory(self, kib: int) -> None:
         """Have the guest give memory back or take it, in KiB, and wait while it gets anywhere."""
         with self._asked():
-            self._domain.setMemoryFlags(kib, libvirt.VIR_DOMAIN_AFFECT_LIVE)
-        with told("cannot read the memory"):
+            self._domain.setMemoryFlags(kib, domains.libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        with domains.told("cannot read the memory"):
             left, until = None, 0.0
             while True:
                 # of a container info() tells what it uses, not what it may
@@ -93,19 +93,19 @@ class LiveDomain:
     def set_vcpus(self, count: int) -> None:
         """Plug virtual CPUs in or out."""
         with self._asked():
-            self._domain.setVcpusFlags(count, libvirt.VIR_DOMAIN_AFFECT_LIVE)
-        if not self._within(lambda: self._domain.vcpusFlags(libvirt.VIR_DOMAIN_AFFECT_LIVE) == count):
+            self._domain.setVcpusFlags(count, domains.libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        if not self._within(lambda: self._domain.vcpusFlags(domains.libvirt.VIR_DOMAIN_AFFECT_LIVE) == count):
             raise LiveRefusal("the guest did not change its CPUs")
 
     def set_text(self, what: str, text: str | None) -> None:
         """Change the ``title`` or the ``description``."""
-        kind = libvirt.VIR_DOMAIN_METADATA_TITLE if what == "title" else libvirt.VIR_DOMAIN_METADATA_DESCRIPTION
+        kind = domains.libvirt.VIR_DOMAIN_METADATA_TITLE if what == "title" else domains.libvirt.VIR_DOMAIN_METADATA_DESCRIPTION
         with self._asked():
-            self._domain.setMetadata(kind, text, None, None, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+            self._domain.setMetadata(kind, text, None, None, domains.libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def _within(self, true: t.Callable[[], bool]) -> bool:
         until = time.monotonic() + self._timeout
-        with told("cannot read the running domain"):
+        with domains.told("cannot read the running domain"):
             while not true():
                 if time.monotonic() >= until:
                     return False
@@ -116,8 +116,8 @@ class LiveDomain:
     def _asked(self) -> t.Iterator[None]:
         try:
             yield
-        except libvirt.libvirtError as error:
+        except domains.libvirt.libvirtError as error:
             said = error.get_error_message() or str(error)
             if not self._host.alive():
-                raise BackendError(f"{said}.") from error
+                raise errors.BackendError(f"{said}.") from error
             raise LiveRefusal(said) from error

@@ -14,7 +14,7 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 _FOLDER = "reduced.footprint"
 
@@ -45,7 +45,7 @@ def host_lock(name: str, timeout: float) -> t.Iterator[None]:
                 break
             except BlockingIOError as error:
                 if time.monotonic() >= until:
-                    raise BackendError(
+                    raise errors.BackendError(
                         f"another run has held {path} for {timeout:g} s.", mend="Wait until the other play on this host has ended, then run again."
                     ) from error
                 time.sleep(0.1)

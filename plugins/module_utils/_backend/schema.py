@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 try:
     from lxml import etree
@@ -26,6 +26,6 @@ def domain_schema(path: str = SCHEMA) -> t.Callable[[t.Any], bool]:
     try:
         return etree.RelaxNG(etree.parse(path)).validate
     except (OSError, etree.LxmlError) as error:
-        raise BackendError(
+        raise errors.BackendError(
             f"libvirt's schema of domains cannot be read: {error}.", mend="Install libvirt0 (Debian, Ubuntu) or libvirt-libs (RHEL) on the host."
         ) from error

@@ -18,10 +18,10 @@ import stat
 import struct
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.volume_files import remove_path, sync_folder, with_us
-from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import LABEL, SEED_FOLDER, CloudInit
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import command
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_files
+from ansible_collections.reduced.footprint.plugins.module_utils._model import cloud_init
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 _NAMES = ("user-data", "meta-data", "network-config")
 _SECTOR = 2048
@@ -32,14 +32,14 @@ _MOST = 64 * 1024 * 1024
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
-def write_iso(final: pathlib.Path, seed: CloudInit) -> None:
+def write_iso(final: pathlib.Path, seed: cloud_init.CloudInit) -> None:
     """Make or replace the ISO of a seed; a reader finds the old one or the new one, whole.
 
     :raises BackendError: xorriso is missing or failed.
     """
     work = final.with_name(f".{final.name}.partial")
     try:
-        remove_path(work)
+        volume_files.remove_path(work)
         # nobody else may look in, from the first moment on
         work.mkdir(mode=0o700)
         try:
@@ -48,17 +48,17 @@ def write_iso(final: pathlib.Path, seed: CloudInit) -> None:
             for name, content in seed.files().items():
                 (files / name).write_bytes(content)
             image = work / "seed.iso"
-            argv = ["xorriso", "-no_rc", "-as", "mkisofs", "-quiet", "-volid", LABEL, "-joliet", "-rational-rock", "-output", str(image), str(files)]
-            run([*with_us(), *argv], mend="Install xorriso on the host (role virt_host does).")
+            argv = ["xorriso", "-no_rc", "-as", "mkisofs", "-quiet", "-volid", cloud_init.LABEL, "-joliet", "-rational-rock", "-output", str(image), str(files)]
+            command.run([*volume_files.with_us(), *argv], mend="Install xorriso on the host (role virt_host does).")
             os.chmod(image, 0o600)
             with image.open("rb") as stream:
                 os.fsync(stream.fileno())
             os.rename(image, final)
         finally:
-            remove_path(work)
-        sync_folder(final.parent)
+            volume_files.remove_path(work)
+        volume_files.sync_folder(final.parent)
     except OSError as error:
-        raise BackendError(f"cannot make {final}: {error.strerror or error}.", mend="Check space and permissions of the pool.") from error
+        raise errors.BackendError(f"cannot make {final}: {error.strerror or error}.", mend="Check space and permissions of the pool.") from error
 
 
 def read_iso(path: str) -> dict[str, bytes] | None:
@@ -73,7 +73,7 @@ def read_iso(path: str) -> dict[str, bytes] | None:
         return None
 
 
-def write_tree(root: str, seed: CloudInit) -> None:
+def write_tree(root: str, seed: cloud_init.CloudInit) -> None:
     """Put a seed into the root of a container.
 
     What is in there belongs to the guest: no link of its making is followed.
@@ -91,9 +91,9 @@ def write_tree(root: str, seed: CloudInit) -> None:
                         os.unlink(name, dir_fd=folder)
             os.fsync(folder)
     except OSError as error:
-        place = os.path.join(root, *SEED_FOLDER)
+        place = os.path.join(root, *cloud_init.SEED_FOLDER)
         mend = "Check what stands there in the container's root."
-        raise BackendError(f"cannot write the seed into {place}: {error.strerror or error}.", mend=mend) from error
+        raise errors.BackendError(f"cannot write the seed into {place}: {error.strerror or error}.", mend=mend) from error
 
 
 def read_tree(root: str) -> dict[str, bytes] | None:
@@ -118,10 +118,10 @@ def _seed_folder(root: str, make: bool) -> t.Iterator[int]:
     """The seed's folder below a root as an open directory."""
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for index, part in enumerate(SEED_FOLDER):
+        for index, part in enumerate(cloud_init.SEED_FOLDER):
             if make:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, 0o700 if index == len(SEED_FOLDER) - 1 else 0o755, dir_fd=folder)
+                    os.mkdir(part, 0o700 if index == len(cloud_init.SEED_FOLDER) - 1 else 0o755, dir_fd=folder)
             inner = os.open(part, _FOLDER_FLAGS, dir_fd=folder)
             os.close(folder)
             folder = inner
@@ -152,7 +152,7 @@ def _files_of(data: bytes) -> dict[str, bytes] | None:
         elif data[at] == 2 and data[at + 88 : at + 91] in _JOLIET:
             joliet = data[at + 156 : at + 190]
         at += _SECTOR
-    if label != LABEL or joliet is None:
+    if label != cloud_init.LABEL or joliet is None:
         return None
     files = {}
     start, length = _extent(joliet)

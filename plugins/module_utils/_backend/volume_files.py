@@ -20,10 +20,10 @@ import stat
 import sys
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import command
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_header import note_origin
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import BACKING, EMPTY, UNPACK, Image, VolumePlan
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 
 _MEND = "Install qemu-utils on the host."
 _PARTIAL = ".partial"
@@ -64,14 +64,14 @@ def made_whole(final: pathlib.Path) -> t.Iterator[pathlib.Path]:
         os.rename(partial, final)
     except OSError as error:
         remove_path(partial)
-        raise BackendError(f"cannot make {final}: {error.strerror or error}.", mend="Check space and permissions of the pool.") from error
+        raise errors.BackendError(f"cannot make {final}: {error.strerror or error}.", mend="Check space and permissions of the pool.") from error
     except BaseException:
         remove_path(partial)
         raise
     sync_folder(final.parent)
 
 
-def create(plan: VolumePlan, final: pathlib.Path) -> None:
+def create(plan: storage.VolumePlan, final: pathlib.Path) -> None:
     """Make a volume.
 
     :raises BackendError: it could not be made; nothing usable is left behind.
@@ -91,7 +91,7 @@ def grow(path: str, form: str, size: int) -> None:
     :arg size: in bytes.
     :raises BackendError: somebody uses it, or there is no space.
     """
-    run([*with_us(), "qemu-img", "resize", "-q", "-f", form, path, str(size)], mend="Shut down whatever has the volume open, or grow it there.")
+    command.run([*with_us(), "qemu-img", "resize", "-q", "-f", form, path, str(size)], mend="Shut down whatever has the volume open, or grow it there.")
 
 
 def clear_leftovers(folder: str) -> None:
@@ -109,7 +109,7 @@ def remove(final: pathlib.Path, wipe: bool) -> None:
     """
     below = mounts_below(str(final))
     if below:
-        raise BackendError(f"cannot remove {final}: {below[0]} is mounted there.", mend="Unmount it, then run again.")
+        raise errors.BackendError(f"cannot remove {final}: {below[0]} is mounted there.", mend="Unmount it, then run again.")
     leaving = _beside(final, _WIPING if wipe else _REMOVING)
     try:
         if os.path.lexists(final):
@@ -120,7 +120,7 @@ def remove(final: pathlib.Path, wipe: bool) -> None:
             _clear(_beside(final, ending), wipe or ending == _WIPING)
         sync_folder(final.parent)
     except OSError as error:
-        raise BackendError(f"cannot remove {final}: {error.strerror or error}.", mend="Check the permissions of the pool.") from error
+        raise errors.BackendError(f"cannot remove {final}: {error.strerror or error}.", mend="Check the permissions of the pool.") from error
 
 
 def leaving(final: str) -> bool:
@@ -213,41 +213,41 @@ def _write_all(handle: int, offset: int, length: int) -> None:
         zeros, offset = zeros[written:], offset + written
 
 
-def _make_file(plan: VolumePlan, partial: pathlib.Path) -> None:
+def _make_file(plan: storage.VolumePlan, partial: pathlib.Path) -> None:
     form = plan.disk.format
     # nobody but the hypervisor is to read it, also while it is being filled
     os.close(os.open(str(partial), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    if plan.how == EMPTY and form == "raw":
+    if plan.how == storage.EMPTY and form == "raw":
         os.truncate(partial, plan.size)
-    elif plan.how == EMPTY:
-        run([*with_us(), "qemu-img", "create", "-q", "-f", form, str(partial), str(plan.size)], mend=_MEND)
-    elif plan.how == BACKING:
+    elif plan.how == storage.EMPTY:
+        command.run([*with_us(), "qemu-img", "create", "-q", "-f", form, str(partial), str(plan.size)], mend=_MEND)
+    elif plan.how == storage.BACKING:
         image = image_of(plan)
-        run([*with_us(), "qemu-img", "create", "-q", "-f", form, "-b", image.path, "-F", image.format, str(partial), str(plan.size)], mend=_MEND)
+        command.run([*with_us(), "qemu-img", "create", "-q", "-f", form, "-b", image.path, "-F", image.format, str(partial), str(plan.size)], mend=_MEND)
     else:
         image = image_of(plan)
-        run([*with_us(), "qemu-img", "convert", "-f", image.format, "-O", form, image.path, str(partial)], mend=_MEND)
+        command.run([*with_us(), "qemu-img", "convert", "-f", image.format, "-O", form, image.path, str(partial)], mend=_MEND)
         if plan.size > image.virtual_size:
-            run([*with_us(), "qemu-img", "resize", "-q", "-f", form, str(partial), str(plan.size)], mend=_MEND)
+            command.run([*with_us(), "qemu-img", "resize", "-q", "-f", form, str(partial), str(plan.size)], mend=_MEND)
     os.chmod(partial, 0o600)
     with partial.open("rb") as stream:
         os.fsync(stream.fileno())
 
 
-def _make_tree(plan: VolumePlan, partial: pathlib.Path) -> None:
+def _make_tree(plan: storage.VolumePlan, partial: pathlib.Path) -> None:
     partial.mkdir(mode=0o755)
-    if plan.how == UNPACK:
+    if plan.how == storage.UNPACK:
         image = image_of(plan)
         keep = ["--numeric-owner", "--same-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*", "--acls", "--sparse"]
-        run([*with_us(), "tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], mend="Fetch the base image again.")
+        command.run([*with_us(), "tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], mend="Fetch the base image again.")
         if not any(os.path.lexists(partial / place) for place in ("sbin/init", "usr/sbin/init")):
-            raise BackendError(f"{image.path} holds no /sbin/init.", mend="Use a tar of a whole root file system with an init.")
+            raise errors.BackendError(f"{image.path} holds no /sbin/init.", mend="Use a tar of a whole root file system with an init.")
     # one call for the whole file system: thousands of files are synced at once
-    run(["sync", "--file-system", str(partial)])
+    command.run(["sync", "--file-system", str(partial)])
 
 
-def image_of(plan: VolumePlan) -> Image:
+def image_of(plan: storage.VolumePlan) -> storage.Image:
     """The base image of a plan that has one."""
     if plan.image is None:
-        raise BackendError(f"the plan for {plan.disk.name} lost its base image.")
+        raise errors.BackendError(f"the plan for {plan.disk.name} lost its base image.")
     return plan.image

@@ -13,13 +13,13 @@ import contextlib
 import pathlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import libvirt, told
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import command
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.volume_files import with_us
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import Pool, Volume, VolumePlan
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_files
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.escape import escape
 
 # as libvirt numbers them
@@ -33,12 +33,12 @@ class PoolVolumes:
     :arg markers: folder for the markers of unfinished volumes.
     """
 
-    def __init__(self, pool: Pool, handle: t.Any, markers: pathlib.Path) -> None:
+    def __init__(self, pool: storage.Pool, handle: t.Any, markers: pathlib.Path) -> None:
         self._pool = pool
         self._handle = handle
         self._markers = markers
 
-    def find(self, name: str, path: str) -> Volume | None:
+    def find(self, name: str, path: str) -> storage.Volume | None:
         """A whole volume by its name, ``None`` when there is none.
 
         :arg path: of the disk in the user's input.
@@ -47,20 +47,22 @@ class PoolVolumes:
         handle = self._lookup(name)
         if handle is None or self._marker(name).exists():
             return None
-        with told(f"cannot read the volume {name}"):
+        with domains.told(f"cannot read the volume {name}"):
             kind, capacity, allocation = handle.info()
             place = handle.path()
-            document = parse(handle.XMLDesc(0))
+            document = domain_xml.parse(handle.XMLDesc(0))
         if kind not in _TYPES:
-            raise InputError(f"the volume {name} of the pool {self._pool.name} is reached over the network only.", path, "Use a pool with paths on the host.")
+            raise errors.InputError(
+                f"the volume {name} of the pool {self._pool.name} is reached over the network only.", path, "Use a pool with paths on the host."
+            )
         form = document.find("target/format")
         # a partition's format is what the table says of it; what a guest sees is raw
         qcow2 = form is not None and form.get("type") == "qcow2"
         kind_name = _TYPES[kind]
         backing = document.findtext("backingStore/path") or None
-        return Volume(place, kind_name, "dir" if kind_name == "dir" else "qcow2" if qcow2 else "raw", int(capacity), int(allocation), backing)
+        return storage.Volume(place, kind_name, "dir" if kind_name == "dir" else "qcow2" if qcow2 else "raw", int(capacity), int(allocation), backing)
 
-    def create(self, plan: VolumePlan) -> None:
+    def create(self, plan: storage.VolumePlan) -> None:
         """Make a volume, and fill it from the image where there is one.
 
         :raises BackendError: libvirt or qemu-img failed; the marker tells the next run.
@@ -69,21 +71,21 @@ class PoolVolumes:
         there = self._unfinished(plan)
         if plan.image is None:
             if there is None:
-                with told(f"cannot make the volume {name}"):
+                with domains.told(f"cannot make the volume {name}"):
                     self._handle.createXML(_volume_xml(plan), 0)
             self._marker(name).unlink(missing_ok=True)
             return
         marker = self._marker(name)
         write_atomic(marker, f"{plan.pool.name}/{name}\n")
-        with told(f"cannot make the volume {name}"):
+        with domains.told(f"cannot make the volume {name}"):
             device = (there or self._handle.createXML(_volume_xml(plan), 0)).path()
         # -n: into the device that is there; -t none: through to the disk before the marker goes
-        run([*with_us(), "qemu-img", "convert", "-n", "-t", "none", "-f", plan.image.format, "-O", "raw", plan.image.path, device])
+        command.run([*volume_files.with_us(), "qemu-img", "convert", "-n", "-t", "none", "-f", plan.image.format, "-O", "raw", plan.image.path, device])
         marker.unlink()
 
     def grow(self, name: str, size: int) -> None:
         """Grow a volume; ``size`` in bytes."""
-        with told(f"cannot grow the volume {name}", "Check the space of the pool, and that its type can grow volumes."):
+        with domains.told(f"cannot grow the volume {name}", "Check the space of the pool, and that its type can grow volumes."):
             self._handle.storageVolLookupByName(name).resize(size, 0)
 
     def remove(self, name: str, wipe: bool) -> None:
@@ -95,9 +97,9 @@ class PoolVolumes:
             return
         if wipe:
             write_atomic(marker, f"{self._pool.name}/{name}\n")
-            with told(f"cannot wipe the volume {name}"):
+            with domains.told(f"cannot wipe the volume {name}"):
                 handle.wipe(0)
-        with told(f"cannot remove the volume {name}"):
+        with domains.told(f"cannot remove the volume {name}"):
             handle.delete(0)
         marker.unlink(missing_ok=True)
 
@@ -105,7 +107,7 @@ class PoolVolumes:
         """Whether a volume is there that a killed run left unfinished or half wiped."""
         return self._marker(name).exists()
 
-    def _unfinished(self, plan: VolumePlan) -> t.Any:
+    def _unfinished(self, plan: storage.VolumePlan) -> t.Any:
         """Clear what a killed run left; what cannot be removed and is large enough is used again.
 
         libvirt cannot take a partition away from every device (``loop0``, ``nvme0n1``).
@@ -113,20 +115,20 @@ class PoolVolumes:
         name = plan.disk.name
         if not self._marker(name).exists():
             return None
-        with contextlib.suppress(libvirt.libvirtError):
+        with contextlib.suppress(domains.libvirt.libvirtError):
             handle = self._handle.storageVolLookupByName(name)
-            with contextlib.suppress(libvirt.libvirtError):
+            with contextlib.suppress(domains.libvirt.libvirtError):
                 handle.delete(0)
                 return None
             return handle if handle.info()[1] >= plan.size else None
         return None
 
     def _lookup(self, name: str) -> t.Any:
-        with told(f"cannot look for the volume {name}"):
+        with domains.told(f"cannot look for the volume {name}"):
             try:
                 return self._handle.storageVolLookupByName(name)
-            except libvirt.libvirtError as error:
-                if error.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_VOL:
+            except domains.libvirt.libvirtError as error:
+                if error.get_error_code() == domains.libvirt.VIR_ERR_NO_STORAGE_VOL:
                     return None
                 raise
 
@@ -134,7 +136,7 @@ class PoolVolumes:
         return self._markers / f"{self._pool.name}.{name}.unfinished"
 
 
-def _volume_xml(plan: VolumePlan) -> str:
+def _volume_xml(plan: storage.VolumePlan) -> str:
     name = escape(plan.disk.name)
     # block devices have no format of a file: partitions take the word for a type of theirs and refuse it
     form = f"<target><format type='{plan.disk.format}'/></target>" if plan.pool.files else ""

@@ -18,12 +18,12 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_header
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost, libvirt, told
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import IMAGES_FOLDER, DiskSource, Image, Pool, Removal, Volume, VolumePlan
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import Disk
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._backend.volume_pools import PoolVolumes
@@ -44,16 +44,16 @@ class VolumeStore:
     :arg lock_timeout: seconds to wait for another process at work in the same pool.
     """
 
-    def __init__(self, host: DomainHost, markers: pathlib.Path = _MARKERS, pending: t.Container[str] = (), lock_timeout: float = 300) -> None:
+    def __init__(self, host: domains.DomainHost, markers: pathlib.Path = _MARKERS, pending: t.Container[str] = (), lock_timeout: float = 300) -> None:
         self.host = host
         self._markers = markers
         self._pending = pending
         self._lock_timeout = lock_timeout
-        self._pools: dict[str, tuple[Pool, t.Any]] = {}
-        self._images: dict[str, Image] = {}
+        self._pools: dict[str, tuple[storage.Pool, t.Any]] = {}
+        self._images: dict[str, storage.Image] = {}
         self._stale: set[str] = set()
 
-    def pool(self, name: str, path: str) -> Pool:
+    def pool(self, name: str, path: str) -> storage.Pool:
         """An existing, active pool.
 
         :arg path: where its name stands in the user's input.
@@ -62,30 +62,32 @@ class VolumeStore:
         if name not in self._pools:
             try:
                 handle = self.host.connection.storagePoolLookupByName(name)
-            except libvirt.libvirtError as error:
-                if error.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
+            except domains.libvirt.libvirtError as error:
+                if error.get_error_code() != domains.libvirt.VIR_ERR_NO_STORAGE_POOL:
                     said = error.get_error_message() or error
-                    raise BackendError(f"cannot look for the pool {shown(name)}: {said}.", mend="See to it that libvirtd runs.") from error
-                raise InputError(f"the host has no storage pool {shown(name)}.", path, "Define the pool first (role virt_host), or name another.") from error
-            with told(f"cannot read the pool {name}"):
+                    raise errors.BackendError(f"cannot look for the pool {errors.shown(name)}: {said}.", mend="See to it that libvirtd runs.") from error
+                raise errors.InputError(
+                    f"the host has no storage pool {errors.shown(name)}.", path, "Define the pool first (role virt_host), or name another."
+                ) from error
+            with domains.told(f"cannot read the pool {name}"):
                 if not handle.isActive():
-                    raise InputError(f"the storage pool {name!r} is not active.", path, "Start the pool and set it to autostart.")
-                document = parse(handle.XMLDesc(0))
-            self._pools[name] = (Pool(name, document.get("type", ""), document.findtext("target/path") or ""), handle)
+                    raise errors.InputError(f"the storage pool {name!r} is not active.", path, "Start the pool and set it to autostart.")
+                document = domain_xml.parse(handle.XMLDesc(0))
+            self._pools[name] = (storage.Pool(name, document.get("type", ""), document.findtext("target/path") or ""), handle)
         return self._pools[name][0]
 
-    def pool_of(self, path: str) -> tuple[Pool, str] | None:
+    def pool_of(self, path: str) -> tuple[storage.Pool, str] | None:
         """The active pool a volume belongs to and its name there, ``None`` when it stands outside of all pools."""
-        with told("cannot list the pools"):
-            for handle in self.host.connection.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
-                with contextlib.suppress(InputError):
+        with domains.told("cannot list the pools"):
+            for handle in self.host.connection.listAllStoragePools(domains.libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+                with contextlib.suppress(errors.InputError):
                     self.pool(handle.name(), "pool")
         for pool, unused in self._pools.values():
             if pool.path and os.path.dirname(path) == pool.path.rstrip("/"):
                 return pool, os.path.basename(path)
         return None
 
-    def source(self, pool: Pool, disk: Disk, path: str = "pool") -> DiskSource:
+    def source(self, pool: storage.Pool, disk: vm_model.Disk, path: str = "pool") -> storage.DiskSource:
         """Where a disk stands, or will.
 
         :arg path: of the disk in the user's input.
@@ -94,20 +96,20 @@ class VolumeStore:
         if not pool.files and pool.type not in _NAMED_BLOCKS:
             found = self._through(pool).find(disk.name, path)
             if found is None:
-                raise InputError(
+                raise errors.InputError(
                     f"the pool {pool.name} is of type {pool.type} and has no volume {disk.name!r}; a new one cannot be named there.",
                     f"{path}.name",
                     "Name a volume the pool has, or use a pool of type dir or logical.",
                 )
-            return DiskSource(found.type, found.path, pool.name)
+            return storage.DiskSource(found.type, found.path, pool.name)
         kind = "dir" if disk.format == "dir" else "file" if pool.files else "block"
-        return DiskSource(kind, self.place(pool, disk.name), pool.name)
+        return storage.DiskSource(kind, self.place(pool, disk.name), pool.name)
 
-    def place(self, pool: Pool, name: str) -> str:
+    def place(self, pool: storage.Pool, name: str) -> str:
         """The path of a volume by its name."""
         return f"{pool.path.rstrip('/')}/{name}"
 
-    def find(self, pool: Pool, disk: Disk, path: str, raw: bool = False) -> Volume | None:
+    def find(self, pool: storage.Pool, disk: vm_model.Disk, path: str, raw: bool = False) -> storage.Volume | None:
         """The volume of a disk as it is, ``None`` when there is none (or none whole).
 
         :arg raw: whether it is known to be raw, whatever a guest wrote into it.
@@ -119,13 +121,15 @@ class VolumeStore:
         if not os.path.lexists(place):
             return None
         if (disk.format == "dir") != os.path.isdir(place):
-            raise RefusedError(f"{place} is {'no directory' if disk.format == 'dir' else 'a directory'}.", mend="Move it away, or give the disk another name.")
+            raise errors.RefusedError(
+                f"{place} is {'no directory' if disk.format == 'dir' else 'a directory'}.", mend="Move it away, or give the disk another name."
+            )
         try:
             return disk_header.look(place, "raw" if raw else None)
         except OSError as error:
-            raise RefusedError(f"{place} cannot be read: {error.strerror or error}.", mend="Check what stands there.") from error
+            raise errors.RefusedError(f"{place} cannot be read: {error.strerror or error}.", mend="Check what stands there.") from error
 
-    def has(self, pool: Pool, name: str) -> bool:
+    def has(self, pool: storage.Pool, name: str) -> bool:
         """Whether there is a volume of that name, also one that a killed run left half removed."""
         if not local(pool):
             through = self._through(pool)
@@ -133,7 +137,7 @@ class VolumeStore:
         place = self.place(pool, name)
         return os.path.lexists(place) or _files().leaving(place)
 
-    def image(self, pool: Pool, disk: Disk, path: str, spare: Pool | None = None) -> Image | None:
+    def image(self, pool: storage.Pool, disk: vm_model.Disk, path: str, spare: storage.Pool | None = None) -> storage.Image | None:
         """The base image of a disk, looked at; ``None`` where the disk names none.
 
         :arg path: of the disk in the user's input.
@@ -149,8 +153,8 @@ class VolumeStore:
         if not pool.files and spare is not None:
             pool = spare
         if not pool.files or not os.path.isdir(pool.path):
-            raise InputError(f"the pool {pool.name} has no folder on this host to keep base images in.", where, "Use a pool of type dir for it.")
-        folder = pathlib.Path(pool.path) / IMAGES_FOLDER
+            raise errors.InputError(f"the pool {pool.name} has no folder on this host to keep base images in.", where, "Use a pool of type dir for it.")
+        folder = pathlib.Path(pool.path) / storage.IMAGES_FOLDER
         endings = images.ROOT_ENDINGS if disk.format == "dir" else images.DISK_ENDINGS
         for ending in endings:
             candidate = folder / f"{disk.image}{ending}"
@@ -162,11 +166,11 @@ class VolumeStore:
         for ending in endings:
             if f"{disk.image}{ending}" in self._pending:
                 form = "tar" if disk.format == "dir" else "qcow2" if ending == ".qcow2" else "raw"
-                return Image(disk.image, str(folder / f"{disk.image}{ending}"), form, 0)
+                return storage.Image(disk.image, str(folder / f"{disk.image}{ending}"), form, 0)
         names = ", ".join(f"{disk.image}{ending}" for ending in endings)
-        raise InputError(f"there is no base image {disk.image!r} in {folder}.", where, f"Put one of {names} there (virt_guests_images does).")
+        raise errors.InputError(f"there is no base image {disk.image!r} in {folder}.", where, f"Put one of {names} there (virt_guests_images does).")
 
-    def create(self, plan: VolumePlan) -> bool:
+    def create(self, plan: storage.VolumePlan) -> bool:
         """Make a volume; false where another process has made it meanwhile.
 
         :raises BackendError: it could not be made; nothing usable is left behind.
@@ -181,7 +185,7 @@ class VolumeStore:
                 self._through(plan.pool).create(plan)
             return True
 
-    def grow(self, plan: VolumePlan, grow_open: t.Callable[[str, int], None]) -> None:
+    def grow(self, plan: storage.VolumePlan, grow_open: t.Callable[[str, int], None]) -> None:
         """Grow a volume.
 
         :arg grow_open: grows a disk a running domain has open: its path and the size in bytes.
@@ -195,7 +199,7 @@ class VolumeStore:
             elif local(plan.pool):
                 _files().grow(path, plan.disk.format, plan.size)
 
-    def remove(self, removal: Removal) -> None:
+    def remove(self, removal: storage.Removal) -> None:
         """Remove a volume of a VM that goes."""
         with self.locked(removal.pool):
             if local(removal.pool):
@@ -204,7 +208,7 @@ class VolumeStore:
                 self._through(removal.pool).remove(removal.name, removal.wipe)
 
     @contextlib.contextmanager
-    def locked(self, pool: Pool) -> t.Iterator[None]:
+    def locked(self, pool: storage.Pool) -> t.Iterator[None]:
         """Hold a pool's lock; its list of volumes is read anew by :meth:`refresh`."""
         # two daemons may have a pool of one name; the folder or group is what is shared
         key = hashlib.sha256(f"{pool.type}:{pool.path}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
@@ -216,7 +220,7 @@ class VolumeStore:
         """Let libvirt's own tools see what changed in the pools; the domains do not need that."""
         for name in sorted(self._stale):
             # another process may be at it; what it finds is as new
-            with contextlib.suppress(libvirt.libvirtError):
+            with contextlib.suppress(domains.libvirt.libvirtError):
                 self._pools[name][1].refresh(0)
         self._stale.clear()
 
@@ -229,7 +233,7 @@ class VolumeStore:
                     found.append(entry.name)
         return sorted(found)
 
-    def _through(self, pool: Pool) -> PoolVolumes:
+    def _through(self, pool: storage.Pool) -> PoolVolumes:
         # for other pools only; see _files
         from ansible_collections.reduced.footprint.plugins.module_utils._backend.volume_pools import PoolVolumes
 
@@ -243,15 +247,15 @@ def _files() -> t.Any:
     return volume_files
 
 
-def local(pool: Pool) -> bool:
+def local(pool: storage.Pool) -> bool:
     """Whether a pool's volumes are files this process itself can handle."""
     return pool.files and os.path.isdir(pool.path)
 
 
-def grow_open(host: DomainHost, uuid: str, path: str, size: int) -> None:
+def grow_open(host: domains.DomainHost, uuid: str, path: str, size: int) -> None:
     """Grow a disk a running domain has open, through its own block layer; the guest is told of it.
 
     :arg size: in bytes.
     """
-    with told(f"cannot grow {path} in the running domain", "Shut the VM down and run again."):
-        host.connection.lookupByUUIDString(uuid).blockResize(path, size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+    with domains.told(f"cannot grow {path} in the running domain", "Shut the VM down and run again."):
+        host.connection.lookupByUUIDString(uuid).blockResize(path, size, domains.libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)

@@ -14,7 +14,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 CLOUD_INIT_KEYS = ("user_data", "network_config", "meta_data")
 
@@ -93,7 +93,7 @@ def _mapping(value: t.Any, path: str) -> t.Mapping[str, t.Any]:
     if value in (None, ""):
         return {}
     if not isinstance(value, t.Mapping):
-        raise InputError(f"is {type(value).__name__}, not text or a mapping.", path, "Write it as cloud-init wants it, as text or as a mapping.")
+        raise errors.InputError(f"is {type(value).__name__}, not text or a mapping.", path, "Write it as cloud-init wants it, as text or as a mapping.")
     return value
 
 
@@ -104,11 +104,11 @@ def _text(value: t.Any, path: str) -> str:
         text = value if isinstance(value, str) else to_yaml(_mapping(value, path))
         size = len(text.encode("utf-8"))
     except TypeError as error:
-        raise InputError(f"{error}.", path, "Use mappings, lists, texts, numbers and truth values.") from None
+        raise errors.InputError(f"{error}.", path, "Use mappings, lists, texts, numbers and truth values.") from None
     except UnicodeEncodeError:
-        raise InputError("is not text that UTF-8 can carry.", path, "Leave out what is not text.") from None
+        raise errors.InputError("is not text that UTF-8 can carry.", path, "Leave out what is not text.") from None
     if size > _MOST:
-        raise InputError(f"is {size} bytes, more than the {_MOST} a seed takes.", path, "Let cloud-init fetch large things itself.")
+        raise errors.InputError(f"is {size} bytes, more than the {_MOST} a seed takes.", path, "Let cloud-init fetch large things itself.")
     return text
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import typing as t
 
-
 _SHOWN = 80
 
 

@@ -14,7 +14,7 @@ import decimal
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 KIB = 1024
 MIB = 1024**2
@@ -51,19 +51,19 @@ def parse_size(value: t.Any, default_unit: str, path: str) -> int:
     :raises InputError: not a size, negative, zero or not finite.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise InputError(f"{shown(value)} is not a size.", path, _MEND)
+        raise errors.InputError(f"{errors.shown(value)} is not a size.", path, _MEND)
     text = value if isinstance(value, str) else format(decimal.Decimal(str(value)), "f")
     if text.strip().startswith("-"):
-        raise InputError(f"{shown(value)} is negative.", path, _MEND)
+        raise errors.InputError(f"{errors.shown(value)} is negative.", path, _MEND)
     found = _SIZE.match(text)
     if not found:
-        raise InputError(f"{shown(value)} is not a size.", path, _MEND)
+        raise errors.InputError(f"{errors.shown(value)} is not a size.", path, _MEND)
     unit = (found.group(2) or default_unit).lower()
     if unit not in _UNITS:
-        raise InputError(f"{shown(value)} has the unknown unit {found.group(2)!r}.", path, "Use one of B, KiB, MiB, GiB, TiB, KB, MB, GB, TB.")
+        raise errors.InputError(f"{errors.shown(value)} has the unknown unit {found.group(2)!r}.", path, "Use one of B, KiB, MiB, GiB, TiB, KB, MB, GB, TB.")
     size = int((decimal.Decimal(found.group(1)) * _UNITS[unit]).to_integral_value(decimal.ROUND_CEILING))
     if size <= 0:
-        raise InputError(f"{shown(value)} is not more than nothing.", path, _MEND)
+        raise errors.InputError(f"{errors.shown(value)} is not more than nothing.", path, _MEND)
     return size
 
 

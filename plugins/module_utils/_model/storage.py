@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import Disk
+from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm_parts
 
 # pools whose volumes are files in a directory of this host
 FILE_POOLS = ("dir", "fs", "netfs")
@@ -96,7 +96,7 @@ class VolumePlan:
     """
 
     how: str
-    disk: Disk
+    disk: vm_parts.Disk
     pool: Pool
     image: Image | None
     size: int
@@ -118,7 +118,7 @@ class VolumePlan:
         """The volume as it will be in a few words, for the diff."""
         parts = [f"{self.pool.name}/{self.disk.name}", self.disk.format]
         if self.size:
-            parts.append(size_text(self.size))
+            parts.append(sizes.size_text(self.size))
         if self.image is not None:
             parts.append(f"from {self.image.name}" if self.how != BACKING else f"backed by {self.image.name}")
         return ", ".join(parts)
@@ -126,7 +126,7 @@ class VolumePlan:
     def describe_found(self) -> str:
         """The volume as it is, for the diff."""
         capacity = self.found.capacity if self.found else None
-        return ", ".join([f"{self.pool.name}/{self.disk.name}", self.disk.format] + ([size_text(capacity)] if capacity else []))
+        return ", ".join([f"{self.pool.name}/{self.disk.name}", self.disk.format] + ([sizes.size_text(capacity)] if capacity else []))
 
 
 @dataclasses.dataclass(frozen=True)

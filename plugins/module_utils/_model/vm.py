@@ -24,18 +24,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_ini
     parse_cloud_init,
     without_secrets,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._model.identity import nic_mac, vm_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, TIB, parse_size, size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import (
-    Disk,
-    Nic,
-    check_keys,
-    parse_bool,
-    parse_disks,
-    parse_name,
-    parse_nics,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm_parts
 
 HYPERVISORS = ("auto", "kvm", "qemu", "lxc")
 FIRMWARES = ("bios", "efi")
@@ -45,10 +37,10 @@ DEFAULT_CPU = 2
 DEFAULT_MEMORY_MIB = 2048
 
 _MOST_CPU = 4096
-_LEAST_MEMORY = 4 * MIB
+_LEAST_MEMORY = 4 * sizes.MIB
 # far more than any template loops over; deeper ones only break what walks them
 _MOST_LEVELS = 32
-_MOST_MEMORY = 64 * TIB
+_MOST_MEMORY = 64 * sizes.TIB
 
 # Names of one and the same thing; the first is the one the specification uses.
 CPU_KEYS = ("cpu", "vcpus")
@@ -79,8 +71,8 @@ class VmDetails:
     memory_mib: int
     hypervisor: str
     roles: tuple[str, ...]
-    nics: tuple[Nic, ...]
-    disks: tuple[Disk, ...]
+    nics: tuple[vm_parts.Nic, ...]
+    disks: tuple[vm_parts.Disk, ...]
     address: str | None
     uuid: str
     autostart: bool | None
@@ -117,7 +109,7 @@ def parse_vms(value: t.Any, path: str = "vms", *, cluster: str) -> tuple[VmDetai
     :arg cluster: name of the cluster; identities derive from it (X3).
     :raises InputError: with the path of the bad value.
     """
-    cluster = parse_name(cluster, "cluster")
+    cluster = vm_parts.parse_name(cluster, "cluster")
     entries = _as_list(value, path)
     vms = tuple(_parse_vm(entry, f"{path}[{index}]", cluster) for index, entry in enumerate(entries))
     _refuse_twins(vms)
@@ -135,31 +127,31 @@ def _as_list(value: t.Any, path: str) -> list[t.Any]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"is not valid JSON: {error}.", path, "Give a list of mappings, or that list as JSON text.") from error
+            raise errors.InputError(f"is not valid JSON: {error}.", path, "Give a list of mappings, or that list as JSON text.") from error
     if value is None:
         return []
     if isinstance(value, t.Mapping):
-        raise InputError("is one mapping, not a list.", path, "Put the VM details into a list, also when there is only one VM.")
+        raise errors.InputError("is one mapping, not a list.", path, "Put the VM details into a list, also when there is only one VM.")
     if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
-        raise InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings, or that list as JSON text.")
+        raise errors.InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings, or that list as JSON text.")
     return list(value)
 
 
 def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
     if not isinstance(entry, t.Mapping):
-        raise InputError(f"is {type(entry).__name__}, not a mapping.", path, "Write each VM as a mapping, e.g. {id: 1, cpu: 2, ram: 4}.")
-    check_keys(entry, path)
+        raise errors.InputError(f"is {type(entry).__name__}, not a mapping.", path, "Write each VM as a mapping, e.g. {id: 1, cpu: 2, ram: 4}.")
+    vm_parts.check_keys(entry, path)
     for key, value in entry.items():
         _refuse_depth(value, f"{path}.{key}")
     vm_id = _parse_id(entry, path)
-    name = parse_name(entry["name"], f"{path}.name") if _named(entry, "name") else vm_id
+    name = vm_parts.parse_name(entry["name"], f"{path}.name") if _named(entry, "name") else vm_id
     hypervisor = entry["hypervisor"] if _named(entry, "hypervisor") else "auto"
     if hypervisor not in HYPERVISORS:
-        raise InputError(f"{shown(hypervisor)} is no hypervisor type.", f"{path}.hypervisor", f"Use one of {', '.join(HYPERVISORS)}.")
-    nics = parse_nics(entry.get("nics"), f"{path}.nics", lambda index: nic_mac(cluster, vm_id, index))
-    disks = parse_disks(_disk_entries(entry, path), f"{path}.disks", name, hypervisor)
+        raise errors.InputError(f"{errors.shown(hypervisor)} is no hypervisor type.", f"{path}.hypervisor", f"Use one of {', '.join(HYPERVISORS)}.")
+    nics = vm_parts.parse_nics(entry.get("nics"), f"{path}.nics", lambda index: nic_mac(cluster, vm_id, index))
+    disks = vm_parts.parse_disks(_disk_entries(entry, path), f"{path}.disks", name, hypervisor)
     uuid = _parse_uuid(entry, path, cluster, vm_id)
-    machine = parse_name(entry["machine"], f"{path}.machine") if _named(entry, "machine") else None
+    machine = vm_parts.parse_name(entry["machine"], f"{path}.machine") if _named(entry, "machine") else None
     boot_firmware, secure_boot = _parse_firmware(entry, path, hypervisor, machine)
     return VmDetails(
         id=vm_id,
@@ -172,8 +164,8 @@ def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
         disks=disks,
         address=_parse_address(entry.get("address"), f"{path}.address"),
         uuid=uuid,
-        autostart=parse_bool(entry["autostart"], f"{path}.autostart") if entry.get("autostart") is not None else None,
-        protected=parse_bool(entry.get("protected") or False, f"{path}.protected"),
+        autostart=vm_parts.parse_bool(entry["autostart"], f"{path}.autostart") if entry.get("autostart") is not None else None,
+        protected=vm_parts.parse_bool(entry.get("protected") or False, f"{path}.protected"),
         machine=machine,
         free={key: entry[key] for key in entry if key not in _KNOWN},
         given=without_secrets([entry])[0],
@@ -190,29 +182,29 @@ def _refuse_depth(value: t.Any, path: str) -> None:
         level = [item for each in level if isinstance(each, (t.Mapping, list, tuple)) for item in (each.values() if isinstance(each, t.Mapping) else each)]
         if not level:
             return
-    raise InputError(f"is nested more than {_MOST_LEVELS} levels deep.", path, "Flatten it.")
+    raise errors.InputError(f"is nested more than {_MOST_LEVELS} levels deep.", path, "Flatten it.")
 
 
 def _parse_id(entry: t.Mapping[str, t.Any], path: str) -> str:
     # a falsy id is legal: upstream lost the VM with id 0
     value = entry.get("id")
     if value is None or value == "":
-        raise InputError("is missing.", f"{path}.id", "Give every VM an id that is unique in the cluster.")
-    return parse_name(value, f"{path}.id")
+        raise errors.InputError("is missing.", f"{path}.id", "Give every VM an id that is unique in the cluster.")
+    return vm_parts.parse_name(value, f"{path}.id")
 
 
 def _parse_firmware(entry: t.Mapping[str, t.Any], path: str, hypervisor: str, machine: str | None) -> tuple[str | None, bool]:
     """What a machine boots by, and whether it starts signed systems only."""
     firmware = entry["boot_firmware"] if _named(entry, "boot_firmware") else None
     if firmware is not None and firmware not in FIRMWARES:
-        raise InputError(f"{shown(firmware)} is no firmware.", f"{path}.boot_firmware", f"Use {' or '.join(FIRMWARES)}.")
-    secure = parse_bool(entry["secure_boot"], f"{path}.secure_boot") if _named(entry, "secure_boot") else False
+        raise errors.InputError(f"{errors.shown(firmware)} is no firmware.", f"{path}.boot_firmware", f"Use {' or '.join(FIRMWARES)}.")
+    secure = vm_parts.parse_bool(entry["secure_boot"], f"{path}.secure_boot") if _named(entry, "secure_boot") else False
     if firmware == "efi" and hypervisor == "lxc":
-        raise InputError("is efi, and a container has no firmware.", f"{path}.boot_firmware", "Leave it out, or use another hypervisor type.")
+        raise errors.InputError("is efi, and a container has no firmware.", f"{path}.boot_firmware", "Leave it out, or use another hypervisor type.")
     if secure and firmware != "efi":
-        raise InputError("needs boot_firmware: efi.", f"{path}.secure_boot", "Set boot_firmware to efi, or leave secure_boot out.")
+        raise errors.InputError("needs boot_firmware: efi.", f"{path}.secure_boot", "Set boot_firmware to efi, or leave secure_boot out.")
     if secure and machine is not None and "q35" not in machine:
-        raise InputError(f"needs a machine of type q35, not {machine}.", f"{path}.secure_boot", "Leave machine out, or set it to q35.")
+        raise errors.InputError(f"needs a machine of type q35, not {machine}.", f"{path}.secure_boot", "Leave machine out, or set it to q35.")
     return firmware, secure
 
 
@@ -222,7 +214,7 @@ def _one_of(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str, conv
         return None
     for key, value in found[1:]:
         if value != found[0][1]:
-            raise InputError(f"says something else than {found[0][0]}, which names the same thing.", f"{path}.{key}", "Keep one of the two.")
+            raise errors.InputError(f"says something else than {found[0][0]}, which names the same thing.", f"{path}.{key}", "Keep one of the two.")
     return found[0][1]
 
 
@@ -233,9 +225,9 @@ def _parse_cpu(entry: t.Mapping[str, t.Any], path: str) -> int:
         if isinstance(value, str) and re.match(r"\A\s*[+-]?[0-9]{1,9}\s*\Z", value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"{shown(value)} is not a whole number of CPUs.", where, "Write a whole number, e.g. 2.")
+            raise errors.InputError(f"{errors.shown(value)} is not a whole number of CPUs.", where, "Write a whole number, e.g. 2.")
         if not 1 <= value <= _MOST_CPU:
-            raise InputError(f"{value} is not between 1 and {_MOST_CPU} CPUs.", where, "Write the number of virtual CPUs, e.g. 2.")
+            raise errors.InputError(f"{value} is not between 1 and {_MOST_CPU} CPUs.", where, "Write the number of virtual CPUs, e.g. 2.")
         return value
 
     return _one_of(entry, CPU_KEYS, path, convert) or DEFAULT_CPU
@@ -244,14 +236,14 @@ def _parse_cpu(entry: t.Mapping[str, t.Any], path: str) -> int:
 def _parse_memory(entry: t.Mapping[str, t.Any], path: str) -> int:
     def convert(key: str) -> int:
         unit = _RAM_UNIT[key]
-        size = parse_size(entry[key], unit, f"{path}.{key}")
+        size = sizes.parse_size(entry[key], unit, f"{path}.{key}")
         if not _LEAST_MEMORY <= size <= _MOST_MEMORY:
-            raise InputError(
-                f"{size_text(size)} is not between {size_text(_LEAST_MEMORY)} and {size_text(_MOST_MEMORY)} of memory.",
+            raise errors.InputError(
+                f"{sizes.size_text(size)} is not between {sizes.size_text(_LEAST_MEMORY)} and {sizes.size_text(_MOST_MEMORY)} of memory.",
                 f"{path}.{key}",
                 f"A bare number counts in {unit}; add a unit to mean another one, e.g. '512 MiB'.",
             )
-        return -(-size // MIB)
+        return -(-size // sizes.MIB)
 
     return _one_of(entry, RAM_KEYS, path, convert) or DEFAULT_MEMORY_MIB
 
@@ -262,14 +254,14 @@ def _disk_entries(entry: t.Mapping[str, t.Any], path: str) -> t.Any:
     if not _named(entry, "vda_size"):
         return disks
     where = f"{path}.vda_size"
-    size = parse_size(entry["vda_size"], "GiB", where)
+    size = sizes.parse_size(entry["vda_size"], "GiB", where)
     if not disks:
         return [{"size": f"{size} B"}]
     if isinstance(disks, (list, tuple)) and isinstance(disks[0], t.Mapping):
         if disks[0].get("size") is None:
             return [dict(disks[0], size=f"{size} B")] + list(disks[1:])
-        if parse_size(disks[0]["size"], "GiB", f"{path}.disks[0].size") != size:
-            raise InputError("says something else than disks[0].size, which names the same thing.", where, "Keep one of the two.")
+        if sizes.parse_size(disks[0]["size"], "GiB", f"{path}.disks[0].size") != size:
+            raise errors.InputError("says something else than disks[0].size, which names the same thing.", where, "Keep one of the two.")
     return disks
 
 
@@ -279,8 +271,8 @@ def _parse_roles(value: t.Any, path: str) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, (list, tuple)):
-        raise InputError(f"{shown(value)} is not a list of roles.", path, "Write a list of names, e.g. [controller].")
-    roles = tuple(parse_name(role, f"{path}[{index}]") for index, role in enumerate(value))
+        raise errors.InputError(f"{errors.shown(value)} is not a list of roles.", path, "Write a list of names, e.g. [controller].")
+    roles = tuple(vm_parts.parse_name(role, f"{path}[{index}]") for index, role in enumerate(value))
     return tuple(dict.fromkeys(roles))
 
 
@@ -292,7 +284,7 @@ def _parse_address(value: t.Any, path: str) -> str | None:
             raise ValueError("not text")
         return str(ipaddress.ip_address(value))
     except ValueError as error:
-        raise InputError(f"{shown(value)} is not an IP address.", path, "Write the address alone, e.g. 192.0.2.10.") from error
+        raise errors.InputError(f"{errors.shown(value)} is not an IP address.", path, "Write the address alone, e.g. 192.0.2.10.") from error
 
 
 def _parse_uuid(entry: t.Mapping[str, t.Any], path: str, cluster: str, vm_id: str) -> str:
@@ -301,7 +293,7 @@ def _parse_uuid(entry: t.Mapping[str, t.Any], path: str, cluster: str, vm_id: st
     try:
         return str(uuid_module.UUID(str(entry["uuid"])))
     except ValueError as error:
-        raise InputError(f"{shown(entry['uuid'])} is not a UUID.", f"{path}.uuid", "Leave it out; it derives from cluster and id.") from error
+        raise errors.InputError(f"{errors.shown(entry['uuid'])} is not a UUID.", f"{path}.uuid", "Leave it out; it derives from cluster and id.") from error
 
 
 def _refuse_twins(vms: t.Sequence[VmDetails]) -> None:
@@ -311,7 +303,7 @@ def _refuse_twins(vms: t.Sequence[VmDetails]) -> None:
     def once(kind: str, value: str, path: str, mend: str) -> None:
         first = seen.setdefault((kind, value), path)
         if first != path:
-            raise InputError(f"{shown(value)} is already used at {first}.", path, mend)
+            raise errors.InputError(f"{errors.shown(value)} is already used at {first}.", path, mend)
 
     for vm in vms:
         once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")
@@ -321,8 +313,10 @@ def _refuse_twins(vms: t.Sequence[VmDetails]) -> None:
             once("mac", nic.mac, f"{vm.path}.nics[{index}].mac", "Give one of the two NICs another mac.")
         for index, disk in enumerate(vm.disks):
             if vm.cloud_init is not None and disk.target == SEED_TARGET:
-                raise InputError(f"{SEED_TARGET} is where cloud-init finds its seed.", f"{vm.path}.disks[{index}].target", "Give the disk another target.")
+                raise errors.InputError(
+                    f"{SEED_TARGET} is where cloud-init finds its seed.", f"{vm.path}.disks[{index}].target", "Give the disk another target."
+                )
             once("disk", f"{disk.pool or ''}/{disk.name}", f"{vm.path}.disks[{index}].name", "Give every disk its own name in its pool.")
 
 
-__all__ = ["DEFAULT_CPU", "DEFAULT_MEMORY_MIB", "HYPERVISORS", "Disk", "Nic", "VmDetails", "parse_vms"]
+__all__ = ["DEFAULT_CPU", "DEFAULT_MEMORY_MIB", "HYPERVISORS", "VmDetails", "parse_vms"]

@@ -10,14 +10,14 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, TIB, parse_size, size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
 
 DISK_FORMATS = ("raw", "qcow2", "dir")
 DISK_BUSES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd"}
 
-_LEAST_DISK = MIB
-_MOST_DISK = 1024 * TIB
+_LEAST_DISK = sizes.MIB
+_MOST_DISK = 1024 * sizes.TIB
 
 # legal as libvirt domain name, file name, host name part and Ansible group source alike
 _NAME = re.compile(r"\A[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?\Z")
@@ -80,11 +80,11 @@ def parse_name(value: t.Any, path: str) -> str:
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise InputError(f"{shown(value)} is negative.", path, "Use a name, or a number from 0 on.")
+            raise errors.InputError(f"{errors.shown(value)} is negative.", path, "Use a name, or a number from 0 on.")
         value = str(value) if value < 10**63 else None
     if not isinstance(value, str) or not _NAME.match(value):
-        raise InputError(
-            f"{shown(value)} is not a legal name.",
+        raise errors.InputError(
+            f"{errors.shown(value)} is not a legal name.",
             path,
             "Use up to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit and not ending with a dot.",
         )
@@ -103,7 +103,7 @@ def parse_bool(value: t.Any, path: str) -> bool:
         return True
     if word in ("no", "false", "off", "0"):
         return False
-    raise InputError(f"{shown(value)} is neither true nor false.", path, "Write true or false.")
+    raise errors.InputError(f"{errors.shown(value)} is neither true nor false.", path, "Write true or false.")
 
 
 def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
@@ -113,8 +113,8 @@ def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
     """
     for key in entry:
         if not isinstance(key, str) or not _KEY.match(key):
-            raise InputError(
-                f"{shown(key)} cannot be the name of a template variable.", path, "Use letters, digits and '_', beginning with a letter or '_'."
+            raise errors.InputError(
+                f"{errors.shown(key)} cannot be the name of a template variable.", path, "Use letters, digits and '_', beginning with a letter or '_'."
             )
 
 
@@ -139,7 +139,7 @@ def parse_disks(value: t.Any, path: str, vm_name: str, hypervisor: str) -> tuple
         disk = _parse_disk(entry, f"{path}[{index}]", index, vm_name, hypervisor, letters)
         for seen, name, what in ((targets, disk.target, "target"), (mounts, disk.mount, "mount")):
             if name is not None and seen.setdefault(name, index) != index:
-                raise InputError(f"{name!r} is already used at {path}[{seen[name]}].", f"{path}[{index}].{what}", f"Give every disk its own {what}.")
+                raise errors.InputError(f"{name!r} is already used at {path}[{seen[name]}].", f"{path}[{index}].{what}", f"Give every disk its own {what}.")
         disks.append(disk)
     return tuple(disks)
 
@@ -148,10 +148,10 @@ def _entries(value: t.Any, path: str) -> list[t.Mapping[str, t.Any]]:
     if value is None:
         return []
     if not isinstance(value, (list, tuple)):
-        raise InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings.")
+        raise errors.InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings.")
     for index, entry in enumerate(value):
         if not isinstance(entry, t.Mapping):
-            raise InputError(f"is {type(entry).__name__}, not a mapping.", f"{path}[{index}]", "Write each entry as a mapping.")
+            raise errors.InputError(f"is {type(entry).__name__}, not a mapping.", f"{path}[{index}]", "Write each entry as a mapping.")
         check_keys(entry, f"{path}[{index}]")
     return list(value)
 
@@ -161,7 +161,7 @@ def _match(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], pat
     if value is None or value == "":
         return None
     if not isinstance(value, str) or not pattern.match(value):
-        raise InputError(f"{shown(value)} is not a legal {key}.", f"{path}.{key}", mend)
+        raise errors.InputError(f"{errors.shown(value)} is not a legal {key}.", f"{path}.{key}", mend)
     return value
 
 
@@ -169,16 +169,16 @@ def _parse_nic(entry: t.Mapping[str, t.Any], path: str, derived_mac: str) -> Nic
     bridge = _match(entry, "bridge", _INTERFACE, path, "Name a bridge of the host, up to 15 characters.")
     network = _match(entry, "network", _NAME, path, "Name a network of libvirt.")
     if (bridge is None) == (network is None):
-        raise InputError("names neither a bridge nor a network." if bridge is None else "names a bridge and a network.", path, "Name one of the two.")
+        raise errors.InputError("names neither a bridge nor a network." if bridge is None else "names a bridge and a network.", path, "Name one of the two.")
     vlan = entry.get("vlan")
     if isinstance(vlan, str) and re.match(r"\A[0-9]{1,4}\Z", vlan):
         vlan = int(vlan)
     if vlan is not None and (isinstance(vlan, bool) or not isinstance(vlan, int) or not 1 <= vlan <= 4094):
-        raise InputError(f"{shown(vlan)} is not a VLAN tag.", f"{path}.vlan", "Write a number from 1 to 4094.")
+        raise errors.InputError(f"{errors.shown(vlan)} is not a VLAN tag.", f"{path}.vlan", "Write a number from 1 to 4094.")
     mac = entry.get("mac") or derived_mac
     mac = mac.lower().replace("-", ":") if isinstance(mac, str) else mac
     if not isinstance(mac, str) or not _MAC.match(mac) or int(mac[:2], 16) & 1:
-        raise InputError(f"{shown(mac)} is not the MAC of a card.", f"{path}.mac", "Leave it out, or write one like 52:54:00:12:34:56.")
+        raise errors.InputError(f"{errors.shown(mac)} is not the MAC of a card.", f"{path}.mac", "Leave it out, or write one like 52:54:00:12:34:56.")
     return Nic(
         bridge=bridge,
         network=network,
@@ -196,30 +196,30 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
     allowed = ("dir",) if container else ("raw", "qcow2")
     if form not in allowed:
         kind = "a container" if container else "a machine"
-        raise InputError(f"{shown(form)} is no format for a disk of {kind}.", f"{path}.format", f"Use {' or '.join(allowed)}.")
-    size = parse_size(entry["size"], "GiB", f"{path}.size") if entry.get("size") not in (None, "") else None
+        raise errors.InputError(f"{errors.shown(form)} is no format for a disk of {kind}.", f"{path}.format", f"Use {' or '.join(allowed)}.")
+    size = sizes.parse_size(entry["size"], "GiB", f"{path}.size") if entry.get("size") not in (None, "") else None
     if size is not None and not _LEAST_DISK <= size <= _MOST_DISK:
-        raise InputError(
-            f"{size_text(size)} is not between {size_text(_LEAST_DISK)} and {size_text(_MOST_DISK)}.",
+        raise errors.InputError(
+            f"{sizes.size_text(size)} is not between {sizes.size_text(_LEAST_DISK)} and {sizes.size_text(_MOST_DISK)}.",
             f"{path}.size",
             "A bare number counts in GiB; add a unit to mean another one, e.g. '512 MiB'.",
         )
     image = _match(entry, "image", _NAME, path, "Name a base image of the pool, without a folder.")
     if size is None and image is None and not container:
-        raise InputError("is missing and there is no image to take it from.", f"{path}.size", "Give the disk a size or an image.")
+        raise errors.InputError("is missing and there is no image to take it from.", f"{path}.size", "Give the disk a size or an image.")
     backing = parse_bool(entry.get("backing") or False, f"{path}.backing")
     if backing and (form != "qcow2" or image is None):
-        raise InputError("needs format qcow2 and an image.", f"{path}.backing", "Set both, or leave backing out for a full copy.")
+        raise errors.InputError("needs format qcow2 and an image.", f"{path}.backing", "Set both, or leave backing out for a full copy.")
     bus = entry.get("bus") or "virtio"
     if not isinstance(bus, str) or bus not in DISK_BUSES:
-        raise InputError(f"{shown(bus)} is no bus for a disk.", f"{path}.bus", f"Use one of {', '.join(DISK_BUSES)}.")
+        raise errors.InputError(f"{errors.shown(bus)} is no bus for a disk.", f"{path}.bus", f"Use one of {', '.join(DISK_BUSES)}.")
     prefix = DISK_BUSES[bus]
     letter = letters[prefix] = letters.get(prefix, -1) + 1
     if letter > 25:
-        raise InputError("is the 27th disk on its bus.", path, "Use at most 26 disks per bus.")
+        raise errors.InputError("is the 27th disk on its bus.", path, "Use at most 26 disks per bus.")
     target = _match(entry, "target", _TARGET, path, "Write a device name like vda.")
     if target is not None and not container and not target.startswith(prefix):
-        raise InputError(f"{target} does not fit the bus {bus}.", f"{path}.target", f"Write a name like {prefix}a, or change the bus.")
+        raise errors.InputError(f"{target} does not fit the bus {bus}.", f"{path}.target", f"Write a name like {prefix}a, or change the bus.")
     stem = f"{vm_name}-disk{index}"
     name = _match(entry, "name", _NAME, path, "Use letters, digits, '.', '_' and '-'.")
     return Disk(
@@ -242,11 +242,13 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
 def _parse_mount(value: t.Any, path: str, index: int) -> str:
     if value in (None, ""):
         if index:
-            raise InputError("is missing.", f"{path}.mount", "Say where the container sees this disk, e.g. /srv.")
+            raise errors.InputError("is missing.", f"{path}.mount", "Say where the container sees this disk, e.g. /srv.")
         return "/"
     parts = value.split("/") if isinstance(value, str) else []
     if not isinstance(value, str) or not value.startswith("/") or ".." in parts or (value == "/") != (index == 0):
-        raise InputError(
-            f"{shown(value)} is not a place for this disk.", f"{path}.mount", "The first disk is mounted at /, each further one at its own absolute path."
+        raise errors.InputError(
+            f"{errors.shown(value)} is not a place for this disk.",
+            f"{path}.mount",
+            "The first disk is mounted at /, each further one at its own absolute path.",
         )
     return value

@@ -10,8 +10,8 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Difference
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import compare as comparing
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import shown
 
 LIVE = "live"
@@ -101,7 +101,7 @@ class Change:
         return dataclasses.replace(self, cls=NEXT_BOOT, now=False, waits=True)
 
 
-def classify_all(differences: t.Iterable[Difference], facts: Facts) -> tuple[Change, ...]:
+def classify_all(differences: t.Iterable[comparing.Difference], facts: Facts) -> tuple[Change, ...]:
     """All differences; the parts of a device that is not plugged in before the next start wait with it."""
     changes = [classify(difference, facts) for difference in differences]
     waiting = {change.path for change in changes if change.whole and change.waits}
@@ -111,7 +111,7 @@ def classify_all(differences: t.Iterable[Difference], facts: Facts) -> tuple[Cha
     )
 
 
-def classify(difference: Difference, facts: Facts) -> Change:
+def classify(difference: comparing.Difference, facts: Facts) -> Change:
     """The class of one difference.
 
     ``live`` means that no restart is needed for it, ``next_boot`` that it is in effect after the
@@ -145,26 +145,26 @@ def refuse(changes: t.Iterable[Change]) -> None:
     """
     for change in changes:
         if change.cls == RECREATE:
-            raise RefusedError(
+            raise errors.RefusedError(
                 f"is {change.before or 'not set'}, wanted is {change.after or 'none'}; that makes another VM of it.",
                 change.path,
                 "Take the old value, or remove the VM with state: absent (its disks stay) and make it anew.",
             )
         if change.cls == REFUSED and change.path.endswith(("/source/@file", "/source/@dev")):
-            raise RefusedError(
+            raise errors.RefusedError(
                 f"is {change.before}, a layer over the wanted {change.after}: going back to that would lose what was written since.",
                 change.path,
                 "Merge the layer (virsh blockcommit --active --pivot, or delete its snapshot), then run again.",
             )
         if change.cls == REFUSED:
-            raise RefusedError(
+            raise errors.RefusedError(
                 f"is {change.before or 'not set'}, wanted is {change.after or 'none'}; a volume that exists keeps its format.",
                 change.path,
                 "Take the old format, or give the disk another name and copy the data.",
             )
 
 
-def _class_of(difference: Difference, facts: Facts) -> str:
+def _class_of(difference: comparing.Difference, facts: Facts) -> str:
     path = difference.path
     if path in ("uuid", "name"):
         return RECREATE

@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import Ownership
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
 
 STATES = ("running", "present", "shutdown", "absent", "previous")
 
@@ -34,8 +33,7 @@ DEFINING = (DEFINE, REDEFINE, ADOPT)
 _UUID = re.compile(r"<uuid>([^<]*)</uuid>")
 
 
-@dataclasses.dataclass(frozen=True)
-class Wanted:
+class Wanted(t.NamedTuple):
     """A VM as it is to be, apart from its document."""
 
     id: str
@@ -53,8 +51,7 @@ class Wanted:
         return self.state in ("absent", "previous")
 
 
-@dataclasses.dataclass(frozen=True)
-class Actual:
+class Actual(t.NamedTuple):
     """A domain as it is: ``owned`` from its configuration.
 
     ``active``: it has a process. A domain that is not ``persistent`` goes with it; a ``saved`` one
@@ -66,15 +63,14 @@ class Actual:
     uuid: str
     state: str
     autostart: bool
-    owned: Ownership | None
+    owned: metadata.Ownership | None
     active: bool
     persistent: bool = True
     saved: bool = False
     restarting: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Needs:
+class Needs(t.NamedTuple):
     """What the comparison of documents came to: a new definition, a change of what runs, and whether something waits for a restart."""
 
     redefine: bool = False
@@ -82,8 +78,7 @@ class Needs:
     waits: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class DomainPlan:
+class DomainPlan(t.NamedTuple):
     """The actions in their order, the state they lead to, and whether a restart stays open."""
 
     actions: tuple[str, ...]
@@ -109,7 +104,7 @@ def find(wanted: Wanted, there: t.Sequence[Actual], adopt: bool = False) -> Actu
     """
     found = candidate(wanted, there)
     if found is not None and found.uuid != wanted.uuid and not wanted.by_mark and not (found.owned is not None and found.owned.adopted):
-        raise RefusedError(
+        raise errors.RefusedError(
             f"the VM exists with the UUID {found.uuid}, wanted is {wanted.uuid}; that would be another VM.",
             mend=f"Give its details uuid: {found.uuid}, or remove it with state: absent first (its disks stay).",
         )
@@ -119,7 +114,7 @@ def find(wanted: Wanted, there: t.Sequence[Actual], adopt: bool = False) -> Actu
     if same_name is not None and same_name != found and not (wanted.by_mark and found is not None):
         whose = "is not ours" if same_name.owned is None else f"is the VM {same_name.owned.id!r} of the cluster {same_name.owned.cluster!r}"
         take = "Take it over with adopt: true, give" if same_name.owned is None and found is None else "Give"
-        raise RefusedError(
+        raise errors.RefusedError(
             f"the host already has a domain {wanted.name!r} (UUID {same_name.uuid}), which {whose}.",
             mend=f"{take} the VM another name, or move that domain away.",
         )
@@ -152,7 +147,7 @@ def plan_domain(wanted: Wanted, actual: Actual | None, needs: Needs = Needs(), a
     runs = wanted.state == "running" or actual is not None and actual.restarting and not active
     if actual is not None and active and state == "crashed" and runs:
         if not allow_power_cycling:
-            raise RefusedError(
+            raise errors.RefusedError(
                 "has crashed, and libvirt keeps what is left of it for a look.", mend="Look at it, then allow_power_cycling: true starts it anew."
             )
         return DomainPlan((*actions, *_autostart(wanted, actual), POWER_CYCLE), "running", False)
@@ -207,9 +202,9 @@ def _autostart(wanted: Wanted, actual: Actual | None) -> list[str]:
 
 def _plan_previous(wanted: Wanted, actual: Actual | None, needs: Needs, allow_power_cycling: bool) -> DomainPlan:
     if actual is None:
-        raise RefusedError("is not there, so there is nothing to go back to.", mend="Look at the id, the cluster and the host.")
+        raise errors.RefusedError("is not there, so there is nothing to go back to.", mend="Look at the id, the cluster and the host.")
     if actual.owned is None or actual.owned.previous is None:
-        raise RefusedError("has no previous definition.", mend="There is one after its first change.")
+        raise errors.RefusedError("has no previous definition.", mend="There is one after its first change.")
     # asked again, also by the run after one that was killed, it stays where it is
     actions = (REDEFINE,) if needs.redefine or not actual.owned.back else ()
     actions += (CHANGE_LIVE,) if needs.live and actual.active else ()
@@ -222,7 +217,7 @@ def _plan_absent(wanted: Wanted, actual: Actual | None) -> DomainPlan:
     if actual is None:
         return DomainPlan((), "absent", False)
     if wanted.protected or (actual.owned is not None and actual.owned.protected):
-        raise RefusedError("is protected.", mend="Run once with protected: false and state: present, then ask again.")
+        raise errors.RefusedError("is protected.", mend="Run once with protected: false and state: present, then ask again.")
     return DomainPlan((SHUTDOWN, UNDEFINE) if actual.active else (UNDEFINE,), "absent", False)
 
 
@@ -238,14 +233,14 @@ def _check_owner(wanted: Wanted, found: Actual, adopt: bool) -> None:
     owned = found.owned
     if owned is None:
         if not adopt or wanted.by_mark:
-            raise RefusedError(
+            raise errors.RefusedError(
                 f"the domain {found.name!r} with this VM's UUID does not say that it is ours.",
                 mend="Take it over with adopt: true, remove it, or give the VM another uuid.",
             )
     elif owned.cluster != wanted.cluster:
-        raise RefusedError(f"the domain {found.name!r} belongs to the cluster {owned.cluster!r}.", mend="Use that cluster's name.")
+        raise errors.RefusedError(f"the domain {found.name!r} belongs to the cluster {owned.cluster!r}.", mend="Use that cluster's name.")
     if found.name != wanted.name and not wanted.by_mark:
-        raise RefusedError(
+        raise errors.RefusedError(
             f"the VM exists under the name {found.name!r}, wanted is {wanted.name!r}.",
             mend=f"Give its details name: {found.name}, or rename the domain while it is off.",
         )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 
 
-def select(vms: t.Sequence[VmDetails], only: t.Iterable[str]) -> tuple[VmDetails, ...]:
+def select(vms: t.Sequence[vm_model.VmDetails], only: t.Iterable[str]) -> tuple[vm_model.VmDetails, ...]:
     """The VMs with one of these ids; all of them where none is named.
 
     :raises InputError: an id that no VM has; a run about nothing would pass for a done one.
@@ -23,7 +23,7 @@ def select(vms: t.Sequence[VmDetails], only: t.Iterable[str]) -> tuple[VmDetails
     known = [vm.id for vm in vms]
     strange = [wanted for wanted in ids if wanted not in known]
     if strange:
-        raise InputError(
+        raise errors.InputError(
             f"names {', '.join(strange)}, which the VM details of this host do not have ({', '.join(known) or 'there are none'}).",
             "only",
             "Name ids of this host, or go to the host that has them.",

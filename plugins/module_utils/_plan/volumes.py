@@ -9,30 +9,19 @@ from __future__ import annotations
 import posixpath
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import (
-    BACKING,
-    COPY,
-    EMPTY,
-    GROW,
-    IMAGES_FOLDER,
-    KEEP,
-    UNPACK,
-    Image,
-    Origin,
-    Pool,
-    Volume,
-    VolumePlan,
-)
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import Disk
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
+from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 
 _SECTOR = 512
 # volume groups and partition tables round up to whole extents; the largest usual ones
-_EXTENT = 128 * MIB
+_EXTENT = 128 * sizes.MIB
 
 
-def plan_volume(disk: Disk, pool: Pool, found: Volume | None, image: Image | None, path: str, online: bool = False) -> VolumePlan:
+def plan_volume(
+    disk: vm_model.Disk, pool: storage.Pool, found: storage.Volume | None, image: storage.Image | None, path: str, online: bool = False
+) -> storage.VolumePlan:
     """Decide for one disk. A volume that exists is never written over (F2) and never shrinks (X2).
 
     :arg found: the volume, where there is one.
@@ -46,30 +35,30 @@ def plan_volume(disk: Disk, pool: Pool, found: Volume | None, image: Image | Non
         return _plan_existing(disk, pool, found, path, online)
     if disk.format == "dir":
         if not pool.files:
-            raise InputError(f"the pool {pool.name} is of type {pool.type} and holds no directories.", f"{path}.pool", "Use a pool of type dir.")
+            raise errors.InputError(f"the pool {pool.name} is of type {pool.type} and holds no directories.", f"{path}.pool", "Use a pool of type dir.")
         if image is None:
             if disk.mount == "/":
-                raise InputError("is missing; a container needs a root file system.", f"{path}.image", "Name a base image (a tar of a root).")
-            return VolumePlan(EMPTY, disk, pool, None, 0)
+                raise errors.InputError("is missing; a container needs a root file system.", f"{path}.image", "Name a base image (a tar of a root).")
+            return storage.VolumePlan(storage.EMPTY, disk, pool, None, 0)
         if image.format != "tar":
-            raise InputError(f"{image.path} is {image.format}, a container's root comes from a tar.", f"{path}.image", "Name a tar of a root.")
-        return VolumePlan(UNPACK, disk, pool, image, 0)
+            raise errors.InputError(f"{image.path} is {image.format}, a container's root comes from a tar.", f"{path}.image", "Name a tar of a root.")
+        return storage.VolumePlan(storage.UNPACK, disk, pool, image, 0)
     if disk.format != "raw" and not pool.files:
-        raise InputError(f"the pool {pool.name} is of type {pool.type} and holds raw volumes only.", f"{path}.format", "Use format raw.")
+        raise errors.InputError(f"the pool {pool.name} is of type {pool.type} and holds raw volumes only.", f"{path}.format", "Use format raw.")
     if image is None:
         if disk.size is None:
-            raise InputError("is missing and there is no image to take it from.", f"{path}.size", "Give the disk a size or an image.")
-        return VolumePlan(EMPTY, disk, pool, None, _whole(disk.size))
+            raise errors.InputError("is missing and there is no image to take it from.", f"{path}.size", "Give the disk a size or an image.")
+        return storage.VolumePlan(storage.EMPTY, disk, pool, None, _whole(disk.size))
     if image.format not in ("raw", "qcow2"):
-        raise InputError(f"{image.path} is {image.format}, not the image of a disk.", f"{path}.image", "Name a raw or qcow2 image.")
+        raise errors.InputError(f"{image.path} is {image.format}, not the image of a disk.", f"{path}.image", "Name a raw or qcow2 image.")
     size = disk.size or image.virtual_size
     if size < image.virtual_size:
-        raise InputError(
-            f"{size_text(size)} is less than the {size_text(image.virtual_size)} of the base image {image.name}.",
+        raise errors.InputError(
+            f"{sizes.size_text(size)} is less than the {sizes.size_text(image.virtual_size)} of the base image {image.name}.",
             f"{path}.size",
-            f"Ask for {size_text(image.virtual_size)} or more, or leave the size out.",
+            f"Ask for {sizes.size_text(image.virtual_size)} or more, or leave the size out.",
         )
-    return VolumePlan(BACKING if disk.backing else COPY, disk, pool, image, _whole(size))
+    return storage.VolumePlan(storage.BACKING if disk.backing else storage.COPY, disk, pool, image, _whole(size))
 
 
 def _whole(size: int) -> int:
@@ -77,9 +66,9 @@ def _whole(size: int) -> int:
     return -(-size // _SECTOR) * _SECTOR
 
 
-def _plan_existing(disk: Disk, pool: Pool, found: Volume, path: str, online: bool) -> VolumePlan:
+def _plan_existing(disk: vm_model.Disk, pool: storage.Pool, found: storage.Volume, path: str, online: bool) -> storage.VolumePlan:
     if found.format != disk.format:
-        raise RefusedError(
+        raise errors.RefusedError(
             f"the volume {found.path} exists and is {found.format}, wanted is {disk.format}; the format of a volume cannot change.",
             f"{path}.format",
             f"Keep format: {found.format}, or give the disk another name to get a new volume.",
@@ -87,23 +76,23 @@ def _plan_existing(disk: Disk, pool: Pool, found: Volume, path: str, online: boo
     told = _cannot_follow(disk, found)
     capacity = found.capacity
     if capacity is None or disk.size is None:
-        return VolumePlan(KEEP, disk, pool, None, capacity or 0, found, online, told)
+        return storage.VolumePlan(storage.KEEP, disk, pool, None, capacity or 0, found, online, told)
     wanted = _whole(disk.size)
     if wanted > capacity:
-        return VolumePlan(GROW, disk, pool, None, wanted, found, online, told)
+        return storage.VolumePlan(storage.GROW, disk, pool, None, wanted, found, online, told)
     if capacity - wanted >= (_SECTOR if pool.files else _EXTENT):
-        has, asked = size_text(capacity), size_text(wanted)
+        has, asked = sizes.size_text(capacity), sizes.size_text(wanted)
         if has == asked:
             has, asked = f"{capacity} B", f"{wanted} B"
-        raise RefusedError(
+        raise errors.RefusedError(
             f"the volume {found.path} has {has}, wanted is {asked}; shrinking would cut off its content.",
             f"{path}.size",
             f"Ask for {has} or more, or give the disk another name to get a new volume.",
         )
-    return VolumePlan(KEEP, disk, pool, None, capacity, found, online, told)
+    return storage.VolumePlan(storage.KEEP, disk, pool, None, capacity, found, online, told)
 
 
-def _cannot_follow(disk: Disk, found: Volume) -> tuple[str, ...]:
+def _cannot_follow(disk: vm_model.Disk, found: storage.Volume) -> tuple[str, ...]:
     """What the details say of the image and an existing volume cannot follow any more."""
     origin = found.origin
     if origin is not None and disk.image is not None and disk.image != origin.image:
@@ -115,7 +104,7 @@ def _cannot_follow(disk: Disk, found: Volume) -> tuple[str, ...]:
     return ()
 
 
-def image_changed(origin: Origin | None, now: tuple[int, int] | None) -> str | None:
+def image_changed(origin: storage.Origin | None, now: tuple[int, int] | None) -> str | None:
     """What is wrong with the image behind a layer, in a few words; ``None`` when all is well.
 
     :arg now: its size and mtime in ns, ``None`` when it is gone.
@@ -134,7 +123,7 @@ def kept_because(path: str, pool_path: str, protected: bool, users: t.Sequence[s
     """
     if protected:
         return "it is protected"
-    if path.startswith(posixpath.join(pool_path, IMAGES_FOLDER) + "/"):
+    if path.startswith(posixpath.join(pool_path, storage.IMAGES_FOLDER) + "/"):
         return "it is a base image"
     if users:
         return f"{', '.join(users)} {'needs' if len(users) == 1 else 'need'} it"

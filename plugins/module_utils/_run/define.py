@@ -18,24 +18,22 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import STATES, Needs, Wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.selection import select
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Domains, Seen
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import Hypervisor, HypervisorChoice, Prepared, prepare
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_render
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest, DefineResult, VmResult
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_work import Work, need
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_work
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import ORIGIN_LIST
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.packaged import template_source
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Template
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
     from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import Moved
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import VolumeSteps
     from ansible_collections.reduced.footprint.plugins.module_utils._run.define_check import HostChecks
 
 _VIRT = "virt"
@@ -51,25 +49,25 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     :arg connect: opens a connection; tests pass their own.
     :raises FootprintError: bad input, a broken template, or a host that cannot be reached.
     """
-    if request.state not in STATES:
-        raise InputError(f"{request.state!r} is no state.", "state", f"Use one of {', '.join(STATES)}.")
+    if request.state not in plan_of.STATES:
+        raise errors.InputError(f"{request.state!r} is no state.", "state", f"Use one of {', '.join(plan_of.STATES)}.")
     if request.remove_disks and request.state != "absent":
-        raise InputError("goes with state: absent only.", "remove_disks", "Leave it out, or ask for state: absent.")
+        raise errors.InputError("goes with state: absent only.", "remove_disks", "Leave it out, or ask for state: absent.")
     if request.wipe and not request.remove_disks:
-        raise InputError("overwrites disks that are removed, and none are.", "wipe", "Add remove_disks: true, or leave it out.")
-    listed = parse_vms(request.vms, cluster=request.cluster)
+        raise errors.InputError("overwrites disks that are removed, and none are.", "wipe", "Add remove_disks: true, or leave it out.")
+    listed = vm_model.parse_vms(request.vms, cluster=request.cluster)
     vms = select(listed, request.only)
     if request.state in ("absent", "previous") and (request.uri or "").startswith("lxc"):
         # details that name no more than the id: what is there tells the type
         vms = tuple(dataclasses.replace(vm, hypervisor="lxc") if vm.hypervisor == "auto" else vm for vm in vms)
     if vms and request.node_roles is not None and _VIRT not in request.node_roles:
-        raise RefusedError(
+        raise errors.RefusedError(
             f"this host has VM details but not the role {_VIRT} (its roles: {', '.join(request.node_roles) or 'none'}).",
             "vms",
             f"Give the server the role {_VIRT}, or take the VM details away.",
         )
     source = template_source(request.template)
-    choice = HypervisorChoice(request.uri, request.facts_path)
+    choice = define_render.HypervisorChoice(request.uri, request.facts_path)
     needed = {choice.of(vm).uri for vm in vms}
     if check_mode:
         reason = _unprepared(needed, connect)
@@ -77,7 +75,7 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
             from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blind import foresee
 
             return foresee(request, vms, choice, reason, moved_notes(request) if choice.local else {})
-    template = Template(source)
+    template = templates.Template(source)
     with contextlib.ExitStack() as stack:
         if not check_mode:
             stack.enter_context(host_lock("domains", request.lock_timeout))
@@ -95,7 +93,7 @@ def _unprepared(needed: set[str], connect: t.Callable[[str], DomainHost]) -> str
         for uri in needed:
             with connect(uri):
                 pass
-    except BackendError as error:
+    except errors.BackendError as error:
         return error.message
     return None
 
@@ -111,7 +109,7 @@ def moved_notes(request: DefineRequest) -> t.Mapping[str, Moved]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise BackendError(f"cannot tell which VMs were moved away from this host: {error}.", mend="Run as root.") from error
+        raise errors.BackendError(f"cannot tell which VMs were moved away from this host: {error}.", mend="Run as root.") from error
     from ansible_collections.reduced.footprint.plugins.module_utils._backend.moved import read_all
 
     return read_all(pathlib.Path(request.moved_path))
@@ -120,7 +118,7 @@ def moved_notes(request: DefineRequest) -> t.Mapping[str, Moved]:
 class _Run:
     """One call on a host: its connections, what they showed, and the work on each VM."""
 
-    def __init__(self, request: DefineRequest, choice: HypervisorChoice, template: Template, check_mode: bool) -> None:
+    def __init__(self, request: DefineRequest, choice: define_render.HypervisorChoice, template: templates.Template, check_mode: bool) -> None:
         self.request = request
         self.choice = choice
         self.template = template
@@ -129,7 +127,7 @@ class _Run:
         self.renders = request.state not in ("absent", "previous")
         self.hosts: dict[str, DomainHost] = {}
         self.stores: dict[str, VolumeStore] = {}
-        self.seen: dict[str, Domains] = {}
+        self.seen: dict[str, define_look.Domains] = {}
         self.saved: dict[str, frozenset[str]] = {}
         self.notes = moved_notes(request) if choice.local else {}
         self.checks: HostChecks | None = None
@@ -141,12 +139,12 @@ class _Run:
         for uri in sorted(needed | others):
             try:
                 host = stack.enter_context(connect(uri))
-            except BackendError:
+            except errors.BackendError:
                 if uri in needed:
                     raise
                 continue
             self.hosts[uri] = host
-            self.seen[uri] = Domains(host.domains())
+            self.seen[uri] = define_look.Domains(host.domains())
 
     def _store(self, uri: str) -> VolumeStore:
         """The storage of a connection, once somebody has any."""
@@ -157,7 +155,7 @@ class _Run:
             self.stores[uri] = VolumeStore(self.hosts[uri], pending=pending, lock_timeout=self.request.lock_timeout)
         return self.stores[uri]
 
-    def all(self, vms: t.Sequence[VmDetails], listed: t.Sequence[VmDetails]) -> DefineResult:
+    def all(self, vms: t.Sequence[vm_model.VmDetails], listed: t.Sequence[vm_model.VmDetails]) -> DefineResult:
         """Decide for all, then do it."""
         works = [self._decide(vm) for vm in vms]
         diff: list[dict[str, str]] = []
@@ -167,16 +165,16 @@ class _Run:
             if work.plan is not None and work.result.state is None and not work.result.error:
                 work.result.state = work.plan.state
             if work.prepared is not None and work.steps is not None:
-                from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import accounting
+                from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
 
-                work.result.disks = accounting(work.steps)
+                work.result.disks = define_volumes.accounting(work.steps)
         unlisted = self._unlisted(listed, works)
         warnings = self._warnings(works)
         if unlisted:
             warnings.append(f"left alone, because the list does not name them (state: absent removes a VM): {', '.join(unlisted)}")
         return DefineResult([work.result for work in works], warnings, diff, unlisted)
 
-    def _do(self, works: t.Sequence[Work]) -> list[dict[str, str]]:
+    def _do(self, works: t.Sequence[define_work.Work]) -> list[dict[str, str]]:
         """Do it, but for check mode; what it comes to as a diff."""
         from ansible_collections.reduced.footprint.plugins.module_utils._run.define_apply import Doing
         from ansible_collections.reduced.footprint.plugins.module_utils._run.define_diff import diff_of
@@ -188,47 +186,47 @@ class _Run:
                 store.refresh()
         return diff
 
-    def _decide(self, vm: VmDetails) -> Work:
+    def _decide(self, vm: vm_model.VmDetails) -> define_work.Work:
         hypervisor = self.choice.of(vm)
         result = VmResult(id=vm.id, name=vm.name, uuid=vm.uuid, macs=list(vm.macs), hypervisor=hypervisor.type)
-        work = Work(vm, result, self.hosts[hypervisor.uri])
+        work = define_work.Work(vm, result, self.hosts[hypervisor.uri])
         try:
             if self.notes and self._is_elsewhere(work):
                 return work
             if self.renders:
                 self._render(work, hypervisor)
-                work.steps = need(work.prepared).steps
+                work.steps = define_work.need(work.prepared).steps
             else:
                 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_lookup import look_up
 
                 look_up(work, self._wanted(vm), hypervisor.uri, self.request, self.hosts, self.seen, self._store)
             self._compare(work)
-            if self.renders and need(work.plan).actions:
+            if self.renders and define_work.need(work.plan).actions:
                 self._check_host(work)
-        except RefusedError as error:
+        except errors.RefusedError as error:
             work.plan = None
             result.error = str(error)
             result.state = work.actual.state if work.actual else result.state
             return work
-        plan = need(work.plan)
+        plan = define_work.need(work.plan)
         volumes = work.steps.actions if work.steps else []
         result.actions = plan_of.with_volumes(plan.actions, volumes)
         result.changed = self.check_mode and bool(result.actions)
         result.restart_required = plan.restart_required
         return work
 
-    def _is_elsewhere(self, work: Work) -> bool:
+    def _is_elsewhere(self, work: define_work.Work) -> bool:
         """Whether another server has a VM, or will have it; its result says so."""
-        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_moved import leave_alone, note_about
+        from ansible_collections.reduced.footprint.plugins.module_utils._run import define_moved
 
         wanted = self._wanted(work.vm)
         found = next(filter(None, (there.candidate(wanted) for there in self.seen.values())), None)
-        note = note_about(self.notes, work.vm, self.request.cluster, found.record.uuid if found else "")
+        note = define_moved.note_about(self.notes, work.vm, self.request.cluster, found.record.uuid if found else "")
         if note is not None:
-            work.notes.append(leave_alone(note, work.result, self.request.state))
+            work.notes.append(define_moved.leave_alone(note, work.result, self.request.state))
         return note is not None
 
-    def _render(self, work: Work, hypervisor: Hypervisor) -> None:
+    def _render(self, work: define_work.Work, hypervisor: define_render.Hypervisor) -> None:
         """Find the domain of a VM and render its document, with the identity of a domain that was made by somebody else."""
         uri, result = hypervisor.uri, work.result
         wanted = self._wanted(work.vm)
@@ -239,29 +237,29 @@ class _Run:
         work.seen = first
         identity = self._identity(first)
         self._prepare(work, hypervisor, first, identity)
-        prepared = need(work.prepared)
+        prepared = define_work.need(work.prepared)
         work.wanted = self._wanted(work.vm, prepared)
         work.seen = self.seen[uri].find(work.wanted, self.request.adopt)
         if work.seen is not None and work.seen is not first:
             self._prepare(work, hypervisor, work.seen, self._identity(work.seen))
-            prepared = need(work.prepared)
+            prepared = define_work.need(work.prepared)
             work.wanted = self._wanted(work.vm, prepared)
         result.uuid = work.uuid
         work.document, work.applied = prepared.document, prepared.applied
         if self.request.strict:
-            from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import check_schema, refuse_loose_ends
+            from ansible_collections.reduced.footprint.plugins.module_utils._run import define_blame
 
-            refuse_loose_ends(work.vm, prepared)
-            check_schema(prepared, self.schema)
+            define_blame.refuse_loose_ends(work.vm, prepared)
+            define_blame.check_schema(prepared, self.schema)
 
-    def _prepare(self, work: Work, hypervisor: Hypervisor, seen: Seen | None, identity: t.Any) -> None:
+    def _prepare(self, work: define_work.Work, hypervisor: define_render.Hypervisor, seen: define_look.Seen | None, identity: t.Any) -> None:
         vm, keep = work.vm, None
         if identity:
             from ansible_collections.reduced.footprint.plugins.module_utils._run.define_adopt import kept_disks, with_identity
 
             vm = with_identity(vm, identity)
             keep = kept_disks(vm, identity)
-        prepared = prepare(
+        prepared = define_render.prepare(
             vm,
             self.request.cluster,
             hypervisor.type,
@@ -278,7 +276,7 @@ class _Run:
         result.macs = domain_xml.macs_of(prepared.document)
         result.unused_attributes, result.missing_variables = list(prepared.unused), list(prepared.missing)
 
-    def _check_host(self, work: Work) -> None:
+    def _check_host(self, work: define_work.Work) -> None:
         """See to it that the host has what a VM is defined with."""
         if self.checks is None:
             from ansible_collections.reduced.footprint.plugins.module_utils._run.define_check import HostChecks
@@ -287,7 +285,7 @@ class _Run:
             self.checks = HostChecks(domains, self.choice.local and not self.choice.own_type)
         self.checks.check(work)
 
-    def _identity(self, seen: Seen | None) -> t.Any:
+    def _identity(self, seen: define_look.Seen | None) -> t.Any:
         """What a domain keeps that is taken over now, or was once; nothing for one of our own making."""
         if seen is None or seen.owned is None and not self.request.adopt:
             return None
@@ -295,12 +293,12 @@ class _Run:
             return None
         from ansible_collections.reduced.footprint.plugins.module_utils._xml.device_forms import identity_of
 
-        return identity_of(seen.config if seen.owned is None else need(seen.applied))
+        return identity_of(seen.config if seen.owned is None else define_work.need(seen.applied))
 
-    def _compare(self, work: Work) -> None:
+    def _compare(self, work: define_work.Work) -> None:
         """What the domain differs in, when each difference takes effect, and so what is to be done."""
         seen, result = work.seen, work.result
-        needs = Needs()
+        needs = plan_of.Needs()
         if seen is not None and work.document is not None:
             if not seen.record.active and self.request.state == "running" and work.uuid in self._saved(work.host):
                 seen.saved_xml = work.host.saved_xml(work.uuid)
@@ -316,12 +314,12 @@ class _Run:
 
                 needs = classify(work, seen, differences, self.request.state)
         if work.steps is not None and work.steps.restart_required:
-            needs = dataclasses.replace(needs, waits=True)
+            needs = needs._replace(waits=True)
         work.waits = needs.waits
-        work.plan = plan_of.plan_domain(need(work.wanted), work.actual, needs, self.request.allow_power_cycling)
+        work.plan = plan_of.plan_domain(define_work.need(work.wanted), work.actual, needs, self.request.allow_power_cycling)
 
-    def _wanted(self, vm: VmDetails, prepared: Prepared | None = None) -> Wanted:
-        return Wanted(
+    def _wanted(self, vm: vm_model.VmDetails, prepared: define_render.Prepared | None = None) -> plan_of.Wanted:
+        return plan_of.Wanted(
             id=vm.id,
             name=prepared.name if prepared else vm.name,
             uuid=vm.uuid,
@@ -340,14 +338,14 @@ class _Run:
             self.saved[host.uri] = domain_lists.kept(host).managed_saves
         return self.saved[host.uri]
 
-    def _refuse_elsewhere(self, uri: str, wanted: Wanted) -> None:
+    def _refuse_elsewhere(self, uri: str, wanted: plan_of.Wanted) -> None:
         for other in self.hosts:
             if other != uri and self.seen[other].candidate(wanted) is not None:
-                raise RefusedError(f"the VM exists with another hypervisor type ({other}).", mend="Ask for state: absent first; its disks stay.")
+                raise errors.RefusedError(f"the VM exists with another hypervisor type ({other}).", mend="Ask for state: absent first; its disks stay.")
 
-    def _unlisted(self, listed: t.Sequence[VmDetails], works: t.Sequence[Work]) -> list[str]:
+    def _unlisted(self, listed: t.Sequence[vm_model.VmDetails], works: t.Sequence[define_work.Work]) -> list[str]:
         """Our VMs that the list no longer names (F5)."""
-        if self.request.origin != ORIGIN_LIST or not self.renders:
+        if self.request.origin != metadata.ORIGIN_LIST or not self.renders:
             return []
         known = {vm.uuid for vm in listed} | {work.uuid for work in works} | set(self.notes)
         ids = {vm.id for vm in listed}
@@ -357,11 +355,11 @@ class _Run:
             for seen in there
             if seen.record.uuid not in known
             and seen.owned
-            and (seen.owned.cluster, seen.owned.origin) == (self.request.cluster, ORIGIN_LIST)
+            and (seen.owned.cluster, seen.owned.origin) == (self.request.cluster, metadata.ORIGIN_LIST)
             and not (seen.owned.adopted and seen.owned.id in ids)
         )
 
-    def _warnings(self, works: t.Sequence[Work]) -> list[str]:
+    def _warnings(self, works: t.Sequence[define_work.Work]) -> list[str]:
         warnings = self.choice.warnings() if self.renders else []
         new = [work for work in works if work.prepared and work.has(plan_of.DEFINE)]
         documents = [(work.result.name, work.prepared.document) for work in new if work.prepared]

@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import DiskSource
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.device_forms import FoundDisk, Identity
 
 _PLACES = ("file", "block", "dir")
 
 
-def with_identity(vm: VmDetails, identity: Identity) -> VmDetails:
+def with_identity(vm: vm_model.VmDetails, identity: Identity) -> vm_model.VmDetails:
     """The details with what the domain has, where they do not say otherwise themselves.
 
     NICs and disks go by their number, disks with a target (or mount) of their own by that.
@@ -25,7 +25,9 @@ def with_identity(vm: VmDetails, identity: Identity) -> VmDetails:
     :raises RefusedError: the details give another UUID, or a disk stands where it cannot be kept.
     """
     if vm.given.get("uuid") and vm.uuid != identity.uuid:
-        raise RefusedError(f"is {vm.uuid}, the domain's is {identity.uuid}.", f"{vm.path}.uuid", "Leave it out: a domain that is taken over keeps its UUID.")
+        raise errors.RefusedError(
+            f"is {vm.uuid}, the domain's is {identity.uuid}.", f"{vm.path}.uuid", "Leave it out: a domain that is taken over keeps its UUID."
+        )
     nics = tuple(
         dataclasses.replace(nic, mac=identity.macs[index]) if index < len(identity.macs) and not _says(vm, "nics", index, "mac") else nic
         for index, nic in enumerate(vm.nics)
@@ -39,7 +41,7 @@ def with_identity(vm: VmDetails, identity: Identity) -> VmDetails:
         found = identity.disks.get(place or "")
         if found is not None:
             if found.type not in _PLACES:
-                raise RefusedError(
+                raise errors.RefusedError(
                     f"stands on a source of type {found.type}, which cannot be kept.",
                     f"{vm.path}.disks[{index}]",
                     "Give the domain the disk as a file or block device.",
@@ -49,13 +51,13 @@ def with_identity(vm: VmDetails, identity: Identity) -> VmDetails:
     return dataclasses.replace(vm, uuid=identity.uuid, nics=nics, disks=tuple(disks))
 
 
-def kept_disks(vm: VmDetails, identity: Identity) -> dict[str, DiskSource]:
+def kept_disks(vm: vm_model.VmDetails, identity: Identity) -> dict[str, storage.DiskSource]:
     """Target → where it stands already, for the disks that are not ours to make."""
     kept = {}
     for disk in vm.disks:
         found = identity.disks.get((disk.mount if disk.mount is not None else disk.target) or "")
         if found is not None:
-            kept[disk.target] = DiskSource(found.type, found.path, disk.pool or "")
+            kept[disk.target] = storage.DiskSource(found.type, found.path, disk.pool or "")
     return kept
 
 
@@ -65,7 +67,7 @@ def _with_place(disk: t.Any, place: str, found: FoundDisk) -> t.Any:
     return dataclasses.replace(disk, target=place, bus=found.bus or disk.bus, format=found.format or disk.format)
 
 
-def _says(vm: VmDetails, what: str, index: int, key: str) -> bool:
+def _says(vm: vm_model.VmDetails, what: str, index: int, key: str) -> bool:
     entries = vm.given.get(what)
     entry = entries[index] if isinstance(entries, (list, tuple)) and index < len(entries) else None
     return isinstance(entry, t.Mapping) and bool(entry.get(key))

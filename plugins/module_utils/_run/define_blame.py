@@ -10,14 +10,14 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.schema import domain_schema
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, TemplateError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.blame import spoken_of, strangers
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import NOT_XML, Template
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
 
 if t.TYPE_CHECKING:
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import Prepared
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_render
 
 _MEND = "Mend the template."
 
@@ -28,7 +28,7 @@ class Origin:
     :arg variables: of the VM, as they were when the template was filled for real.
     """
 
-    def __init__(self, template: Template, variables: t.Mapping[str, t.Any]) -> None:
+    def __init__(self, template: templates.Template, variables: t.Mapping[str, t.Any]) -> None:
         self._lines = template.marked(variables)
         self.text = "\n".join(line for line, unused in self._lines)
 
@@ -56,13 +56,13 @@ class Origin:
         return None
 
 
-def named(vm: VmDetails, error: TemplateError) -> TemplateError:
+def named(vm: vm_model.VmDetails, error: errors.TemplateError) -> errors.TemplateError:
     """The same error with its VM."""
     where = f"VM {vm.id!r}" + (f", {error.path}" if error.path else "")
-    return TemplateError(error.message, where, error.mend)
+    return errors.TemplateError(error.message, where, error.mend)
 
 
-def value_error(vm: VmDetails, variables: t.Mapping[str, t.Any], error: InputError) -> InputError:
+def value_error(vm: vm_model.VmDetails, variables: t.Mapping[str, t.Any], error: errors.InputError) -> errors.InputError:
     """A value XML cannot carry, with its place in the details."""
 
     def place(value: t.Any, path: str) -> str | None:
@@ -70,13 +70,15 @@ def value_error(vm: VmDetails, variables: t.Mapping[str, t.Any], error: InputErr
             return next(filter(None, (place(item, f"{path}.{key}") for key, item in value.items())), None)
         if isinstance(value, (list, tuple)):
             return next(filter(None, (place(item, f"{path}[{index}]") for index, item in enumerate(value))), None)
-        return path if isinstance(value, str) and NOT_XML.search(value) else None
+        return path if isinstance(value, str) and templates.NOT_XML.search(value) else None
 
     found = next(filter(None, (place(value, name) for name, value in variables.items())), error.path)
-    return InputError(error.message, f"{vm.path}.{found}", error.mend)
+    return errors.InputError(error.message, f"{vm.path}.{found}", error.mend)
 
 
-def syntax_error(vm: VmDetails, template: Template, variables: t.Mapping[str, t.Any], error: domain_xml.DocumentSyntaxError) -> TemplateError:
+def syntax_error(
+    vm: vm_model.VmDetails, template: templates.Template, variables: t.Mapping[str, t.Any], error: domain_xml.DocumentSyntaxError
+) -> errors.TemplateError:
     """What is not well-formed, in lines of the template."""
     origin = Origin(template, variables)
     try:
@@ -86,18 +88,18 @@ def syntax_error(vm: VmDetails, template: Template, variables: t.Mapping[str, t.
     # lxml counts lines in the rendered text: not what a user can look up
     message = str(error).split(", line ", maxsplit=1)[0]
     message = re.sub(r"\bline ([0-9]+)", lambda found: f"line {origin.line(int(found.group(1)))}", message)
-    return TemplateError(f"the result is not well-formed XML: {message}.", f"VM {vm.id!r}, template line {origin.line(error.line)}", _MEND)
+    return errors.TemplateError(f"the result is not well-formed XML: {message}.", f"VM {vm.id!r}, template line {origin.line(error.line)}", _MEND)
 
 
-def refused(prepared: Prepared, error: BackendError) -> TemplateError:
+def refused(prepared: define_render.Prepared, error: errors.BackendError) -> errors.TemplateError:
     """libvirt's own words with the line they are about, where that can be told."""
     origin = Origin(prepared.template, prepared.variables)
     place = spoken_of(origin.document(), error.message)
     where = f"VM {prepared.vm.id!r}, template" + (f" line {origin.of(place)}" if place is not None else "")
-    return TemplateError(error.message, where, error.mend)
+    return errors.TemplateError(error.message, where, error.mend)
 
 
-def line_of(prepared: Prepared, element: t.Any) -> str:
+def line_of(prepared: define_render.Prepared, element: t.Any) -> str:
     """Where an element of the finished document comes from, as a path for a message."""
     line = Origin(prepared.template, prepared.variables).twin_of(element)
     return f"VM {prepared.vm.id!r}, template" + (f" line {line}" if line else "")
@@ -106,7 +108,7 @@ def line_of(prepared: Prepared, element: t.Any) -> str:
 _Valid = t.Callable[[t.Any], bool]
 
 
-def check_schema(prepared: Prepared, known: dict[str, _Valid]) -> None:
+def check_schema(prepared: define_render.Prepared, known: dict[str, _Valid]) -> None:
     """See to it that libvirt's schema knows every part of a document; libvirt drops the others without a word.
 
     :arg known: keeps the schema from one VM to the next.
@@ -124,10 +126,10 @@ def check_schema(prepared: Prepared, known: dict[str, _Valid]) -> None:
         lines.append(line)
         parts.append((part if attribute or parent is None else f"{part} in <{parent.tag}>") + (f" (line {line})" if line else ""))
     where = f"VM {prepared.vm.id!r}, template" + (f" line {lines[0]}" if lines[0] else "")
-    raise TemplateError(f"strict: libvirt's schema does not know {', '.join(dict.fromkeys(parts))} as it is written there.", where, _MEND)
+    raise errors.TemplateError(f"strict: libvirt's schema does not know {', '.join(dict.fromkeys(parts))} as it is written there.", where, _MEND)
 
 
-def refuse_loose_ends(vm: VmDetails, prepared: Prepared) -> None:
+def refuse_loose_ends(vm: vm_model.VmDetails, prepared: define_render.Prepared) -> None:
     """With ``strict``: what the template does not use, and what it wants and does not get.
 
     :raises InputError: there is such a thing.
@@ -138,4 +140,4 @@ def refuse_loose_ends(vm: VmDetails, prepared: Prepared) -> None:
     if prepared.missing:
         ends.append(f"the template wants {', '.join(prepared.missing)}, which the details do not name")
     if ends:
-        raise InputError(f"strict: {'; '.join(ends)}.", vm.path, "Mend the details or the template, or do not ask for strict.")
+        raise errors.InputError(f"strict: {'; '.join(ends)}.", vm.path, "Mend the details or the template, or do not ask for strict.")

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import SEED_FOLDER
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model import cloud_init
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import Moved
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.isolation import container_warnings
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_moved import leave_alone, note_about
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import HypervisorChoice
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest, DefineResult, VmResult
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import seed_name
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import LXML_ERROR
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import JINJA2_ERROR
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_render
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_result
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
 
 
 def check_libraries() -> None:
@@ -27,12 +27,14 @@ def check_libraries() -> None:
 
     :raises BackendError: a library is missing.
     """
-    for name, failure in (("lxml", LXML_ERROR), ("Jinja2", JINJA2_ERROR)):
+    for name, failure in (("lxml", domain_xml.LXML_ERROR), ("Jinja2", templates.JINJA2_ERROR)):
         if failure is not None:
-            raise BackendError(f"{name} is not installed for this host's Python.", mend=f"Install python3-{name.lower()} on the host.")
+            raise errors.BackendError(f"{name} is not installed for this host's Python.", mend=f"Install python3-{name.lower()} on the host.")
 
 
-def foresee(request: DefineRequest, vms: t.Sequence[VmDetails], choice: HypervisorChoice, reason: str, notes: t.Mapping[str, Moved]) -> DefineResult:
+def foresee(
+    request: define_result.DefineRequest, vms: t.Sequence[vm_model.VmDetails], choice: define_render.HypervisorChoice, reason: str, notes: t.Mapping[str, Moved]
+) -> define_result.DefineResult:
     """The result for a host without libvirt: no domain exists there, so every VM is a new one, unless another server has it.
 
     :arg reason: why the host cannot be asked; it becomes a warning.
@@ -41,13 +43,13 @@ def foresee(request: DefineRequest, vms: t.Sequence[VmDetails], choice: Hypervis
     results = []
     elsewhere = []
     for vm in vms:
-        note = note_about(notes, vm, request.cluster, "")
+        note = define_moved.note_about(notes, vm, request.cluster, "")
         if note is not None:
-            result = VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=choice.of(vm).type)
+            result = define_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=choice.of(vm).type)
             results.append(result)
             try:
-                elsewhere.append(f"VM {vm.name}: {leave_alone(note, result, request.state)}")
-            except RefusedError as error:
+                elsewhere.append(f"VM {vm.name}: {define_moved.leave_alone(note, result, request.state)}")
+            except errors.RefusedError as error:
                 result.error = str(error)
             continue
         actions: list[str] = []
@@ -55,16 +57,16 @@ def foresee(request: DefineRequest, vms: t.Sequence[VmDetails], choice: Hypervis
             actions.append(plan_of.DEFINE)
             actions += [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
             if vm.cloud_init is not None and choice.of(vm).type != "lxc":
-                actions.append(f"write_seed {request.pool}/{seed_name(vm.name)}")
+                actions.append(f"write_seed {request.pool}/{define_volumes.seed_name(vm.name)}")
             elif vm.cloud_init is not None and vm.disks:
-                actions.append(f"write_seed {vm.disks[0].pool or request.pool}/{vm.disks[0].name}/{'/'.join(SEED_FOLDER)}")
+                actions.append(f"write_seed {vm.disks[0].pool or request.pool}/{vm.disks[0].name}/{'/'.join(cloud_init.SEED_FOLDER)}")
             if request.autostart if vm.autostart is None else vm.autostart:
                 actions.append(plan_of.AUTOSTART_ON)
             if request.state == "running":
                 actions.append(plan_of.START)
         state = {"running": "running", "absent": "absent", "previous": "absent"}.get(request.state, "shutdown")
         kind = choice.of(vm).type
-        results.append(VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=state, changed=bool(actions), actions=actions))
+        results.append(define_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=state, changed=bool(actions), actions=actions))
     new = [vm for vm in results if vm.moved_to is None]
     before = "".join(f"{vm.name}: absent\n" for vm in new)
     after = "".join(f"{vm.name}: {vm.state}\n" for vm in new)
@@ -74,4 +76,4 @@ def foresee(request: DefineRequest, vms: t.Sequence[VmDetails], choice: Hypervis
         if request.state not in ("absent", "previous"):
             warnings += container_warnings((vm.name, vm.hypervisor, False) for vm in new)
         warnings.append(f"this host is not prepared yet ({reason.rstrip('.')}); all its VMs count as new and the template was not rendered")
-    return DefineResult(results, warnings + elsewhere, diff, [])
+    return define_result.DefineResult(results, warnings + elsewhere, diff, [])

@@ -12,19 +12,19 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import host_network
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import DEFINING, START
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Seen
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_work import Work, need
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_work
 
 _MAC = re.compile(r"<mac address=['\"]([^'\"]+)['\"]")
 
 
-def _line_of(work: Work, element: t.Any) -> str:
+def _line_of(work: define_work.Work, element: t.Any) -> str:
     # only when something is wrong
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import line_of
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_blame
 
-    return line_of(need(work.prepared), element)
+    return define_blame.line_of(define_work.need(work.prepared), element)
 
 
 class HostChecks:
@@ -34,7 +34,7 @@ class HostChecks:
     :arg local: whether libvirt's host is this one, so that its files and links can be seen.
     """
 
-    def __init__(self, domains: t.Iterable[Seen], local: bool) -> None:
+    def __init__(self, domains: t.Iterable[define_look.Seen], local: bool) -> None:
         self._local = local
         # name or MAC → who has it, first come first served
         self._macs: dict[str, tuple[str, str]] = {}
@@ -47,15 +47,15 @@ class HostChecks:
                 for mac in _MAC.findall(text):
                     self._macs.setdefault(mac.lower(), (record.uuid, record.name))
 
-    def check(self, work: Work) -> None:
+    def check(self, work: define_work.Work) -> None:
         """See to it that the host has what a VM is about to be defined with.
 
         :raises InputError: its details or its template name what is not there, or what another VM has.
         :raises RefusedError: what its definition has had all along is gone, and it cannot start.
         """
-        if not work.has(*DEFINING, START):
+        if not work.has(*plan_of.DEFINING, plan_of.START):
             return
-        prepared = need(work.prepared)
+        prepared = define_work.need(work.prepared)
         self._check_name(work, prepared.name)
         before = work.seen.config if work.seen is not None else None
         known = set() if before is None else {_place(source) for source in before.iterfind("devices/interface/source")}
@@ -64,7 +64,7 @@ class HostChecks:
             mac = interface.find("mac").get("address", "").lower()
             owner = self._macs.setdefault(mac, (work.uuid, prepared.name))
             if owner[0] != work.uuid and mac not in macs:
-                raise InputError(
+                raise errors.InputError(
                     f"the MAC {mac} is the one of {owner[1]} on this host.", self._path(work, interface, index, "mac"), "Give one of the two another mac."
                 )
         for index, interface in enumerate(prepared.document.iterfind("devices/interface")):
@@ -74,17 +74,17 @@ class HostChecks:
             kind, message, mend = problem
             path = self._path(work, interface, index, kind)
             if _place(interface.find("source")) not in known:
-                raise InputError(message, path, mend)
-            if work.has(START):
-                raise RefusedError(message, path, mend)
+                raise errors.InputError(message, path, mend)
+            if work.has(plan_of.START):
+                raise errors.RefusedError(message, path, mend)
         if self._local:
             self._check_firmware(work)
 
-    def _check_name(self, work: Work, name: str) -> None:
+    def _check_name(self, work: define_work.Work, name: str) -> None:
         first = self._names.setdefault(name, work.vm.id)
         if first != work.vm.id:
-            path = _line_of(work, need(work.prepared).document.find("name"))
-            raise InputError(f"the name {name!r} is also the one of VM {first!r}.", path, "Write {name} or {id} there.")
+            path = _line_of(work, define_work.need(work.prepared).document.find("name"))
+            raise errors.InputError(f"the name {name!r} is also the one of VM {first!r}.", path, "Write {name} or {id} there.")
 
     def _problem(self, host: DomainHost, interface: t.Any) -> tuple[str, str, str] | None:
         """What a NIC hangs on and is not there: which attribute, what is wrong, what to do."""
@@ -115,7 +115,7 @@ class HostChecks:
                 return "bridge", f"{bridge!r} is a bridge of Linux, not of Open vSwitch.", "Leave virtualport out."
         return None
 
-    def _path(self, work: Work, interface: t.Any, index: int, key: str) -> str:
+    def _path(self, work: define_work.Work, interface: t.Any, index: int, key: str) -> str:
         """The NIC of the details a NIC of the document comes from, else the line of the template."""
         if index < len(work.vm.nics):
             nic = work.vm.nics[index]
@@ -126,8 +126,8 @@ class HostChecks:
                 return f"{work.vm.path}.nics[{index}].{key}"
         return _line_of(work, interface)
 
-    def _check_firmware(self, work: Work) -> None:
-        prepared = need(work.prepared)
+    def _check_firmware(self, work: define_work.Work) -> None:
+        prepared = define_work.need(work.prepared)
         system = prepared.document.find("os")
         if system is None:
             return
@@ -149,7 +149,7 @@ class HostChecks:
         if problem:
             given = work.vm.boot_firmware is not None
             where = f"{work.vm.path}.boot_firmware" if given else _line_of(work, system if loader is None else loader)
-            raise InputError(problem, where, "Install the package ovmf (Debian, Ubuntu) or edk2-ovmf (RHEL) on the host; the role virt_host does.")
+            raise errors.InputError(problem, where, "Install the package ovmf (Debian, Ubuntu) or edk2-ovmf (RHEL) on the host; the role virt_host does.")
 
 
 def _place(source: t.Any) -> tuple[str | None, str | None]:

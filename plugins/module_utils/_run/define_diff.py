@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_work import Work
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_work
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import hidden
 
 
-def diff_of(work: Work) -> list[dict[str, str]]:
+def diff_of(work: define_work.Work) -> list[dict[str, str]]:
     """State, autostart, volumes, each change and the rendered document, before and after; empty when nothing is to be done."""
     if not work.result.actions or work.plan is None:
         return []

@@ -13,12 +13,11 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import apply_class
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Change, Device, Facts
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import Needs
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Seen
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_work import Work
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Difference
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import flatten
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_work
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import compare as comparing
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import flatten as flat
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import shown
 
 _SOURCE = re.compile(r"\Adevices/disk\[[^\]]*\]/source/@(?:file|dev)\Z")
@@ -26,19 +25,19 @@ _REACHABLE = ("running", "paused")
 _GIVEN = ("currentMemory", "vcpu/@current")
 
 
-def facts_of(seen: Seen, wanted: t.Any, differences: t.Iterable[Difference]) -> Facts:
+def facts_of(seen: define_look.Seen, wanted: t.Any, differences: t.Iterable[comparing.Difference]) -> apply_class.Facts:
     """What the classes of the differences depend on."""
     differences = tuple(differences)
     paths = [difference.path for difference in differences]
     layered = frozenset(difference.path for difference in differences if _layered(difference))
     if seen.live is None:
-        return Facts(container=seen.config.get("type") == "lxc", layered=layered)
-    disks: dict[str, Device] = {}
+        return apply_class.Facts(container=seen.config.get("type") == "lxc", layered=layered)
+    disks: dict[str, apply_class.Device] = {}
     if any(path.startswith("devices/disk[") for path in paths):
         for document in (seen.config, seen.live, wanted):
             disks.update(_disks(document))
-    most = flatten(seen.live) if {"currentMemory", "vcpu/@current"} & set(paths) else {}
-    return Facts(
+    most = flat.flatten(seen.live) if {"currentMemory", "vcpu/@current"} & set(paths) else {}
+    return apply_class.Facts(
         container=seen.live.get("type") == "lxc",
         running=True,
         reach=seen.record.state in _REACHABLE,
@@ -50,7 +49,7 @@ def facts_of(seen: Seen, wanted: t.Any, differences: t.Iterable[Difference]) -> 
     )
 
 
-def classify(work: Work, seen: Seen, differences: t.Sequence[Difference], state: str) -> Needs:
+def classify(work: define_work.Work, seen: define_look.Seen, differences: t.Sequence[comparing.Difference], state: str) -> plan_of.Needs:
     """When each difference takes effect, into the work; what has to be done about them.
 
     :arg state: what the call asks for.
@@ -67,10 +66,12 @@ def classify(work: Work, seen: Seen, differences: t.Sequence[Difference], state:
     impossible = [change.as_result() for change in work.changes if change.cls in apply_class.NEVER]
     result.changes = impossible or result.changes
     apply_class.refuse(work.changes)
-    return Needs(*(any(getattr(change, what) for change in work.changes) for what in ("config", "now", "waits")))
+    return plan_of.Needs(*(any(getattr(change, what) for change in work.changes) for what in ("config", "now", "waits")))
 
 
-def drift_of(differences: t.Iterable[Difference], changes: t.Iterable[Change], noted: t.Mapping[str, str | None]) -> list[dict[str, str | None]]:
+def drift_of(
+    differences: t.Iterable[comparing.Difference], changes: t.Iterable[apply_class.Change], noted: t.Mapping[str, str | None]
+) -> list[dict[str, str | None]]:
     """What somebody else changed, for the result.
 
     A guest that did not do what it was asked is nobody else: what it refused, and memory or CPUs that
@@ -84,7 +85,7 @@ def drift_of(differences: t.Iterable[Difference], changes: t.Iterable[Change], n
     ]
 
 
-def _layered(difference: Difference) -> bool:
+def _layered(difference: comparing.Difference) -> bool:
     """Whether a disk is now a layer over the wanted one, as after a snapshot by somebody else."""
     if _SOURCE.match(difference.path) is None or difference.wanted is None:
         return False
@@ -92,12 +93,12 @@ def _layered(difference: Difference) -> bool:
     return any(wanted in disk_header.chain(path) for path in (difference.config, difference.live) if path and path != difference.wanted)
 
 
-def _disks(document: t.Any) -> dict[str, Device]:
+def _disks(document: t.Any) -> dict[str, apply_class.Device]:
     found = {}
     for element in document.iterfind("devices/disk"):
         target = element.find("target")
         if target is not None:
-            found[f"devices/disk[{target.get('dev')}]"] = Device(element.get("device", "disk"), target.get("bus", ""))
+            found[f"devices/disk[{target.get('dev')}]"] = apply_class.Device(element.get("device", "disk"), target.get("bus", ""))
     return found
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.live import LiveDomain, LiveRefusal
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Change
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import CHANGE_LIVE
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Seen
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_work import Work, need
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import apply_class
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_work
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import device_forms as devices
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
@@ -22,7 +22,7 @@ _ORDER = ("title", "description", "currentMemory", "vcpu/@current")
 _DEAF = "the driver agreed and did nothing"
 
 
-def change_live(work: Work, timeout: float, done: list[str]) -> None:
+def change_live(work: define_work.Work, timeout: float, done: list[str]) -> None:
     """Make the changes that need no restart; what is refused waits for the next start.
 
     A refusal is noted in the metadata of what runs, which ends with it: until then it is not asked
@@ -30,7 +30,7 @@ def change_live(work: Work, timeout: float, done: list[str]) -> None:
 
     :raises BackendError: something else went wrong.
     """
-    host, seen = work.host, need(work.seen)
+    host, seen = work.host, define_work.need(work.seen)
     domain = LiveDomain(host, work.uuid, timeout)
     running = domain_xml.parse(domain.xml())
     refused: dict[str, str] = {}
@@ -39,9 +39,9 @@ def change_live(work: Work, timeout: float, done: list[str]) -> None:
             _make(domain, group, running, work)
         except LiveRefusal as refusal:
             refused.update((change.path, refusal.message) for change in group)
-        if CHANGE_LIVE not in done:
-            done.append(CHANGE_LIVE)
-    after = Seen(need(host.domain(work.uuid)))
+        if plan_of.CHANGE_LIVE not in done:
+            done.append(plan_of.CHANGE_LIVE)
+    after = define_look.Seen(define_work.need(host.domain(work.uuid)))
     left = {difference.path for difference in after.compare(work.document).differences if difference.live_differs}
     for change in work.changes:
         if change.now and change.path in left:
@@ -56,14 +56,14 @@ def change_live(work: Work, timeout: float, done: list[str]) -> None:
     work.result.changes = [*work.other_changes, *(change.as_result() for change in work.changes if change.due or change.path in refused)]
 
 
-def _groups(changes: t.Iterable[Change]) -> list[list[Change]]:
+def _groups(changes: t.Iterable[apply_class.Change]) -> list[list[apply_class.Change]]:
     """The changes to be made now; those of one device are one."""
-    groups: dict[str, list[Change]] = {}
+    groups: dict[str, list[apply_class.Change]] = {}
     for change in changes:
         if change.now:
             groups.setdefault(change.device or change.path, []).append(change)
 
-    def rank(group: list[Change]) -> tuple[int, str]:
+    def rank(group: list[apply_class.Change]) -> tuple[int, str]:
         first = group[0]
         if first.path in _ORDER:
             return _ORDER.index(first.path), ""
@@ -72,7 +72,7 @@ def _groups(changes: t.Iterable[Change]) -> list[list[Change]]:
     return sorted(groups.values(), key=rank)
 
 
-def _make(domain: LiveDomain, group: t.Sequence[Change], running: t.Any, work: Work) -> None:
+def _make(domain: LiveDomain, group: t.Sequence[apply_class.Change], running: t.Any, work: define_work.Work) -> None:
     change = group[0]
     if change.path in ("title", "description"):
         domain.set_text(change.path, change.after)
@@ -91,7 +91,7 @@ def _make(domain: LiveDomain, group: t.Sequence[Change], running: t.Any, work: W
         if device is not None:
             domain.detach(devices.text(device), lambda text: devices.device(domain_xml.parse(text), change.path) is None)
     else:
-        placed = devices.device(work.config if work.config is not None else need(work.seen).config, change.path)
+        placed = devices.device(work.config if work.config is not None else define_work.need(work.seen).config, change.path)
         wanted = placed if placed is not None else devices.device(work.document, change.path)
         # first where the definition has it, so that it has the same name after a restart
         domain.attach(devices.text(wanted), devices.text(devices.without_address(wanted)))

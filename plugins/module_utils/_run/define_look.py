@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import Actual, Wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Comparison, compare
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import compare as comparing
 
 
 class Seen:
@@ -23,7 +22,7 @@ class Seen:
     :arg saved_xml: what a domain that is off goes on with at its next start, where its memory was saved.
     """
 
-    def __init__(self, record: DomainRecord, saved_xml: str | None = None) -> None:
+    def __init__(self, record: domains.DomainRecord, saved_xml: str | None = None) -> None:
         self.record = record
         self.saved_xml = saved_xml
 
@@ -67,10 +66,10 @@ class Seen:
         return metadata.LIVE_NAMESPACE in self.record.config_xml and metadata.is_restarting(self.config)
 
     @functools.cached_property
-    def actual(self) -> Actual:
+    def actual(self) -> plan_of.Actual:
         """For the decision."""
         record = self.record
-        return Actual(
+        return plan_of.Actual(
             record.name,
             record.uuid,
             record.state,
@@ -82,16 +81,16 @@ class Seen:
             self.restarting,
         )
 
-    def compare(self, wanted: t.Any) -> Comparison:
+    def compare(self, wanted: t.Any) -> comparing.Comparison:
         """What it differs in."""
         echo = self.owned.echo if self.owned else None
-        return compare(wanted, self.applied, self.config, self.live, self.live_applied, echo)
+        return comparing.compare(wanted, self.applied, self.config, self.live, self.live_applied, echo)
 
 
 class Domains:
     """All domains of a driver, to be found by what a VM can be known by: its UUID, its mark, its name."""
 
-    def __init__(self, records: t.Iterable[DomainRecord]) -> None:
+    def __init__(self, records: t.Iterable[domains.DomainRecord]) -> None:
         self._all = [Seen(record) for record in records]
         self._by: dict[tuple[str, ...], list[Seen]] = {}
         for seen in self._all:
@@ -104,21 +103,21 @@ class Domains:
     def __iter__(self) -> t.Iterator[Seen]:
         return iter(self._all)
 
-    def candidate(self, wanted: Wanted) -> Seen | None:
+    def candidate(self, wanted: plan_of.Wanted) -> Seen | None:
         """As :func:`_plan.domain.candidate`."""
         near = self._near(wanted)
         return _of(near, plan_of.candidate(wanted, [seen.actual for seen in near]))
 
-    def find(self, wanted: Wanted, adopt: bool = False) -> Seen | None:
+    def find(self, wanted: plan_of.Wanted, adopt: bool = False) -> Seen | None:
         """As :func:`_plan.domain.find`."""
         near = self._near(wanted)
         return _of(near, plan_of.find(wanted, [seen.actual for seen in near], adopt))
 
-    def _near(self, wanted: Wanted) -> list[Seen]:
+    def _near(self, wanted: plan_of.Wanted) -> list[Seen]:
         """Those that have anything in common with a VM: looking through all for each would take the square of their number."""
         keys = (("uuid", wanted.uuid), ("mark", wanted.cluster, wanted.id), ("name", wanted.name))
         return [seen for key in keys for seen in self._by.get(key, ())]
 
 
-def _of(those: t.Iterable[Seen], actual: Actual | None) -> Seen | None:
+def _of(those: t.Iterable[Seen], actual: plan_of.Actual | None) -> Seen | None:
     return next((seen for seen in those if seen.actual is actual), None)

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_work import Work
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_result
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_work
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 
 if t.TYPE_CHECKING:
-    from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
-    from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
-    from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import Wanted
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Domains
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend import volumes
+    from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
 
 
 def look_up(
-    work: Work,
-    wanted: Wanted,
+    work: define_work.Work,
+    wanted: plan_of.Wanted,
     uri: str,
-    request: DefineRequest,
-    hosts: t.Mapping[str, DomainHost],
-    seen: t.Mapping[str, Domains],
-    store: t.Callable[[str], VolumeStore],
+    request: define_result.DefineRequest,
+    hosts: t.Mapping[str, domains.DomainHost],
+    seen: t.Mapping[str, define_look.Domains],
+    store: t.Callable[[str], volumes.VolumeStore],
 ) -> None:
     """Find the domain under any driver, the definition it is to go back to, and the disks that are to go with it.
 

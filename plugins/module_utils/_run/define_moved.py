@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import ARRIVING, MOVING, Moved
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import VmResult
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_result
 
 _DONE = ("running", "present")
 _WARNING = {
@@ -21,7 +21,7 @@ _WARNING = {
 _MOVED = "was moved to {to} and is left alone here; list it there"
 
 
-def note_about(notes: t.Mapping[str, Moved], vm: VmDetails, cluster: str, uuid: str) -> Moved | None:
+def note_about(notes: t.Mapping[str, Moved], vm: vm_model.VmDetails, cluster: str, uuid: str) -> Moved | None:
     """The note about a VM: by the UUID its details come to or its domain has, or else by its id.
 
     A VM that was taken over has another UUID than its details come to, and its domain may be gone.
@@ -30,7 +30,7 @@ def note_about(notes: t.Mapping[str, Moved], vm: VmDetails, cluster: str, uuid: 
     return notes.get(vm.uuid) or notes.get(uuid) or next(filter(None, ours), None)
 
 
-def leave_alone(note: Moved, result: VmResult, state: str) -> str:
+def leave_alone(note: Moved, result: define_result.VmResult, state: str) -> str:
     """Say where a VM is, in its result and as a warning.
 
     :raises RefusedError: it is to be changed here in a way that only its own server can.
@@ -39,5 +39,5 @@ def leave_alone(note: Moved, result: VmResult, state: str) -> str:
     result.state, result.moved_to = note.state if note.state in _WARNING else "moved", note.to
     if state not in _DONE:
         mend = "Ask its server; vm_move with state: confirmed removes the old copy, with state: returned brings the VM back."
-        raise RefusedError(f"{warning}.", mend=mend)
+        raise errors.RefusedError(f"{warning}.", mend=mend)
     return warning

@@ -10,29 +10,29 @@ import os
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_header
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore, local
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import Pool, Removal
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import volumes
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import kept_because
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import VolumeSteps, seed_name
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.devices import needed_files, own_disks, pool_disks
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import Ownership
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import devices
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
 
 
 def plan_removal(
-    vm: VmDetails,
-    store: VolumeStore,
-    hosts: t.Iterable[DomainHost],
+    vm: vm_model.VmDetails,
+    store: volumes.VolumeStore,
+    hosts: t.Iterable[domains.DomainHost],
     *,
     uuid: str,
     pool: str,
     wipe: bool,
-    owned: Ownership | None = None,
+    owned: metadata.Ownership | None = None,
     config: t.Any = None,
-) -> VolumeSteps:
+) -> define_volumes.VolumeSteps:
     """Decide which volumes of a VM to delete.
 
     They are the ones its domain has and the template put there, and the ones the details name: a
@@ -44,15 +44,15 @@ def plan_removal(
     :arg owned: what the domain's metadata say, ``config`` its parsed definition, where it is there.
     :raises InputError: a pool the details name is not there.
     """
-    steps = VolumeSteps(store, uuid)
+    steps = define_volumes.VolumeSteps(store, uuid)
     if vm.protected:
         # of a domain that is there the plan says so; the disks of one that is gone are protected all the same
         return steps
-    candidates: dict[str, tuple[Pool, str]] = {}
+    candidates: dict[str, tuple[storage.Pool, str]] = {}
     told = []
     if owned is not None and config is not None and owned.applied:
-        there = set(own_disks(config))
-        given = own_disks(parse(owned.applied))
+        there = set(devices.own_disks(config))
+        given = devices.own_disks(domain_xml.parse(owned.applied))
         told += [f"the disk {path} stays: its template did not give it to the VM" for path in sorted(there.difference(given))]
         for path in given:
             found = store.pool_of(path) if path in there else None
@@ -67,28 +67,28 @@ def plan_removal(
         if disk.protected:
             protected.add(f"{place.name}/{disk.name}")
     for place in _seed_pools(store, pool, candidates):
-        candidates.setdefault(store.place(place, seed_name(vm.name)), (place, seed_name(vm.name)))
+        candidates.setdefault(store.place(place, define_volumes.seed_name(vm.name)), (place, define_volumes.seed_name(vm.name)))
     candidates = {path: found for path, found in candidates.items() if store.has(*found)}
     if candidates:
         needs = _needs_of_others(hosts, store, uuid)
         reasons = _reasons(store, candidates, protected, needs)
         told += [f"the volume {path} stays: {reason}" for path, reason in reasons.items()]
-        steps.removals = tuple(Removal(place, name, path, wipe) for path, (place, name) in candidates.items() if path not in reasons)
+        steps.removals = tuple(storage.Removal(place, name, path, wipe) for path, (place, name) in candidates.items() if path not in reasons)
     steps.told = tuple(told)
     return steps
 
 
-def _seed_pools(store: VolumeStore, pool: str, candidates: t.Mapping[str, tuple[Pool, str]]) -> list[Pool]:
+def _seed_pools(store: volumes.VolumeStore, pool: str, candidates: t.Mapping[str, tuple[storage.Pool, str]]) -> list[storage.Pool]:
     places = [place for place, unused in candidates.values()]
     try:
         places.append(store.pool(pool, "pool"))
-    except InputError:
+    except errors.InputError:
         # a VM without disks has no use for the call's pool
         pass
-    return [place for place in dict.fromkeys(places) if local(place)]
+    return [place for place in dict.fromkeys(places) if volumes.local(place)]
 
 
-def _needs_of_others(hosts: t.Iterable[DomainHost], store: VolumeStore, uuid: str) -> dict[str, str]:
+def _needs_of_others(hosts: t.Iterable[domains.DomainHost], store: volumes.VolumeStore, uuid: str) -> dict[str, str]:
     """Real path → name of a domain, other than this VM's, that needs it; images behind its disks included."""
     needs: dict[str, str] = {}
     for host in hosts:
@@ -98,12 +98,12 @@ def _needs_of_others(hosts: t.Iterable[DomainHost], store: VolumeStore, uuid: st
             for text in (record.config_xml, record.live_xml):
                 if text is None:
                     continue
-                document = parse(text)
-                paths = needed_files(document)
-                for name, volume in pool_disks(document):
+                document = domain_xml.parse(text)
+                paths = devices.needed_files(document)
+                for name, volume in devices.pool_disks(document):
                     try:
                         paths.add(store.place(store.pool(name, "pool"), volume))
-                    except InputError:
+                    except errors.InputError:
                         continue
                 for path in paths:
                     for real in [os.path.realpath(path), *disk_header.chain(path)]:
@@ -112,7 +112,7 @@ def _needs_of_others(hosts: t.Iterable[DomainHost], store: VolumeStore, uuid: st
 
 
 def _reasons(
-    store: VolumeStore, candidates: t.Mapping[str, tuple[Pool, str]], protected: t.Container[str], needs: t.Mapping[str, str]
+    store: volumes.VolumeStore, candidates: t.Mapping[str, tuple[storage.Pool, str]], protected: t.Container[str], needs: t.Mapping[str, str]
 ) -> dict[str, str]:
     """Path → why it stays. A layer that stays keeps what is behind it, so this is asked until nothing more stays."""
     reasons: dict[str, str] = {}
@@ -123,7 +123,7 @@ def _reasons(
             if path in reasons:
                 continue
             users = [needs[os.path.realpath(path)]] if os.path.realpath(path) in needs else []
-            if local(place):
+            if volumes.local(place):
                 users += [f"the volume {layer}" for layer in store.layers_over(path, place.path) if layer not in going]
             reason = kept_because(path, place.path, f"{place.name}/{name}" in protected, users)
             if reason is not None:

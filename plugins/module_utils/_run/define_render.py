@@ -6,25 +6,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import typing as t
 import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.bounds import bounded
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DRIVER_URIS
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, TemplateError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import size
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Rendered, Template
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.variables import unused_attributes, variables_of
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
-    from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import DiskSource, VolumePlan
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import VolumeSteps
+    from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
 
 # with what was applied before and now it has to fit into one message of libvirt's, which takes 4 MiB
 _MOST_TEXT = 1024 * 1024
@@ -32,31 +31,29 @@ _MOST_TEXT = 1024 * 1024
 FACTS_PATH = "/etc/ansible/facts.d/reduced_footprint.fact"
 
 
-@dataclasses.dataclass(frozen=True)
-class Hypervisor:
+class Hypervisor(t.NamedTuple):
     """The type a VM gets here and the address of its driver."""
 
     type: str
     uri: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Prepared:
+class Prepared(t.NamedTuple):
     """A VM, rendered: ``document`` is the parsed domain, ``applied`` its canonical text, ``steps`` what its storage needs.
 
     ``template`` and ``variables`` are what it was made of, for messages.
     """
 
-    vm: VmDetails
+    vm: vm_model.VmDetails
     name: str
     document: t.Any
     applied: str
-    volumes: tuple[VolumePlan, ...]
+    volumes: tuple[storage.VolumePlan, ...]
     unused: tuple[str, ...]
     missing: tuple[str, ...]
     told: tuple[str, ...]
-    steps: VolumeSteps | None
-    template: Template
+    steps: define_volumes.VolumeSteps | None
+    template: templates.Template
     variables: t.Mapping[str, t.Any]
 
 
@@ -83,7 +80,7 @@ class HypervisorChoice:
         """Whether libvirt's host is this one."""
         return not self._uri or urllib.parse.urlsplit(self._uri).netloc == ""
 
-    def of(self, vm: VmDetails) -> Hypervisor:
+    def of(self, vm: vm_model.VmDetails) -> Hypervisor:
         """The hypervisor of a VM.
 
         :raises InputError: the type is proven unusable here, or the address serves another one.
@@ -94,16 +91,18 @@ class HypervisorChoice:
         kind = vm.hypervisor
         if kind == "auto":
             if self._scheme == "lxc":
-                raise InputError("is auto, which never means a container.", where, "Write hypervisor: lxc.")
+                raise errors.InputError("is auto, which never means a container.", where, "Write hypervisor: lxc.")
             kind = "kvm" if self._proofs.get("kvm", {}).get("usable") is True else "qemu"
             if kind == "qemu" and vm.name not in self._emulated:
                 self._emulated.append(vm.name)
         elif self._proofs.get(kind, {}).get("usable") is False:
             reason = self._proofs[kind].get("reason") or "its proof failed"
-            raise InputError(f"{kind} is not usable on this host: {reason}.", where, "Use another type or auto, or mend the host and run virt_node again.")
+            raise errors.InputError(
+                f"{kind} is not usable on this host: {reason}.", where, "Use another type or auto, or mend the host and run virt_node again."
+            )
         if self._scheme and (self._scheme == "lxc") != (kind == "lxc"):
-            raise InputError(f"is {kind}, which {self._uri} does not serve.", where, "Leave uri out, or change the type.")
-        return Hypervisor(kind, self._uri or DRIVER_URIS[kind])
+            raise errors.InputError(f"is {kind}, which {self._uri} does not serve.", where, "Leave uri out, or change the type.")
+        return Hypervisor(kind, self._uri or domains.DRIVER_URIS[kind])
 
     def warnings(self) -> list[str]:
         """What auto came to, where that is slow."""
@@ -115,17 +114,17 @@ class HypervisorChoice:
 
 
 def prepare(
-    vm: VmDetails,
+    vm: vm_model.VmDetails,
     cluster: str,
     hypervisor: str,
-    template: Template,
+    template: templates.Template,
     store: t.Callable[[], VolumeStore],
     pool: str,
     fixed_type: bool,
     *,
     config: t.Any = None,
     live: t.Any = None,
-    keep: t.Mapping[str, DiskSource] | None = None,
+    keep: t.Mapping[str, storage.DiskSource] | None = None,
 ) -> Prepared:
     """Look at the VM's storage and render its document; nothing is changed.
 
@@ -144,11 +143,11 @@ def prepare(
     rendered, document = render(vm, template, variables)
     try:
         told = domain_xml.finish(document, vm, cluster, hypervisor, fixed_type)
-    except TemplateError as error:
+    except errors.TemplateError as error:
         # only when something is wrong: each import costs every run
-        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import named
+        from ansible_collections.reduced.footprint.plugins.module_utils._run import define_blame
 
-        raise named(vm, error) from error
+        raise define_blame.named(vm, error) from error
     return Prepared(
         vm=vm,
         name=document.findtext("name"),
@@ -164,7 +163,7 @@ def prepare(
     )
 
 
-def render(vm: VmDetails, template: Template, variables: t.Mapping[str, t.Any]) -> tuple[Rendered, t.Any]:
+def render(vm: vm_model.VmDetails, template: templates.Template, variables: t.Mapping[str, t.Any]) -> tuple[templates.Rendered, t.Any]:
     """Fill and parse the template for one VM.
 
     :raises TemplateError: with the VM and the template's line (F3).
@@ -173,22 +172,22 @@ def render(vm: VmDetails, template: Template, variables: t.Mapping[str, t.Any]) 
     try:
         with bounded():
             rendered = template.render(variables)
-    except TemplateError as error:
-        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import named
+    except errors.TemplateError as error:
+        from ansible_collections.reduced.footprint.plugins.module_utils._run import define_blame
 
-        raise named(vm, error) from error
-    except InputError as error:
-        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import value_error
+        raise define_blame.named(vm, error) from error
+    except errors.InputError as error:
+        from ansible_collections.reduced.footprint.plugins.module_utils._run import define_blame
 
-        raise value_error(vm, variables, error) from error
+        raise define_blame.value_error(vm, variables, error) from error
     if len(rendered.text) > _MOST_TEXT:
-        raise TemplateError(f"the document comes to {size_text(len(rendered.text))}.", f"VM {vm.id!r}", "Take long values out of the template.")
+        raise errors.TemplateError(f"the document comes to {size.size_text(len(rendered.text))}.", f"VM {vm.id!r}", "Take long values out of the template.")
     try:
         return rendered, domain_xml.parse(rendered.text)
     except domain_xml.DocumentSyntaxError as error:
-        from ansible_collections.reduced.footprint.plugins.module_utils._run.define_blame import syntax_error
+        from ansible_collections.reduced.footprint.plugins.module_utils._run import define_blame
 
-        raise syntax_error(vm, template, variables, error) from error
+        raise define_blame.syntax_error(vm, template, variables, error) from error
 
 
 def _proofs(facts_path: str) -> dict[str, dict[str, t.Any]]:

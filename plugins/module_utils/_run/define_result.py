@@ -10,9 +10,9 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import FACTS_PATH
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import ORIGIN_LIST
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_render
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
 
 _LONGEST = 4096
 
@@ -48,9 +48,9 @@ class DefineRequest:
     lock_timeout: float = 300
     parallel: int = 4
     node_roles: t.Sequence[str] | None = None
-    origin: str = ORIGIN_LIST
+    origin: str = metadata.ORIGIN_LIST
     pending_images: t.Sequence[str] = ()
-    facts_path: str = FACTS_PATH
+    facts_path: str = define_render.FACTS_PATH
     moved_path: str = MOVED_PATH
 
     def __post_init__(self) -> None:
@@ -58,13 +58,13 @@ class DefineRequest:
         for key in ("pool", "uri"):
             value = getattr(self, key) or ""
             if not value.isprintable() or len(value) > _LONGEST:
-                raise InputError(f"{shown(value)} cannot be one: it is too long or holds a character that has no place in it.", key, "Mend it.")
+                raise errors.InputError(f"{errors.shown(value)} cannot be one: it is too long or holds a character that has no place in it.", key, "Mend it.")
         for key in ("shutdown_timeout", "live_timeout", "lock_timeout"):
             value = getattr(self, key)
             if not 0 <= value < math.inf:
-                raise InputError(f"{shown(value)} is no time to wait.", key, "Give seconds, 0 or more.")
+                raise errors.InputError(f"{errors.shown(value)} is no time to wait.", key, "Give seconds, 0 or more.")
         if self.parallel < 1:
-            raise InputError(f"{shown(self.parallel)} at once never come to an end.", "parallel", "Use 1 or more.")
+            raise errors.InputError(f"{errors.shown(self.parallel)} at once never come to an end.", "parallel", "Use 1 or more.")
 
 
 @dataclasses.dataclass

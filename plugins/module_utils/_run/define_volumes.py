@@ -14,22 +14,22 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore, grow_open, local
-from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import SEED_FOLDER, SEED_TARGET, CloudInit
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import GROW, KEEP, DiskSource, Pool, Removal, VolumePlan
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import Disk, VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._model import cloud_init
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
+from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import image_changed, plan_volume
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.devices import open_disks, seed_waits
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Template
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.variables import disks_used, seed_used
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import devices
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import variables
 
 # kept in the live document alone, so that it ends with the run that has not seen the new seed
 SEED_NAMESPACE = "https://reduced.footprint/xmlns/seed/1"
 _SEED_PREFIX = "footprint-seed"
 
 # how a machine finds its seed, on a bus both machine types have
-_SEED_DEVICE = {"type": "file", "format": "raw", "target": SEED_TARGET, "bus": "sata"}
+_SEED_DEVICE = {"type": "file", "format": "raw", "target": cloud_init.SEED_TARGET, "bus": "sata"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,10 +37,10 @@ class SeedPlan:
     """What cloud-init is to find: an ISO in a pool, or files in a container's root (``tree``)."""
 
     name: str
-    pool: Pool
+    pool: storage.Pool
     path: str
     tree: bool
-    content: CloudInit
+    content: cloud_init.CloudInit
     there: bool
     writes: bool
 
@@ -61,19 +61,19 @@ class VolumeSteps:
     store: VolumeStore
     uuid: str
     active: bool = False
-    volumes: tuple[VolumePlan, ...] = ()
-    sources: tuple[DiskSource, ...] = ()
+    volumes: tuple[storage.VolumePlan, ...] = ()
+    sources: tuple[storage.DiskSource, ...] = ()
     seed: SeedPlan | None = None
     seed_waits: bool = False
-    removals: tuple[Removal, ...] = ()
+    removals: tuple[storage.Removal, ...] = ()
     protected: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
-    made: list[VolumePlan] = dataclasses.field(default_factory=list)
+    made: list[storage.VolumePlan] = dataclasses.field(default_factory=list)
 
     @property
-    def work(self) -> tuple[VolumePlan, ...]:
+    def work(self) -> tuple[storage.VolumePlan, ...]:
         """The disks something is to be done for."""
-        return tuple(plan for plan in self.volumes if plan.how != KEEP)
+        return tuple(plan for plan in self.volumes if plan.how != storage.KEEP)
 
     @property
     def actions(self) -> list[str]:
@@ -86,8 +86,8 @@ class VolumeSteps:
         """What changes at a VM that is there, as the result shows it; a seed's content is not shown."""
         found = []
         for plan in self.work:
-            if plan.how == GROW and plan.found and plan.found.capacity:
-                found.append(_change(f"disks[{plan.disk.target}].size", "live", size_text(plan.found.capacity), size_text(plan.size)))
+            if plan.how == storage.GROW and plan.found and plan.found.capacity:
+                found.append(_change(f"disks[{plan.disk.target}].size", "live", sizes.size_text(plan.found.capacity), sizes.size_text(plan.size)))
         if self.seed and self.seed.writes:
             found.append(_change("seed", "next_boot" if self.active else "live", "there" if self.seed.there else None, "new content"))
         return found
@@ -100,7 +100,7 @@ class VolumeSteps:
     @property
     def before(self) -> list[str]:
         """Lines for the diff: what is there now of what changes."""
-        lines = [f"volume: {plan.describe_found()}" for plan in self.work if plan.how == GROW]
+        lines = [f"volume: {plan.describe_found()}" for plan in self.work if plan.how == storage.GROW]
         if self.seed and self.seed.writes and self.seed.there:
             lines.append(f"seed: {self.seed.pool.name}/{self.seed.name}, old content")
         return lines + [f"volume: {removal.pool.name}/{removal.name}" for removal in self.removals]
@@ -124,20 +124,20 @@ class VolumeSteps:
         """Remove again what this call made; what was there before is not touched."""
         while self.made:
             plan = self.made.pop()
-            with contextlib.suppress(FootprintError):
-                self.store.remove(Removal(plan.pool, plan.disk.name, self.store.place(plan.pool, plan.disk.name), False))
+            with contextlib.suppress(errors.FootprintError):
+                self.store.remove(storage.Removal(plan.pool, plan.disk.name, self.store.place(plan.pool, plan.disk.name), False))
 
 
 def plan(
-    vm: VmDetails,
+    vm: vm_model.VmDetails,
     store: VolumeStore,
-    template: Template,
+    template: templates.Template,
     *,
     pool: str,
     hypervisor: str,
     config: t.Any = None,
     live: t.Any = None,
-    keep: t.Mapping[str, DiskSource] | None = None,
+    keep: t.Mapping[str, storage.DiskSource] | None = None,
 ) -> VolumeSteps:
     """Look at the VM's storage and decide; nothing is changed.
 
@@ -151,9 +151,9 @@ def plan(
     """
     steps = VolumeSteps(store, vm.uuid, live is not None)
     volumes, sources, protected, told = [], [], [], []
-    running = open_disks(live) if live is not None else {}
-    known = dict(open_disks(config) if config is not None else {}, **running)
-    for index, disk in enumerate(vm.disks if disks_used(template) else ()):
+    running = devices.open_disks(live) if live is not None else {}
+    known = dict(devices.open_disks(config) if config is not None else {}, **running)
+    for index, disk in enumerate(vm.disks if variables.disks_used(template) else ()):
         path = f"{vm.path}.disks[{index}]"
         kept = (keep or {}).get(disk.target)
         if kept is not None:
@@ -176,9 +176,9 @@ def plan(
         if disk.protected:
             protected.append(f"{place.name}/{disk.name}")
     steps.volumes, steps.sources, steps.protected = tuple(volumes), tuple(sources), tuple(protected)
-    if vm.cloud_init is not None and (hypervisor == "lxc" or seed_used(template)):
+    if vm.cloud_init is not None and (hypervisor == "lxc" or variables.seed_used(template)):
         steps.seed = _plan_seed(vm, vm.cloud_init, steps, pool, hypervisor)
-        steps.seed_waits = live is not None and seed_waits(live, SEED_NAMESPACE)
+        steps.seed_waits = live is not None and devices.seed_waits(live, SEED_NAMESPACE)
     steps.told = tuple(told)
     return steps
 
@@ -189,7 +189,7 @@ def apply(steps: VolumeSteps, done: list[str]) -> None:
     :raises BackendError: one of them failed; what was done before stays (see :meth:`VolumeSteps.undo`).
     """
     for one in steps.work:
-        if one.how == GROW:
+        if one.how == storage.GROW:
             steps.store.grow(one, lambda path, size: grow_open(steps.store.host, steps.uuid, path, size))
         elif steps.store.create(one):
             steps.made.append(one)
@@ -209,7 +209,7 @@ def accounting(steps: VolumeSteps) -> list[dict[str, t.Any]]:
     shown = []
     for one in steps.volumes:
         found = None
-        with contextlib.suppress(FootprintError):
+        with contextlib.suppress(errors.FootprintError):
             found = steps.store.find(one.pool, one.disk, "", one.disk.format == "raw")
         capacity = found.capacity if found else one.size or None
         allocation = found.allocation if found else None
@@ -222,25 +222,25 @@ def _change(path: str, kind: str, before: str | None, after: str) -> dict[str, s
     return {"path": path, "class": kind, "before": before, "after": after, "applied": before}
 
 
-def _spare(store: VolumeStore, pool: str) -> Pool | None:
+def _spare(store: VolumeStore, pool: str) -> storage.Pool | None:
     try:
         return store.pool(pool, "pool")
-    except InputError:
+    except errors.InputError:
         return None
 
 
-def _refuse_twin(store: VolumeStore, pool: Pool, disk: Disk, path: str) -> None:
+def _refuse_twin(store: VolumeStore, pool: storage.Pool, disk: vm_model.Disk, path: str) -> None:
     """A changed format changes the derived name too, and the VM would get an empty disk in place of its own."""
     if disk.twin is not None and store.has(pool, disk.twin):
         other = "qcow2" if disk.format == "raw" else "raw"
-        raise RefusedError(
+        raise errors.RefusedError(
             f"the volume {store.place(pool, disk.twin)} exists and is {other}, wanted is {disk.format}; the format of a volume cannot change.",
             f"{path}.format",
             f"Keep format: {other}, or give the disk a name to get a new volume.",
         )
 
 
-def _look_behind(one: VolumePlan, path: str, active: bool) -> list[str]:
+def _look_behind(one: storage.VolumePlan, path: str, active: bool) -> list[str]:
     """Whether the image behind a layer is still there and the same."""
     found = one.found
     if found is None or found.backing is None:
@@ -250,7 +250,7 @@ def _look_behind(one: VolumePlan, path: str, active: bool) -> list[str]:
         return []
     text = f"the image {found.backing} behind the volume {found.path} {wrong}"
     if wrong == "is gone" and not active:
-        raise RefusedError(f"{text}; the VM cannot start.", f"{path}.image", "Put the very same image back there.")
+        raise errors.RefusedError(f"{text}; the VM cannot start.", f"{path}.image", "Put the very same image back there.")
     return [f"{text}; put the very same image back, or the content of the disk is lost"]
 
 
@@ -261,26 +261,27 @@ def _seeds() -> t.Any:
     return seed
 
 
-def _plan_seed(vm: VmDetails, content: CloudInit, steps: VolumeSteps, pool: str, hypervisor: str) -> SeedPlan:
-    # for VMs with a seed only: each import costs every run
-    from ansible_collections.reduced.footprint.plugins.module_utils._backend import seed as seed_files
-
+def _plan_seed(vm: vm_model.VmDetails, content: cloud_init.CloudInit, steps: VolumeSteps, pool: str, hypervisor: str) -> SeedPlan:
     wanted = content.files()
     if hypervisor == "lxc":
         root = next((one for one in steps.volumes if one.disk.mount == "/"), None)
         if root is None or not local(root.pool):
-            raise InputError("has no root to put the seed of cloud-init into.", f"{vm.path}.disks", "Give the container a first disk, in a pool of type dir.")
+            raise errors.InputError(
+                "has no root to put the seed of cloud-init into.", f"{vm.path}.disks", "Give the container a first disk, in a pool of type dir."
+            )
         path = steps.store.place(root.pool, root.disk.name)
         there = _seeds().read_tree(path)
-        name = f"{root.disk.name}/{'/'.join(SEED_FOLDER)}"
+        name = f"{root.disk.name}/{'/'.join(cloud_init.SEED_FOLDER)}"
         return SeedPlan(name, root.pool, path, True, content, there is not None, there != wanted)
     places = [steps.store.pool(pool, "pool")] + [one.pool for one in steps.volumes]
     place = next((one for one in places if local(one)), None)
     if place is None:
-        raise InputError(f"the pool {pool} holds no files, and none of the disks stands in one that does.", "pool", "Name a pool of type dir for the seed.")
+        raise errors.InputError(
+            f"the pool {pool} holds no files, and none of the disks stands in one that does.", "pool", "Name a pool of type dir for the seed."
+        )
     name = seed_name(vm.name)
     if any(one.disk.name == name and one.pool == place for one in steps.volumes):
-        raise InputError(f"{name!r} is the name of the VM's seed.", f"{vm.path}.disks", "Give the disk another name.")
+        raise errors.InputError(f"{name!r} is the name of the VM's seed.", f"{vm.path}.disks", "Give the disk another name.")
     path = steps.store.place(place, name)
     there = _seeds().read_iso(path)
     return SeedPlan(name, place, path, False, content, there is not None, there != wanted)
@@ -292,7 +293,6 @@ def seed_name(vm_name: str) -> str:
 
 
 def _write_seed(steps: VolumeSteps, seed: SeedPlan) -> None:
-    from ansible_collections.reduced.footprint.plugins.module_utils._backend import seed as seed_files
 
     if steps.active:
         # first: a run that is killed in between must not forget that the guest has not seen it

@@ -9,17 +9,17 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 if t.TYPE_CHECKING:
-    from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
-    from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
-    from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Change
-    from ansible_collections.reduced.footprint.plugins.module_utils._plan.domain import Actual, DomainPlan, Wanted
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Seen
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_render import Prepared
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import VmResult
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import VolumeSteps
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
+    from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
+    from ansible_collections.reduced.footprint.plugins.module_utils._plan import apply_class
+    from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_render
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_result
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
 
 
 @dataclasses.dataclass
@@ -32,24 +32,24 @@ class Work:
     whether what runs will not be what is wanted before a restart.
     """
 
-    vm: VmDetails
-    result: VmResult
-    host: DomainHost
-    prepared: Prepared | None = None
-    steps: VolumeSteps | None = None
-    wanted: Wanted | None = None
+    vm: vm_model.VmDetails
+    result: define_result.VmResult
+    host: domains.DomainHost
+    prepared: define_render.Prepared | None = None
+    steps: define_volumes.VolumeSteps | None = None
+    wanted: plan_of.Wanted | None = None
     document: t.Any = None
     applied: str = ""
-    seen: Seen | None = None
-    changes: tuple[Change, ...] = ()
-    plan: DomainPlan | None = None
+    seen: define_look.Seen | None = None
+    changes: tuple[apply_class.Change, ...] = ()
+    plan: plan_of.DomainPlan | None = None
     config: t.Any = None
     waits: bool = False
     other_changes: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
 
     @property
-    def actual(self) -> Actual | None:
+    def actual(self) -> plan_of.Actual | None:
         """The domain as it was found."""
         return self.seen.actual if self.seen is not None else None
 
@@ -69,5 +69,5 @@ def need(value: t.Any) -> t.Any:
     :raises BackendError: it is.
     """
     if value is None:
-        raise BackendError("an internal step is missing its input.", mend="Report this with the play.")
+        raise errors.BackendError("an internal step is missing its input.", mend="Report this with the play.")
     return value

@@ -11,7 +11,6 @@ is seen in a fraction of the time that a whole comparison (:mod:`differences`) t
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import normal
@@ -28,8 +27,7 @@ _LIVE_PARTS = ("source", "target", "vlan", "link", "model")
 _Echo = t.Mapping[str, t.Optional[str]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Difference:
+class Difference(t.NamedTuple):
     """One path at which something has to be done.
 
     ``path`` names a value (``memory``, ``vcpu/@current``), or a whole element with one line of XML as
@@ -47,8 +45,7 @@ class Difference:
     live_differs: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
+class Comparison(t.NamedTuple):
     """The differences by path, and the paths of a BMC emulator that were left as found."""
 
     differences: tuple[Difference, ...]

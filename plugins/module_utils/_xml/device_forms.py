@@ -10,7 +10,7 @@ import copy
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import Node, etree
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import flatten as flat
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,14 +52,14 @@ def identity_of(document: t.Any) -> Identity:
 def device(document: t.Any, path: str) -> t.Any | None:
     """The element behind a path such as ``devices/disk[vdb]``; ``None`` where the document has none."""
     parent, unused, name = path.partition("/")
-    node = Node(document).children.get(parent)
+    node = flat.Node(document).children.get(parent)
     found = node.children.get(name) if node is not None else None
     return None if found is None else found.element
 
 
 def text(element: t.Any) -> str:
     """An element as text for libvirt."""
-    return etree.tostring(element, encoding="unicode", with_tail=False)
+    return flat.etree.tostring(element, encoding="unicode", with_tail=False)
 
 
 def without_address(element: t.Any) -> t.Any:

@@ -10,8 +10,8 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import rules
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Comparison, Difference
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import BOOT, LXML_ERROR, Node, etree, same, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import compare as comparing
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import flatten as flat
 
 _NO_ECHO: rules.Echo = {}
 
@@ -20,11 +20,11 @@ _NO_ECHO: rules.Echo = {}
 class _Five:
     """The same element in five documents."""
 
-    wanted: Node | None
-    applied: Node | None
-    config: Node | None
-    live: Node | None
-    live_applied: Node | None
+    wanted: flat.Node | None
+    applied: flat.Node | None
+    config: flat.Node | None
+    live: flat.Node | None
+    live_applied: flat.Node | None
 
     def child(self, name: str) -> _Five:
         wanted = None if self.wanted is None else self.wanted.children.get(name)
@@ -35,28 +35,30 @@ class _Five:
         return _Five(wanted, applied, config, live, started)
 
 
-def differences(wanted: t.Any, applied: t.Any | None, config: t.Any, live: t.Any | None, live_applied: t.Any | None, echo: rules.Echo | None) -> Comparison:
+def differences(
+    wanted: t.Any, applied: t.Any | None, config: t.Any, live: t.Any | None, live_applied: t.Any | None, echo: rules.Echo | None
+) -> comparing.Comparison:
     """See :func:`compare.compare`."""
-    root = Node(wanted)
+    root = flat.Node(wanted)
     before = _again(applied, wanted, root)
     comparer = _Comparer(live is not None, applied is not None, live_applied is not None, _NO_ECHO if echo is None else echo, echo is not None)
     started = before if live_applied is applied else _again(live_applied, wanted, root)
-    five = _Five(root, before, Node(config), None if live is None else Node(live), None if live is None else started)
+    five = _Five(root, before, flat.Node(config), None if live is None else flat.Node(live), None if live is None else started)
     comparer.kinds = rules.spoken_kinds(root, before) if before is not root else rules.spoken_kinds(root)
     cpu = root.children.get("cpu")
     comparer.host_model = cpu is not None and cpu.attributes.get("mode") == "host-model"
     comparer.most = None if live is None or five.live is None else _text(five.live.children.get("memory"))
     comparer.boot(five)
     comparer.inside("", five)
-    return Comparison(tuple(sorted(comparer.found, key=lambda difference: difference.path)), tuple(sorted(set(comparer.kept))))
+    return comparing.Comparison(tuple(sorted(comparer.found, key=lambda difference: difference.path)), tuple(sorted(set(comparer.kept))))
 
 
-def _again(document: t.Any | None, wanted: t.Any, root: Node) -> Node | None:
+def _again(document: t.Any | None, wanted: t.Any, root: flat.Node) -> flat.Node | None:
     if document is None:
         return None
-    if document is wanted or LXML_ERROR is None and etree.tostring(document) == etree.tostring(wanted):
+    if document is wanted or flat.LXML_ERROR is None and flat.etree.tostring(document) == flat.etree.tostring(wanted):
         return root
-    return Node(document)
+    return flat.Node(document)
 
 
 class _Comparer:
@@ -69,7 +71,7 @@ class _Comparer:
         self.host_model = False
         self.most: str | None = None
         self.kinds: set[str] = set()
-        self.found: list[Difference] = []
+        self.found: list[comparing.Difference] = []
         self.kept: list[str] = []
 
     def boot(self, five: _Five) -> None:
@@ -79,12 +81,12 @@ class _Comparer:
         ]
         if wanted == applied and self.known or wanted is None and not self.known:
             if wanted is not None and config != wanted:
-                self.kept.append(BOOT)
+                self.kept.append(flat.BOOT)
         else:
-            self._value(BOOT, wanted, applied, config, live, started)
+            self._value(flat.BOOT, wanted, applied, config, live, started)
             return
         if self.running and self.start_known and started != wanted and live not in (wanted, config):
-            self._add(BOOT, applied, wanted, config, live, False, False, True)
+            self._add(flat.BOOT, applied, wanted, config, live, False, False, True)
 
     def inside(self, path: str, five: _Five) -> None:
         """Everything the template says about one element that is there, and what is below it."""
@@ -139,19 +141,23 @@ class _Comparer:
             if self._differ(full, mine, runs) if mine is not None else runs is not None and name not in config:
                 self._add(full, _shown(mine), _shown(mine), _shown(config.get(name)), _shown(runs), False, False, True)
 
-    def _differ(self, path: str, one: Node | str | None, other: Node | str | None) -> bool:
+    def _differ(self, path: str, one: flat.Node | str | None, other: flat.Node | str | None) -> bool:
         if one is None or other is None:
             return one is not other
         return self._other(path, one, other)
 
-    def _other(self, path: str, applied: Node | str | None, config: Node | str | None) -> bool:
+    def _other(self, path: str, applied: flat.Node | str | None, config: flat.Node | str | None) -> bool:
         """Whether a part of the definition is not what libvirt made of the applied one."""
-        if isinstance(applied, Node) and isinstance(config, Node):
+        if isinstance(applied, flat.Node) and isinstance(config, flat.Node):
             inner = _Comparer(False, True, False, self.echo, False)
             inner.inside(path, _Five(applied, applied, config, None, None))
             return bool(inner.found)
         if config is None or isinstance(config, str):
-            return rules.target(path, "", "", config, self.echo)[0] if isinstance(applied, Node) else rules.target(path, applied, applied, config, self.echo)[0]
+            return (
+                rules.target(path, "", "", config, self.echo)[0]
+                if isinstance(applied, flat.Node)
+                else rules.target(path, applied, applied, config, self.echo)[0]
+            )
         return True
 
     def _element(self, path: str, name: str, five: _Five) -> None:
@@ -166,11 +172,11 @@ class _Comparer:
             else:
                 self.inside(path, five)
         elif wanted is not None:
-            unchanged = applied is wanted or same(wanted, applied)
+            unchanged = applied is wanted or flat.same(wanted, applied)
             dropped = unchanged and path in self.echo and self.echo[path] is None
             live_differs = self._live_differs(path, five)
             if not dropped or live_differs:
-                self._add(path, shown(applied), shown(wanted), None, shown(live), applied is not None and not dropped, not dropped, live_differs)
+                self._add(path, flat.shown(applied), flat.shown(wanted), None, flat.shown(live), applied is not None and not dropped, not dropped, live_differs)
         elif applied is None and started is None:
             self._extra(path, config, live)
         elif name in rules.CONTAINERS:
@@ -179,10 +185,10 @@ class _Comparer:
             live_differs = self.running and live is not None
             if config is not None or live_differs:
                 outside = config is not None and self._other(path, applied, config)
-                self._add(path, shown(applied), None, shown(config), shown(live), outside, config is not None, live_differs)
+                self._add(path, flat.shown(applied), None, flat.shown(config), flat.shown(live), outside, config is not None, live_differs)
         elif config is None:
             if live is not None:
-                self._add(path, None, None, None, shown(live), False, False, True)
+                self._add(path, None, None, None, flat.shown(live), False, False, True)
         elif rules.owned_kind(name, config) in self.kinds:
             self._extra(path, config, live)
         elif live is not None:
@@ -194,16 +200,16 @@ class _Comparer:
         self._element(path, name, five)
         self.running = True
 
-    def _extra(self, path: str, config: Node | None, live: Node | None) -> None:
+    def _extra(self, path: str, config: flat.Node | None, live: flat.Node | None) -> None:
         if config is not None and path in self.echo:
             return
-        self._add(path, None, None, shown(config), shown(live), True, config is not None, live is not None)
+        self._add(path, None, None, flat.shown(config), flat.shown(live), True, config is not None, live is not None)
 
     def _gone_live(self, path: str, five: _Five) -> None:
         """An element that the definition has and what runs has not."""
         if self._live_differs(path, five):
             outside = rules.well_understood(path) and five.live_applied is not None
-            self._add(path, shown(five.applied), shown(five.wanted), shown(five.config), None, outside, False, True)
+            self._add(path, flat.shown(five.applied), flat.shown(five.wanted), flat.shown(five.config), None, outside, False, True)
 
     def _live_differs(self, path: str, five: _Five) -> bool:
         """Whether a whole element runs otherwise than wanted."""
@@ -215,7 +221,7 @@ class _Comparer:
             if rules.well_understood(path):
                 return True
             if self.start_known:
-                return not same(five.wanted, five.live_applied)
+                return not flat.same(five.wanted, five.live_applied)
             return not rules.per_start(path, self.host_model)
         inner = _Comparer(True, self.known, self.start_known, self.echo, False)
         inner.host_model = self.host_model
@@ -246,27 +252,27 @@ class _Comparer:
             self._add(path, applied, wanted, config, live, outside, differs, live_differs)
 
     def _add(self, *values: t.Any) -> None:
-        self.found.append(Difference(*values))
+        self.found.append(comparing.Difference(*values))
 
 
 def _nothing(name: str) -> bool:
     return False
 
 
-def _distinct(*nodes: Node | None) -> list[Node | None]:
-    found: list[Node | None] = []
+def _distinct(*nodes: flat.Node | None) -> list[flat.Node | None]:
+    found: list[flat.Node | None] = []
     for node in nodes:
         if not any(node is other for other in found):
             found.append(node)
     return found
 
 
-def _text(node: Node | None) -> str | None:
+def _text(node: flat.Node | None) -> str | None:
     return None if node is None else node.text or None
 
 
-def _shown(part: Node | str | None) -> str | None:
-    return part if part is None or isinstance(part, str) else shown(part)
+def _shown(part: flat.Node | str | None) -> str | None:
+    return part if part is None or isinstance(part, str) else flat.shown(part)
 
 
 def _whole(size: str | None) -> str | None:
@@ -278,14 +284,14 @@ def _whole(size: str | None) -> str | None:
 
 def echo_between(applied: t.Any, config: t.Any) -> dict[str, str | None]:
     """See :func:`compare.echo_of`."""
-    root, found = Node(applied), Node(config)
+    root, found = flat.Node(applied), flat.Node(config)
     echo: dict[str, str | None] = {}
     kinds = rules.spoken_kinds(root)
     _echo("", root, found, kinds, echo)
     return echo
 
 
-def _echo(path: str, applied: Node, config: Node, kinds: set[str], echo: dict[str, str | None]) -> None:
+def _echo(path: str, applied: flat.Node, config: flat.Node, kinds: set[str], echo: dict[str, str | None]) -> None:
     prefix = f"{path}/" if path else ""
     skip = rules.group_of(path, applied) or _nothing
     if applied.text and applied.text != config.text:
@@ -305,4 +311,4 @@ def _echo(path: str, applied: Node, config: Node, kinds: set[str], echo: dict[st
     if path == "devices":
         for name, child in config.children.items():
             if name not in applied.children and rules.owned_kind(name, child) in kinds:
-                echo[prefix + name] = shown(child)
+                echo[prefix + name] = flat.shown(child)

@@ -10,10 +10,10 @@ import decimal
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, TemplateError
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._model.identity import nic_mac
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import KIB, parse_size
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import DEFAULT_CPU, DEFAULT_MEMORY_MIB, VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 
 try:
     from lxml import etree
@@ -42,7 +42,7 @@ def parse(text: str) -> t.Any:
     :raises DocumentSyntaxError: it is not well-formed.
     """
     if LXML_ERROR is not None:
-        raise BackendError("lxml is not installed for this host's Python.", mend="Install python3-lxml on the host.") from LXML_ERROR
+        raise errors.BackendError("lxml is not installed for this host's Python.", mend="Install python3-lxml on the host.") from LXML_ERROR
     parser = etree.XMLParser(remove_blank_text=True, remove_comments=True, resolve_entities=False, no_network=True)
     try:
         document = etree.fromstring(text.strip().encode("utf-8"), parser)
@@ -54,7 +54,7 @@ def parse(text: str) -> t.Any:
         raise DocumentSyntaxError(error.msg or str(error), (error.lineno or 1) + skipped) from error
 
 
-def finish(document: t.Any, vm: VmDetails, cluster: str, hypervisor: str, fixed_type: bool = False) -> tuple[str, ...]:
+def finish(document: t.Any, vm: vm_model.VmDetails, cluster: str, hypervisor: str, fixed_type: bool = False) -> tuple[str, ...]:
     """Complete a rendered document in place with what libvirt needs and the template left open.
 
     The defaults upstream gave (2 GiB, 2 vCPU), identity (X3), the operating system type. What a
@@ -65,7 +65,7 @@ def finish(document: t.Any, vm: VmDetails, cluster: str, hypervisor: str, fixed_
     :raises TemplateError: the document cannot be the one of this VM.
     """
     if document.tag != "domain":
-        raise TemplateError(f"the outermost element is <{document.tag}>, not <domain>.", mend="Begin the template with <domain>.")
+        raise errors.TemplateError(f"the outermost element is <{document.tag}>, not <domain>.", mend="Begin the template with <domain>.")
     told = []
     if not fixed_type:
         told += _settle_type(document, hypervisor)
@@ -73,8 +73,8 @@ def finish(document: t.Any, vm: VmDetails, cluster: str, hypervisor: str, fixed_
     told += _settle_memory(document)
     vcpu = _ensure(document, "vcpu")
     if not (vcpu.text or "").strip():
-        vcpu.text = str(DEFAULT_CPU)
-        told.append(f"the number of CPUs was empty and is now {DEFAULT_CPU}")
+        vcpu.text = str(vm_model.DEFAULT_CPU)
+        told.append(f"the number of CPUs was empty and is now {vm_model.DEFAULT_CPU}")
     if document.find("os/type") is None and document.find("bootloader") is None:
         kind = "exe" if document.get("type") in _CONTAINERS else "hvm"
         _ensure(_ensure(document, "os"), "type").text = kind
@@ -138,7 +138,7 @@ def _settle_type(document: t.Any, hypervisor: str) -> list[str]:
     if written in _MACHINES and hypervisor in _MACHINES:
         document.set("type", hypervisor)
         return [f"the template says type {written}; the VM runs as {hypervisor}, which its hypervisor setting comes to on this host"]
-    raise TemplateError(
+    raise errors.TemplateError(
         f"the template makes a domain of type {written!r}, the VM's hypervisor is {hypervisor!r}.",
         mend="Set the VM's hypervisor to the type of the template, or use another template.",
     )
@@ -149,10 +149,10 @@ def _check_system(document: t.Any) -> None:
     container = document.get("type") in _CONTAINERS
     if kind == "hvm" and container or kind == "exe" and not container:
         what, runs = ("a machine", "a container") if container else ("a container", "a machine")
-        raise TemplateError(f"the template makes {what}, and the VM is {runs}.", mend="Use another template, or change the VM's hypervisor.")
+        raise errors.TemplateError(f"the template makes {what}, and the VM is {runs}.", mend="Use another template, or change the VM's hypervisor.")
 
 
-def _settle_identity(document: t.Any, vm: VmDetails) -> None:
+def _settle_identity(document: t.Any, vm: vm_model.VmDetails) -> None:
     name = _ensure(document, "name")
     if not (name.text or "").strip():
         name.text = vm.name
@@ -162,7 +162,7 @@ def _settle_identity(document: t.Any, vm: VmDetails) -> None:
         document.insert(document.index(name) + 1, uuid)
     written = (uuid.text or "").strip().lower()
     if written and written != vm.uuid:
-        raise TemplateError(
+        raise errors.TemplateError(
             f"the template sets the UUID {written}, the VM's is {vm.uuid}.",
             mend="Write {uuid} there, or leave the element out; or give the VM's details that uuid.",
         )
@@ -173,7 +173,7 @@ def _settle_memory(document: t.Any) -> list[str]:
     told = []
     memory = _ensure(document, "memory")
     if not (memory.text or "").strip():
-        memory.text, told = str(DEFAULT_MEMORY_MIB), [f"the memory was empty and is now {DEFAULT_MEMORY_MIB} MiB"]
+        memory.text, told = str(vm_model.DEFAULT_MEMORY_MIB), [f"the memory was empty and is now {vm_model.DEFAULT_MEMORY_MIB} MiB"]
         memory.set("unit", "MiB")
     current = document.find("currentMemory")
     if current is not None and not (current.text or "").strip():
@@ -184,6 +184,6 @@ def _settle_memory(document: t.Any) -> list[str]:
         text = (element.text or "").strip() if element is not None else ""
         if _FRACTION.match(text):
             # libvirt counts in whole numbers only; 1.5 GiB is legal in the details
-            size = parse_size(decimal.Decimal(text).to_eng_string() + (element.get("unit") or "KiB"), "KiB", "memory")
-            element.text, unused = str(-(-size // KIB)), element.set("unit", "KiB")
+            size = sizes.parse_size(decimal.Decimal(text).to_eng_string() + (element.get("unit") or "KiB"), "KiB", "memory")
+            element.text, unused = str(-(-size // sizes.KIB)), element.set("unit", "KiB")
     return told

@@ -10,7 +10,7 @@ import copy
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import rules
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import Node, same
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import flatten as flat
 
 # elements whose other content makes no sense any more when one of these attributes changes
 _WHOLE = frozenset(("cpu", "clock", "model", "backend", "source", "loader"))
@@ -24,12 +24,12 @@ def merge(config: t.Any, wanted: t.Any, applied: t.Any | None, echo: rules.Echo 
     :arg echo: as for ``compare``; without it devices the template does not name stay.
     """
     document = copy.deepcopy(config)
-    _Merger(Node(document), Node(wanted), None if applied is None else Node(applied), echo).run()
+    _Merger(flat.Node(document), flat.Node(wanted), None if applied is None else flat.Node(applied), echo).run()
     return document
 
 
 class _Merger:
-    def __init__(self, config: Node, wanted: Node, applied: Node | None, echo: rules.Echo | None) -> None:
+    def __init__(self, config: flat.Node, wanted: flat.Node, applied: flat.Node | None, echo: rules.Echo | None) -> None:
         self.config = config
         self.wanted = wanted
         self.applied = applied
@@ -51,10 +51,10 @@ class _Merger:
         self.inside("", self.wanted, self.applied, self.config)
         if not self.boot_kept:
             self._set_boot()
-        if _machine(Node(self.config.element)) != machine:
+        if _machine(flat.Node(self.config.element)) != machine:
             self._renew_machine()
 
-    def inside(self, path: str, wanted: Node | None, applied: Node | None, config: Node) -> None:
+    def inside(self, path: str, wanted: flat.Node | None, applied: flat.Node | None, config: flat.Node) -> None:
         """One element that the definition has."""
         prefix = f"{path}/" if path else ""
         group = rules.group_of(path, wanted, applied)
@@ -64,7 +64,7 @@ class _Merger:
                 skip = group
             else:
                 _take_out(config, group, rules.parts(wanted, group))
-                config = Node(config.element, config.parent)
+                config = flat.Node(config.element, config.parent)
         if path and wanted is not None and self._outgrown(prefix, wanted, applied, config):
             _replace(config.element, wanted.element)
             return
@@ -77,7 +77,7 @@ class _Merger:
             self._pair(wanted, config)
         if path:
             # read again what was edited meanwhile
-            config = Node(config.element, config.parent)
+            config = flat.Node(config.element, config.parent)
         for name in _names(wanted, applied, "children"):
             if not skip(name):
                 self._element(prefix + name, name, wanted, applied, config)
@@ -89,7 +89,7 @@ class _Merger:
                 if not spoken and prefix + name not in self.echo and rules.owned_kind(name, child) in self.kinds:
                     config.element.remove(child.element)
 
-    def _attributes(self, prefix: str, wanted: Node | None, applied: Node | None, config: Node, skip: rules.Group) -> None:
+    def _attributes(self, prefix: str, wanted: flat.Node | None, applied: flat.Node | None, config: flat.Node, skip: rules.Group) -> None:
         element = config.element
         for name in _names(wanted, applied, "attributes"):
             if skip(f"@{name}"):
@@ -101,7 +101,7 @@ class _Merger:
                 _write_attribute(element, wanted, name, value)
                 _follow(element, wanted, name)
 
-    def _element(self, path: str, name: str, wanted: Node | None, applied: Node | None, config: Node) -> None:
+    def _element(self, path: str, name: str, wanted: flat.Node | None, applied: flat.Node | None, config: flat.Node) -> None:
         said = None if wanted is None else wanted.children.get(name)
         before = None if applied is None else applied.children.get(name)
         found = config.children.get(name)
@@ -111,24 +111,24 @@ class _Merger:
             else:
                 self.inside(path, said, before, found)
         elif said is not None:
-            if not (path in self.echo and self.echo[path] is None and same(said, before)):
+            if not (path in self.echo and self.echo[path] is None and flat.same(said, before)):
                 self._insert(path, said, config)
         elif found is not None and name in rules.CONTAINERS:
             self.inside(path, None, before, found)
         elif found is not None:
             config.element.remove(found.element)
 
-    def _current_memory(self, wanted: Node, applied: Node | None, found: Node, root: Node) -> None:
+    def _current_memory(self, wanted: flat.Node, applied: flat.Node | None, found: flat.Node, root: flat.Node) -> None:
         """The memory in use, which is all of it where it is not said."""
         differs, value = rules.target("currentMemory", wanted.text, _text(applied), found.text, self.echo)
         if differs and value is not None:
             if found.element.tag != "currentMemory":
-                found = Node(root.element.makeelement("currentMemory", {}), root)
+                found = flat.Node(root.element.makeelement("currentMemory", {}), root)
                 memory = root.element.find("memory")
                 root.element.insert(root.element.index(memory) + 1, found.element)
             found.element.text, found.element.attrib["unit"] = value.rpartition(" ")[0], "KiB"
 
-    def _insert(self, path: str, wanted: Node, parent: Node) -> None:
+    def _insert(self, path: str, wanted: flat.Node, parent: flat.Node) -> None:
         """Put an element in; a device brings its place in the boot order along only where that is free."""
         element = copy.deepcopy(wanted.element)
         boot = element.find("boot") if path.startswith("devices/") else None
@@ -139,7 +139,7 @@ class _Merger:
                 element.remove(boot)
         _insert(parent.element, element)
 
-    def _outgrown(self, prefix: str, wanted: Node, applied: Node | None, config: Node) -> bool:
+    def _outgrown(self, prefix: str, wanted: flat.Node, applied: flat.Node | None, config: flat.Node) -> bool:
         if config.element.tag not in _WHOLE:
             return False
         for name in _DECIDING:
@@ -149,7 +149,7 @@ class _Merger:
                 return True
         return False
 
-    def _pair(self, wanted: Node, config: Node) -> None:
+    def _pair(self, wanted: flat.Node, config: flat.Node) -> None:
         """A device that somebody gave another MAC or target is the same device, with its address."""
         for kind in rules.OWNED_DEVICES:
             if kind not in self.kinds:
@@ -170,7 +170,7 @@ class _Merger:
         root, wanted = self.config.element, self.wanted.element
         for boot in wanted.iterfind("os/boot"):
             _insert(root.find("os"), copy.deepcopy(boot))
-        devices = Node(self.config.element).children.get("devices")
+        devices = flat.Node(self.config.element).children.get("devices")
         for name, device in self.wanted.children["devices"].children.items() if "devices" in self.wanted.children else ():
             boot = device.element.find("boot")
             if boot is not None and devices is not None and name in devices.children:
@@ -180,7 +180,7 @@ class _Merger:
     def _renew_machine(self) -> None:
         """Another machine has other buses: addresses and controllers nobody asked for belong to the old one."""
         wanted = self.wanted.children.get("devices")
-        devices = Node(self.config.element).children.get("devices")
+        devices = flat.Node(self.config.element).children.get("devices")
         for name, device in devices.children.items() if devices is not None else ():
             said = None if wanted is None else wanted.children.get(name)
             if said is None and device.element.tag == "controller" and device.element.get("type") in _MACHINE_CONTROLLERS:
@@ -193,11 +193,11 @@ def _nothing(name: str) -> bool:
     return False
 
 
-def _text(node: Node | None) -> str | None:
+def _text(node: flat.Node | None) -> str | None:
     return None if node is None else node.text or None
 
 
-def _names(wanted: Node | None, applied: Node | None, what: str) -> dict[str, None]:
+def _names(wanted: flat.Node | None, applied: flat.Node | None, what: str) -> dict[str, None]:
     names: dict[str, None] = {}
     for node in (wanted, applied):
         if node is not None:
@@ -205,14 +205,14 @@ def _names(wanted: Node | None, applied: Node | None, what: str) -> dict[str, No
     return names
 
 
-def _alike(one: Node, other: Node) -> bool:
+def _alike(one: flat.Node, other: flat.Node) -> bool:
     mine, theirs = one.children.get("source"), other.children.get("source")
     if mine is None or theirs is None:
         return False
     return all(theirs.attributes.get(name) == value for name, value in mine.attributes.items()) and one.attributes.get("type") == other.attributes.get("type")
 
 
-def _machine(root: Node) -> tuple[str, str]:
+def _machine(root: flat.Node) -> tuple[str, str]:
     kind = root.element.find("os/type")
     if kind is None:
         return "", ""
@@ -221,14 +221,14 @@ def _machine(root: Node) -> tuple[str, str]:
     return kind.get("arch", ""), family
 
 
-def _take_out(node: Node, group: rules.Group, wanted: t.Mapping[str, Node | str]) -> None:
+def _take_out(node: flat.Node, group: rules.Group, wanted: t.Mapping[str, flat.Node | str]) -> None:
     """Everything of a group goes that is not as wanted."""
     for name in list(node.element.attrib):
         if group(f"@{name}") and f"@{name}" not in wanted:
             del node.element.attrib[name]
     for name, child in node.children.items():
         said = wanted.get(name)
-        if group(name) and not (isinstance(said, Node) and same(said, child)):
+        if group(name) and not (isinstance(said, flat.Node) and flat.same(said, child)):
             node.element.remove(child.element)
 
 
@@ -249,7 +249,7 @@ def _replace(element: t.Any, other: t.Any) -> None:
     element.getparent().replace(element, copy.deepcopy(other))
 
 
-def _write_text(element: t.Any, wanted: Node | None, value: str | None) -> None:
+def _write_text(element: t.Any, wanted: flat.Node | None, value: str | None) -> None:
     if value is None:
         element.text = None
         return
@@ -267,7 +267,7 @@ def _write_text(element: t.Any, wanted: Node | None, value: str | None) -> None:
         element.text = value
 
 
-def _write_attribute(element: t.Any, wanted: Node | None, name: str, value: str | None) -> None:
+def _write_attribute(element: t.Any, wanted: flat.Node | None, name: str, value: str | None) -> None:
     if value is None:
         element.attrib.pop(name, None)
         return
@@ -295,7 +295,7 @@ def _settle_listen(element: t.Any, wanted: t.Any) -> None:
         element.attrib.pop("listen", None)
 
 
-def _follow(element: t.Any, wanted: Node | None, name: str) -> None:
+def _follow(element: t.Any, wanted: flat.Node | None, name: str) -> None:
     """What loses its sense with the old value of an attribute."""
     if name == "bus" and element.tag == "target":
         _drop(element.getparent(), "address")

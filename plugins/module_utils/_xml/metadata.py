@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import typing as t
 
@@ -38,8 +37,7 @@ ELEMENTS: t.Mapping[str, str] = {NAMESPACE: _PREFIX, LIVE_NAMESPACE: "footprint-
 ORIGIN_LIST = "vm_define"
 
 
-@dataclasses.dataclass(frozen=True)
-class Ownership:
+class Ownership(t.NamedTuple):
     """What stands in the metadata of a domain of ours.
 
     ``applied`` is the document as it was rendered when it was last defined, in canonical form,

@@ -15,8 +15,8 @@ import functools
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import KIB, parse_size
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
 
 #: Metadata of ours, which no comparison looks at.
 OWN_NAMESPACES = "{https://reduced.footprint/"
@@ -122,8 +122,8 @@ def _controller(element: t.Any, counts: dict[str, int]) -> str:
 @functools.lru_cache(maxsize=64)
 def _factor(unit: str) -> int:
     try:
-        return parse_size(f"1{unit}", "B", "unit")
-    except InputError:
+        return sizes.parse_size(f"1{unit}", "B", "unit")
+    except errors.InputError:
         return 0
 
 
@@ -132,7 +132,7 @@ def size(number: str, unit: str) -> str:
     factor = _factor(unit)
     if not factor or not _DIGITS.match(number):
         return f"{number} {unit}"
-    return f"{-(-int(number) * factor // KIB)} KiB"
+    return f"{-(-int(number) * factor // sizes.KIB)} KiB"
 
 
 def text_of(element: t.Any) -> str:

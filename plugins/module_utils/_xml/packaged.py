@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 _HEAD = """\
 <domain type='{{ hypervisor }}'>
@@ -221,7 +221,7 @@ def packaged(name: str) -> str:
     :raises InputError: there is none of that name.
     """
     if name not in PACKAGED:
-        raise InputError(f"there is no packaged template {shown(name)}.", mend=f"Use one of {', '.join(sorted(PACKAGED))}.")
+        raise errors.InputError(f"there is no packaged template {errors.shown(name)}.", mend=f"Use one of {', '.join(sorted(PACKAGED))}.")
     return PACKAGED[name]
 
 
@@ -233,8 +233,8 @@ def template_source(template: str) -> str:
     if template in PACKAGED:
         return PACKAGED[template]
     if "<" not in template:
-        raise InputError(
-            f"{shown(template)} is neither a libvirt XML template nor the name of a packaged one.",
+        raise errors.InputError(
+            f"{errors.shown(template)} is neither a libvirt XML template nor the name of a packaged one.",
             "template",
             f"Give the content of the template file, or one of {', '.join(sorted(PACKAGED))}.",
         )

@@ -18,7 +18,7 @@ import json
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, TemplateError
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.escape import escape
 
 try:
@@ -93,7 +93,7 @@ def as_text(value: t.Any, name: str) -> str:
         text = str(value)
     found = NOT_XML.search(text)
     if found:
-        raise InputError(f"holds the character U+{ord(found.group()):04X}, which XML cannot carry.", name, "Remove it from the value.")
+        raise errors.InputError(f"holds the character U+{ord(found.group()):04X}, which XML cannot carry.", name, "Remove it from the value.")
     return text
 
 
@@ -109,7 +109,7 @@ class Template:
         self.jinja2 = is_jinja2(source)
         if self.jinja2:
             if JINJA2_ERROR is not None:
-                raise BackendError("Jinja2 is not installed for this host's Python.", mend="Install python3-jinja2 on the host.") from JINJA2_ERROR
+                raise errors.BackendError("Jinja2 is not installed for this host's Python.", mend="Install python3-jinja2 on the host.") from JINJA2_ERROR
             self._missing: list[str] = []
             self._environment = _environment(self._missing)
             self._compiled, parsed = self._compile(source)
@@ -199,9 +199,9 @@ class Template:
             return self._environment.from_string(parsed), parsed
         except jinja2.TemplateSyntaxError as error:
             line = self._open_block(source) if "end of template" in (error.message or "") else None
-            raise TemplateError(f"{error.message}", f"template line {line or error.lineno}", "Mend the template.") from error
+            raise errors.TemplateError(f"{error.message}", f"template line {line or error.lineno}", "Mend the template.") from error
         except RecursionError as error:
-            raise TemplateError("is nested too deeply.", "template", "Mend the template.") from error
+            raise errors.TemplateError("is nested too deeply.", "template", "Mend the template.") from error
 
     def _open_block(self, source: str) -> int | None:
         """The line of the innermost block that has no end."""
@@ -222,12 +222,12 @@ class Template:
         self._missing.clear()
         try:
             return compiled.render(variables)
-        except InputError:
+        except errors.InputError:
             raise
         # Whatever a template's expression raises is the template's fault: TypeError, ZeroDivisionError, SecurityError, ...
         except Exception as error:
             said = "wants too much memory" if isinstance(error, MemoryError) else f"{error}"
-            raise TemplateError(said, f"template line {_failing_line(error)}", "Mend the template.") from error
+            raise errors.TemplateError(said, f"template line {_failing_line(error)}", "Mend the template.") from error
 
 
 def _failing_line(error: BaseException) -> int:
@@ -279,6 +279,4 @@ def _environment(missing: list[str]) -> t.Any:
                 raise OverflowError("the power is too high")
             return super().call_binop(context, operator, left, right)
 
-    return Sandbox(
-        autoescape=True, undefined=Missing, finalize=finalize, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True
-    )
+    return Sandbox(autoescape=True, undefined=Missing, finalize=finalize, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)

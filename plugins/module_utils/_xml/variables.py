@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import CLOUD_INIT_KEYS
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import CPU_KEYS, RAM_KEYS, VmDetails
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.template import Rendered, Template
+from ansible_collections.reduced.footprint.plugins.module_utils._model import cloud_init
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
 
 if t.TYPE_CHECKING:
-    from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import DiskSource
+    from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 
 # Details that mean something to this collection, whether or not the template speaks of them.
 _OURS = frozenset(("id", "name", "uuid", "hypervisor", "roles", "address", "autostart", "protected", "host", "anti_affinity", "nested"))
@@ -22,7 +22,7 @@ _FIRMWARE = ("boot_firmware", "secure_boot")
 
 
 def variables_of(
-    vm: VmDetails, cluster: str, hypervisor: str, sources: t.Sequence[DiskSource], seed: t.Mapping[str, t.Any] | None = None
+    vm: vm_model.VmDetails, cluster: str, hypervisor: str, sources: t.Sequence[storage.DiskSource], seed: t.Mapping[str, t.Any] | None = None
 ) -> dict[str, t.Any]:
     """Every variable of a VM.
 
@@ -46,8 +46,7 @@ def variables_of(
         boot_firmware=vm.boot_firmware or (None if hypervisor == "lxc" else "bios"),
         secure_boot=vm.secure_boot,
         nics=[
-            dict(nic.free, bridge=nic.bridge, network=nic.network, vlan=nic.vlan, mac=nic.mac, model=nic.model, virtualport=nic.virtualport)
-            for nic in vm.nics
+            dict(nic.free, bridge=nic.bridge, network=nic.network, vlan=nic.vlan, mac=nic.mac, model=nic.model, virtualport=nic.virtualport) for nic in vm.nics
         ],
         disks=[
             dict(
@@ -67,7 +66,7 @@ def variables_of(
         ],
     )
     if vm.cpu_given:
-        variables.update({key: vm.cpu for key in CPU_KEYS})
+        variables.update({key: vm.cpu for key in vm_model.CPU_KEYS})
     if vm.memory_given:
         gib = vm.memory_mib / 1024
         variables.update(ram=int(gib) if gib == int(gib) else gib, memory_mb=vm.memory_mib)
@@ -84,25 +83,25 @@ def variables_of(
     return variables
 
 
-def disks_used(template: Template) -> bool:
+def disks_used(template: templates.Template) -> bool:
     """Whether a template speaks of the VM's disks in any of the ways it can."""
     return template.uses("disks", "vda_size") or any(name.startswith("disk") and "_" in name for name in template.variables)
 
 
-def seed_used(template: Template) -> bool:
+def seed_used(template: templates.Template) -> bool:
     """Whether a template attaches what cloud-init is to find."""
     return template.uses("seed") or any(name.startswith("seed_") for name in template.variables)
 
 
-def unused_attributes(vm: VmDetails, template: Template, rendered: Rendered, document: t.Any = None) -> tuple[str, ...]:
+def unused_attributes(vm: vm_model.VmDetails, template: templates.Template, rendered: templates.Rendered, document: t.Any = None) -> tuple[str, ...]:
     """The keys of the details that neither the template nor this collection does anything with.
 
     :arg document: what it came to; a template may have a wanted firmware without asking for it.
     """
-    same = {key: group for group in (CPU_KEYS, RAM_KEYS) for key in group}
+    same = {key: group for group in (vm_model.CPU_KEYS, vm_model.RAM_KEYS) for key in group}
     unused = []
     # a container gets its seed into its root, whatever the template says
-    seeded = CLOUD_INIT_KEYS if seed_used(template) or vm.hypervisor == "lxc" else ()
+    seeded = cloud_init.CLOUD_INIT_KEYS if seed_used(template) or vm.hypervisor == "lxc" else ()
     for key in vm.given:
         if document is not None and key in _FIRMWARE and getattr(vm, key) == _firmware_of(document)[key]:
             continue

@@ -17,7 +17,7 @@ import typing as t
 import libvirt
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_pools
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import command
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.volume_pools import PoolVolumes
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB
@@ -86,7 +86,7 @@ class Bench:
         self.group = Group()
         self.marker = folder / f"vg0.{NAME}.unfinished"
         self.volumes = PoolVolumes(POOL, self.group, folder)
-        monkeypatch.setattr(volume_pools, "run", self.convert)
+        monkeypatch.setattr(command, "run", self.convert)
 
     def convert(self, argv: t.Sequence[str], **unused: t.Any) -> None:
         """What qemu-img would do while the marker stands."""

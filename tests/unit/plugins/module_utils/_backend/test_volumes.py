@@ -17,8 +17,8 @@ import typing as t
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import command
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import lock as lock_module
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_files
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, InputError, RefusedError
@@ -182,7 +182,7 @@ def test_killed_while_unpacking_the_next_run_makes_it_whole(place: Place, delay:
 def test_a_failure_leaves_nothing_usable(place: Place, details: dict[str, t.Any], monkeypatch: pytest.MonkeyPatch) -> None:
     root_tar(place)
     image_in(place, "deb.qcow2", "qcow2")
-    real = volume_files.run
+    real = command.run
 
     def fails_late(argv: t.Sequence[str], **options: t.Any) -> t.Any:
         if ("sync" in argv or "qemu-img" in argv) and "info" not in argv:
@@ -190,7 +190,7 @@ def test_a_failure_leaves_nothing_usable(place: Place, details: dict[str, t.Any]
             raise BackendError("the power went")
         return real(argv, **options)
 
-    monkeypatch.setattr(volume_files, "run", fails_late)
+    monkeypatch.setattr(command, "run", fails_late)
     with pytest.raises(BackendError, match="the power went"):
         place.make(**details)
     assert sorted(entry.name for entry in place.folder.iterdir()) == ["images"]

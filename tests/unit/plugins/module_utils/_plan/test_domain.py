@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 import pytest
@@ -18,13 +17,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata im
 WANTED = Wanted(id="a", name="a", uuid="u", cluster="lab", state="running", autostart=True, protected=False)
 OWNED = Ownership("lab", "a", False, "vm_define", "<domain><uuid>u</uuid></domain>")
 RUNS = Actual(name="a", uuid="u", state="running", autostart=True, owned=OWNED, active=True)
-OFF = dataclasses.replace(RUNS, state="shutdown", active=False)
-PAUSED = dataclasses.replace(RUNS, state="paused")
-KEPT_CRASH = dataclasses.replace(RUNS, state="crashed")
-TRANSIENT = dataclasses.replace(RUNS, persistent=False, autostart=False)
-FOREIGN_RUNS = dataclasses.replace(RUNS, owned=None)
-BACK = dataclasses.replace(RUNS, owned=dataclasses.replace(OWNED, previous="<domain/>", back=True))
-WITH_PREVIOUS = dataclasses.replace(RUNS, owned=dataclasses.replace(OWNED, previous="<domain/>"))
+OFF = RUNS._replace(state="shutdown", active=False)
+PAUSED = RUNS._replace(state="paused")
+KEPT_CRASH = RUNS._replace(state="crashed")
+TRANSIENT = RUNS._replace(persistent=False, autostart=False)
+FOREIGN_RUNS = RUNS._replace(owned=None)
+BACK = RUNS._replace(owned=OWNED._replace(previous="<domain/>", back=True))
+WITH_PREVIOUS = RUNS._replace(owned=OWNED._replace(previous="<domain/>"))
 NONE, CONFIG, LIVE, BOTH, STALE = Needs(), Needs(redefine=True), Needs(live=True), Needs(True, True), Needs(waits=True)
 WAITS = Needs(redefine=True, waits=True)
 
@@ -35,9 +34,9 @@ CASES: list[tuple[str, dict[str, t.Any], t.Any, Needs, bool, tuple[str, ...], st
     ("done", {}, RUNS, NONE, False, (), "running", False),
     ("a stopped one is not done", {}, OFF, NONE, False, ("start",), "running", False),
     ("a paused one is not done", {}, PAUSED, NONE, False, ("resume",), "running", False),
-    ("a suspended one is not done", {}, dataclasses.replace(RUNS, state="suspended"), NONE, False, ("resume",), "running", False),
+    ("a suspended one is not done", {}, RUNS._replace(state="suspended"), NONE, False, ("resume",), "running", False),
     ("a paused one goes on before it is changed", {}, PAUSED, LIVE, False, ("resume", "change_live"), "running", False),
-    ("a crashed one is not done", {}, dataclasses.replace(OFF, state="crashed"), NONE, False, ("start",), "running", False),
+    ("a crashed one is not done", {}, OFF._replace(state="crashed"), NONE, False, ("start",), "running", False),
     ("the remains of a crash, may cycle", {}, KEPT_CRASH, NONE, True, ("power_cycle",), "running", False),
     ("the remains of a crash, only defined", {"state": "present"}, KEPT_CRASH, NONE, False, (), "crashed", False),
     ("the remains of a crash, off", {"state": "shutdown"}, KEPT_CRASH, NONE, False, ("shutdown",), "shutdown", False),
@@ -52,15 +51,15 @@ CASES: list[tuple[str, dict[str, t.Any], t.Any, Needs, bool, tuple[str, ...], st
     ("edited, off with its memory saved", {}, OFF, WAITS, False, ("redefine", "start"), "running", True),
     ("edited, off with its memory saved, may cycle", {}, OFF, WAITS, True, ("redefine", "start", "power_cycle"), "running", False),
     ("saved and left off", {"state": "present"}, OFF, WAITS, True, ("redefine",), "shutdown", False),
-    ("a restart that was cut short", {"state": "present"}, dataclasses.replace(OFF, restarting=True), NONE, False, ("start",), "running", False),
-    ("a restart that was done", {"state": "present"}, dataclasses.replace(RUNS, restarting=True), NONE, False, (), "running", False),
-    ("a restart is not wanted any more", {"state": "shutdown"}, dataclasses.replace(OFF, restarting=True), NONE, False, (), "shutdown", False),
+    ("a restart that was cut short", {"state": "present"}, OFF._replace(restarting=True), NONE, False, ("start",), "running", False),
+    ("a restart that was done", {"state": "present"}, RUNS._replace(restarting=True), NONE, False, (), "running", False),
+    ("a restart is not wanted any more", {"state": "shutdown"}, OFF._replace(restarting=True), NONE, False, (), "shutdown", False),
     ("the restart is still due", {}, RUNS, STALE, False, (), "running", True),
     ("the restart is made up for", {}, RUNS, STALE, True, ("power_cycle",), "running", False),
     ("protection changes without a restart", {"protected": True}, RUNS, NONE, False, ("update_metadata",), "running", False),
     ("so does that of disks", {"protected_disks": ("p/a",)}, RUNS, NONE, False, ("update_metadata",), "running", False),
     ("autostart off", {"autostart": False}, RUNS, NONE, False, ("autostart_off",), "running", False),
-    ("autostart on", {}, dataclasses.replace(RUNS, autostart=False), NONE, False, ("autostart_on",), "running", False),
+    ("autostart on", {}, RUNS._replace(autostart=False), NONE, False, ("autostart_on",), "running", False),
     ("shutdown", {"state": "shutdown"}, RUNS, NONE, False, ("shutdown",), "shutdown", False),
     ("edited, then off", {"state": "shutdown"}, RUNS, Needs(True, True, True), True, ("redefine", "shutdown"), "shutdown", False),
     ("off already", {"state": "shutdown"}, OFF, NONE, False, (), "shutdown", False),
@@ -74,21 +73,19 @@ CASES: list[tuple[str, dict[str, t.Any], t.Any, Needs, bool, tuple[str, ...], st
     ("back, asked again, half done", {"state": "previous"}, BACK, LIVE, False, ("change_live",), "running", False),
     ("back, autostart is left", {"state": "previous", "autostart": False}, WITH_PREVIOUS, WAITS, False, ("redefine",), "running", True),
     ("back, may cycle", {"state": "previous"}, WITH_PREVIOUS, WAITS, True, ("redefine", "power_cycle"), "running", False),
-    ("back, off", {"state": "previous"}, dataclasses.replace(WITH_PREVIOUS, state="shutdown", active=False), CONFIG, False, ("redefine",), "shutdown", False),
+    ("back, off", {"state": "previous"}, WITH_PREVIOUS._replace(state="shutdown", active=False), CONFIG, False, ("redefine",), "shutdown", False),
 ]
 
 
 @pytest.mark.parametrize("changes, actual, needs, cycle, actions, state, restart", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_decision(
-    changes: dict[str, t.Any], actual: Actual | None, needs: Needs, cycle: bool, actions: tuple[str, ...], state: str, restart: bool
-) -> None:
-    plan = plan_domain(dataclasses.replace(WANTED, **changes), actual, needs, cycle)
+def test_decision(changes: dict[str, t.Any], actual: Actual | None, needs: Needs, cycle: bool, actions: tuple[str, ...], state: str, restart: bool) -> None:
+    plan = plan_domain(WANTED._replace(**changes), actual, needs, cycle)
     assert (plan.actions, plan.state, plan.restart_required) == (actions, state, restart)
 
 
 STAYS: list[tuple[str, dict[str, t.Any], t.Any, str]] = [
     ("protected in the details", {"state": "absent", "protected": True}, OFF, "is protected"),
-    ("protected on the host", {"state": "absent"}, dataclasses.replace(OFF, owned=dataclasses.replace(OWNED, protected=True)), "is protected"),
+    ("protected on the host", {"state": "absent"}, OFF._replace(owned=OWNED._replace(protected=True)), "is protected"),
     ("remains of a crash", {}, KEPT_CRASH, "has crashed"),
     ("nothing to go back to", {"state": "previous"}, RUNS, "has no previous definition"),
     ("nobody to go back", {"state": "previous"}, None, "is not there"),
@@ -98,17 +95,17 @@ STAYS: list[tuple[str, dict[str, t.Any], t.Any, str]] = [
 @pytest.mark.parametrize("changes, actual, message", [case[1:] for case in STAYS], ids=[case[0] for case in STAYS])
 def test_left_alone(changes: dict[str, t.Any], actual: Actual | None, message: str) -> None:
     with pytest.raises(RefusedError, match=message) as raised:
-        plan_domain(dataclasses.replace(WANTED, **changes), actual)
+        plan_domain(WANTED._replace(**changes), actual)
     assert raised.value.mend
 
 
-OTHER = dataclasses.replace(RUNS, uuid="other")
-ADOPTED = dataclasses.replace(OTHER, owned=dataclasses.replace(OWNED, adopted=True, applied="<uuid>other</uuid>"))
+OTHER = RUNS._replace(uuid="other")
+ADOPTED = OTHER._replace(owned=OWNED._replace(adopted=True, applied="<uuid>other</uuid>"))
 FOUND: list[tuple[str, dict[str, t.Any], list[Actual], bool, Actual | None]] = [
-    ("ours", {}, [dataclasses.replace(OTHER, name="b"), RUNS], False, RUNS),
+    ("ours", {}, [OTHER._replace(name="b"), RUNS], False, RUNS),
     ("nobody", {}, [], True, None),
     ("taken over once, by its mark", {}, [ADOPTED], False, ADOPTED),
-    ("a copy bears the mark and is none", {"name": "x"}, [dataclasses.replace(OTHER, name="a-clone")], False, None),
+    ("a copy bears the mark and is none", {"name": "x"}, [OTHER._replace(name="a-clone")], False, None),
     ("of its name, to be taken over", {"uuid": "w"}, [FOREIGN_RUNS], True, FOREIGN_RUNS),
     ("of its UUID, to be taken over", {}, [FOREIGN_RUNS], True, FOREIGN_RUNS),
     ("absent, the details name the id alone", {"state": "absent", "uuid": "w", "name": "x"}, [RUNS], False, RUNS),
@@ -117,16 +114,16 @@ FOUND: list[tuple[str, dict[str, t.Any], list[Actual], bool, Actual | None]] = [
 
 @pytest.mark.parametrize("changes, there, adopt, found", [case[1:] for case in FOUND], ids=[case[0] for case in FOUND])
 def test_whose_it_is(changes: dict[str, t.Any], there: list[Actual], adopt: bool, found: Actual | None) -> None:
-    assert find(dataclasses.replace(WANTED, **changes), there, adopt) is found
+    assert find(WANTED._replace(**changes), there, adopt) is found
 
 
 FOREIGN: list[tuple[str, dict[str, t.Any], Actual, bool, str]] = [
-    ("same name, not ours", {}, dataclasses.replace(RUNS, uuid="other", owned=None), False, "which is not ours. Take it over with adopt: true"),
+    ("same name, not ours", {}, RUNS._replace(uuid="other", owned=None), False, "which is not ours. Take it over with adopt: true"),
     ("same name, a copy of ours", {}, OTHER, False, "is the VM 'a' of the cluster 'lab'"),
     ("same UUID, not ours", {}, FOREIGN_RUNS, False, "does not say that it is ours"),
-    ("same UUID, another cluster", {}, dataclasses.replace(RUNS, owned=dataclasses.replace(OWNED, cluster="x")), True, "belongs to the cluster 'x'"),
-    ("same UUID, another name", {}, dataclasses.replace(RUNS, name="b"), False, "exists under the name 'b'"),
-    ("adopted by UUID, another name", {}, dataclasses.replace(FOREIGN_RUNS, name="b"), True, "exists under the name 'b'"),
+    ("same UUID, another cluster", {}, RUNS._replace(owned=OWNED._replace(cluster="x")), True, "belongs to the cluster 'x'"),
+    ("same UUID, another name", {}, RUNS._replace(name="b"), False, "exists under the name 'b'"),
+    ("adopted by UUID, another name", {}, FOREIGN_RUNS._replace(name="b"), True, "exists under the name 'b'"),
     ("the details give another UUID", {"uuid": "w"}, RUNS, False, "exists with the UUID u, wanted is w"),
     ("absent, of somebody else", {"state": "absent"}, FOREIGN_RUNS, True, "does not say that it is ours"),
     ("absent, of somebody else by name", {"state": "absent", "uuid": "w"}, FOREIGN_RUNS, True, "which is not ours"),
@@ -136,7 +133,7 @@ FOREIGN: list[tuple[str, dict[str, t.Any], Actual, bool, str]] = [
 @pytest.mark.parametrize("changes, there, adopt, message", [case[1:] for case in FOREIGN], ids=[case[0] for case in FOREIGN])
 def test_what_is_not_ours_is_refused(changes: dict[str, t.Any], there: Actual, adopt: bool, message: str) -> None:
     with pytest.raises(RefusedError, match=message) as raised:
-        find(dataclasses.replace(WANTED, **changes), [there], adopt)
+        find(WANTED._replace(**changes), [there], adopt)
     assert raised.value.mend
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import typing as t
 
@@ -155,7 +154,7 @@ def test_a_change_of_ours_that_waits_is_pending_and_no_drift(host: DomainHost) -
     root.find("memory").text = root.find("currentMemory").text = "131072"
     applied = domain_xml.parse(owned.applied)
     applied.find("memory").text = "131072"
-    metadata.attach(root, dataclasses.replace(owned, applied=domain_xml.canonical(applied), previous=owned.applied))
+    metadata.attach(root, owned._replace(applied=domain_xml.canonical(applied), previous=owned.applied))
     host.connection.defineXML(domain_xml.text_of(root))
     told = standing("web")
     assert (told["drift"], told["pending"], told["restart_required"]) == ([], ["currentMemory", "memory"], True)

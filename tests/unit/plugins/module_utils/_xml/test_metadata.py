@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 
 import pytest
 
@@ -14,13 +13,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._xml import doma
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import Ownership
 
 PLAIN = Ownership("lab", "a", False, "vm_define", "<domain>\n  <name>ä &amp; b</name>\n</domain>\n")
-FULL = dataclasses.replace(
-    PLAIN, protected=True, previous="<domain/>", echo={"os/type/@machine": "pc-1", "devices/x": None}, adopted=True, protected_disks=("p/a", "p/b"), back=True
+FULL = PLAIN._replace(
+    protected=True, previous="<domain/>", echo={"os/type/@machine": "pc-1", "devices/x": None}, adopted=True, protected_disks=("p/a", "p/b"), back=True
 )
 DOCUMENT = "<domain><name>a</name><metadata><x:y xmlns:x='urn:x'>z</x:y></metadata></domain>"
 
 
-@pytest.mark.parametrize("ownership", [PLAIN, FULL, dataclasses.replace(PLAIN, echo={})], ids=["plain", "full", "no echo"])
+@pytest.mark.parametrize("ownership", [PLAIN, FULL, PLAIN._replace(echo={})], ids=["plain", "full", "no echo"])
 def test_there_and_back(ownership: Ownership) -> None:
     document = domain.parse(DOCUMENT)
     metadata.attach(document, ownership)
