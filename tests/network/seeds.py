@@ -71,6 +71,9 @@ class Seed:
         links = {f"{SYSTEM}/{unit}": "/dev/null" for units in UNITS.values() for unit in units if unit not in own}
         if self.manager in WANTED:
             links[f"{SYSTEM}/multi-user.target.wants/{WANTED[self.manager]}"] = f"/lib/systemd/system/{WANTED[self.manager]}"
+        if self.manager == "networkmanager":
+            # Debian's would run the scripts of ifenslave, which take the ports of NetworkManager's bonds away
+            links["etc/NetworkManager/dispatcher.d/01-ifupdown"] = "/dev/null"
         with tarfile.open(path, "w") as tar:
             for name, text in texts.items():
                 entry = tarfile.TarInfo(name)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import typing as t
 
@@ -27,6 +28,9 @@ _USUAL = {
     "unknown": ("metered",),
     "yes": ("dhcp-send-hostname", "may-fail"),
 }
+#: The scripts of ifupdown, which Debian's NetworkManager runs too, and the one among them that frees a link of its bond.
+_DISPATCHER = "/etc/NetworkManager/dispatcher.d/01-ifupdown"
+_IFENSLAVE = "/etc/network/if-post-down.d/ifenslave"
 _BINDING = "connection.interface-name"
 #: Where a profile outlives a reboot.
 _VOLATILE = "/run/"
@@ -46,7 +50,8 @@ def profiles(links: t.Mapping[str, Link], names: t.Sequence[str]) -> NmState:
         in_use[row["NAME"]] = in_use.get(row["NAME"], False) or bool(row["DEVICE"])
         if row["DEVICE"] in wanted:
             found[row["DEVICE"]] = _profile(row)
-    return NmState(found, in_use, nm_checkpoint.__loader__.get_source(nm_checkpoint.__name__))
+    robbed = all(os.path.isfile(path) and os.access(path, os.X_OK) for path in (_DISPATCHER, _IFENSLAVE))
+    return NmState(found, in_use, nm_checkpoint.__loader__.get_source(nm_checkpoint.__name__), _IFENSLAVE if robbed else None)
 
 
 def fields(line: str) -> list[str]:

@@ -32,9 +32,11 @@ class NmProfile:
 class NmState:
     """Profiles by the link they bring up; ``names`` are those of all profiles, and whether each is in use.
 
-    ``script`` is the program that speaks to NetworkManager about its checkpoints.
+    ``script`` is the program that speaks to NetworkManager about its checkpoints. ``robber`` is a file that
+    takes a bond's ports away whenever a link changes its profile.
     """
 
     profiles: t.Mapping[str, NmProfile]
     names: t.Mapping[str, bool]
     script: str
+    robber: str | None = None

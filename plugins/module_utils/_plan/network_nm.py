@@ -45,8 +45,12 @@ _Words = tuple[str, ...]
 def change(layout: Layout, state: NmState) -> Change:
     """The commands that make a layout, keep it and take it back.
 
-    :raises RefusedError: a link that is to become a port is of a kind whose profile cannot be taken along.
+    :raises RefusedError: a link that is to become a port is of a kind whose profile cannot be taken along, or would not stay one.
     """
+    bond = next((name for name in (*(device.name for device in layout.devices), *layout.taken) if _is_bond(name, layout)), None)
+    if bond and state.robber:
+        message = f"{state.robber} takes the ports of {bond} away whenever NetworkManager changes one; the network was not touched."
+        raise RefusedError(message, layout.paths.get(bond), "Remove the package ifenslave, which NetworkManager does not need.")
     names = _names(layout, state)
     leftovers = [name for name in sorted(names.values()) if name in state.names]
     new = {device.name: _device_settings(device, layout, state) for device in layout.devices}
@@ -81,6 +85,11 @@ def change(layout: Layout, state: NmState) -> Change:
         scripts={_SCRIPT: state.script, _NOTES: json.dumps(notes)},
         shown=shown,
     )
+
+
+def _is_bond(name: str, layout: Layout) -> bool:
+    device = layout.device(name)
+    return (device.kind if device else layout.links[name].kind) == BOND
 
 
 def _names(layout: Layout, state: NmState) -> dict[str, str]:

@@ -145,6 +145,13 @@ def test_a_bond_that_is_there_goes_under_the_bridge_with_its_ports():
     assert [argv[-1] for argv in apply if "up" in argv] == [f"reduced-footprint-{name}" for name in ("bond0", "eno1", "eno2")]
 
 
+def test_a_bond_whose_ports_would_be_taken_away_is_refused():
+    state = NmState({"eno1": ADMIN}, {}, "", robber="/etc/network/if-post-down.d/ifenslave")
+    with pytest.raises(RefusedError, match="ifenslave takes the ports of bond0 away"):
+        planned(BONDED, state)
+    planned(Wanted(bridges=(Bridge("br-admin", ("eno1",)),)), state)
+
+
 def test_a_bond_without_a_profile_is_refused():
     bond = Link("bond0", 4, MAC, kind="bond", addresses=("192.0.2.11/24",))
     with pytest.raises(RefusedError, match="no profile for bond0"):
