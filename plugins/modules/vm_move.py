@@ -231,7 +231,7 @@ move:
       type: str
     phase: {description: The phase it is in or ended with., type: str}
     attempt: {description: Number of the attempt., type: int}
-    method: {description: V(live) or V(copy)., type: str}
+    method: {description: How it goes., type: str}
     why_not_live: {description: Why it cannot go while it runs., type: list, elements: str}
     from: {description: The host it left., type: str}
     to: {description: The host it went to., type: str}
@@ -249,8 +249,12 @@ move:
       type: list
       elements: dict
     bytes: {description: Bytes copied by all passes together., type: int}
-    downtime_seconds: {description: As RV(downtime_seconds)., type: float}
-    verified: {description: Whether the copy was found equal; after a live move, that libvirt brought everything over., type: bool}
+    downtime_seconds:
+      description: As RV(downtime_seconds).
+      type: float
+    verified:
+      description: Whether the copy was found equal, or libvirt brought everything over.
+      type: bool
     volumes: {description: Files and folders of the VM., type: list, elements: str}
     kept: {description: Files that were not removed although the VM left them., type: list, elements: str}
     reason: {description: Why it failed., type: str}

@@ -24,8 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._xml import meta
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.devices import open_disks
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import macs_of, parse, text_of
 
-TOOLS = ("rsync", "ssh", "ssh-keygen", "qemu-img", "systemd-run")
-THERE = ("rsync", "qemu-img", "python3")
+THERE = ("rsync", "qemu-img")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PASSED = ("hostdev", "shmem", "redirdev")
 _TPM = "/var/lib/libvirt/swtpm"
@@ -89,6 +88,7 @@ def describe(uri: str, uuid: str) -> dict[str, t.Any]:
             "state": record.state,
             "active": record.active,
             "persistent": record.persistent,
+            "rsync": shutil.which("rsync", path=_PATH),
             "autostart": record.autostart,
             "saved": record.uuid in kept.managed_saves,
             "snapshots": record.uuid in kept.snapshots,

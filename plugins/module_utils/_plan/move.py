@@ -18,7 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.move_jour
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move_journal import PLACE, PREFLIGHT, SETTLE, START, SWITCH, VERIFY, MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import ARRIVING, MOVED, MOVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import Problem
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import TOOLS_PATH, Problem
 
 Facts = t.Mapping[str, t.Any]
 
@@ -68,7 +68,9 @@ def _of_the_host(spec: MoveSpec, vm: Facts, there: Facts) -> t.Iterator[Problem]
         yield Problem(f"{name} is this host itself.", "Name the host the VM is to go to.", path)
     missing = [tool for tool in ("rsync", *(("qemu-img",) if vm["type"] != "lxc" else ())) if not there["tools"].get(tool)]
     if missing:
-        yield Problem(f"{name} lacks {', '.join(missing)}.", "Install what is missing there.", path)
+        yield Problem(f"{name} lacks {', '.join(missing)}.", "Install what is missing there.", TOOLS_PATH)
+    if not vm["rsync"]:
+        yield Problem("this host lacks rsync.", "Install it.", TOOLS_PATH)
     if vm["arch"] and there["arch"] != vm["arch"] and vm["type"] != "qemu":
         yield Problem(f"{name} has the architecture {there['arch']}, the VM {vm['arch']}.", "Use a host of the same architecture.", path)
     if there["machine"]:
@@ -199,7 +201,7 @@ def where_to_go_on(journal: MoveJournal, here: str | None, there: str | None) ->
     """The phase a worker begins with, and why, when an earlier one was cut short.
 
     Before the switch the VM is the one here, whatever arrived there. Only a guest that ended here by
-    its migration and waits there went over whole.
+    its migration and stands there went over whole.
 
     :arg here: how the domain stands here, where it was touched already (``_backend.move_live.stands``).
     :arg there: how it stands at the destination of a live move.
@@ -209,8 +211,8 @@ def where_to_go_on(journal: MoveJournal, here: str | None, there: str | None) ->
     if here is None:
         return PREFLIGHT, None
     if journal.method == LIVE:
-        if here == "left" and there == "paused":
-            return SWITCH, "the VM ended here by its migration and waits there"
+        if here == "left" and there in ("paused", "running"):
+            return SWITCH, f"the VM ended here by its migration and is {there} there"
         return PREFLIGHT, f"the VM is {here} here and {there} there, so it is the one here"
     if here == "off":
         unfinished = next((phase for phase in (COPY_PHASE, VERIFY, PLACE) if not journal.finished(phase)), SWITCH)

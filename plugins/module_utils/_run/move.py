@@ -133,6 +133,9 @@ def _rehearse(params: Params, spec: MoveSpec, journal: MoveJournal, begun: bool)
     if not there:
         return {**_result(True, journal), "warnings": [f"{spec.destination.name} was not looked at; give destination_facts to have everything checked."]}
     problems = plan.find_problems(spec, vm, there)
+    # in check mode nobody installed anything yet, so what a package brings is no reason to stop
+    warnings = [f"{each.message} {each.mend}" for each in problems if each.path == plan.TOOLS_PATH]
+    problems = [each for each in problems if each.path != plan.TOOLS_PATH]
     if problems:
         raise RefusedError(plan.problem_text(problems))
     reasons = plan.why_not_live(vm, there)
@@ -142,7 +145,7 @@ def _rehearse(params: Params, spec: MoveSpec, journal: MoveJournal, begun: bool)
     result["bytes"] = sum(plan.needed_bytes(vm, there).values())
     before, after = vm["host"]["name"], spec.destination.name
     result["diff"] = [{"before_header": vm["name"], "after_header": vm["name"], "before": f"on {before}\n", "after": f"on {after} ({rehearsed.method})\n"}]
-    return result
+    return {**result, "warnings": warnings}
 
 
 def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.Any]:

@@ -143,6 +143,8 @@ def _stop(given: Given) -> dict[str, t.Any]:
             host.set_autostart(uuid, False)
         if record is not None and record.active:
             if given.get("cut"):
+                if record.state == "running":
+                    raise RefusedError("the VM runs there, though the move never let it.", mend="Find out who started it, and which copy is the right one.")
                 move_live.cut(host, uuid)
             else:
                 host.shutdown(uuid, float(given["seconds"]), bool(given.get("force")))

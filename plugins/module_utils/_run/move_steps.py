@@ -180,12 +180,12 @@ def migrate(context: Context) -> None:
 
 
 def arrived(context: Context, there: str) -> None:
-    """See to it that the guest ended here by its migration and waits there: then, and only then, that is the VM.
+    """See to it that the guest ended here by its migration and stands there: then, and only then, that is the VM.
 
     :raises BackendError: anything else.
     """
     here = move_live.stands(context.uri, context.uuid)
-    if here != "left" or there != "paused":
+    if here != "left" or there not in ("paused", "running"):
         raise BackendError(f"after the migration the VM is {here} here and {there} there.")
     # QEMU mirrored every block and both sides' libvirt agree that it was finished
     context.journal.verified = True

@@ -1,0 +1,202 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the tests of moves do with two servers of the lab: run the collection's code there, watch guests, kill workers."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import time
+import typing as t
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "lab"))
+
+from rflab.settings import current  # noqa: E402
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import units  # noqa: E402
+
+CLUSTER = "moves"
+POOL = "/var/lib/libvirt/images"
+# the first process of a container that holds a shell and little else; it counts, and ends when it is asked to
+INIT = """#!/bin/sh
+# as a container's systemd it is asked by the signal 38
+echo systemd > /proc/$$/comm
+trap 'exit 0' TERM 38
+while :; do
+  n=$(cat /srv/steps 2>/dev/null || echo 0)
+  echo $((n + 1)) > /srv/steps.new && mv /srv/steps.new /srv/steps
+  sleep 0.2 &
+  wait $!
+done
+"""
+# makes the image of that container out of the server's own files
+MAKE_ROOT = """
+set -e
+root=$(mktemp -d)
+mkdir -p $root/sbin $root/bin $root/srv $root/proc $root/sys $root/dev $root/etc $root/tmp $root/run
+cat > $root/sbin/init
+chmod 755 $root/sbin/init
+for each in sh sleep cat mv; do
+  install -D $(readlink -f $(command -v $each)) $root/bin/$each
+  ldd $root/bin/$each | grep -o '/[^ ]*' | while read -r library; do install -D $library $root$library; done
+done
+tar --create --numeric-owner --owner=0 --group=0 --file $1.new --directory $root .
+mv $1.new $1
+rm -r $root
+"""
+RUN = """
+import json, sys
+sys.path.insert(0, {code!r})
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+given = json.loads({given!r})
+try:
+    if {what!r} == "move":
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.move import move
+        result = move(given, check_mode={check!r})
+    else:
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
+        result = define_vms(DefineRequest(**given), check_mode={check!r}).as_result()
+    print(json.dumps({{"ok": result}}))
+except FootprintError as error:
+    print(json.dumps({{"error": error.as_result()}}))
+"""
+# runs on the server: kills the worker once in each of the phases, as soon as it is in one
+KILLER = """
+import json, subprocess, sys, time
+unit, path, *waiting = sys.argv[1:]
+until = time.monotonic() + 240
+while waiting and time.monotonic() < until:
+    try:
+        now = json.load(open(path))
+    except (OSError, ValueError):
+        now = {}
+    if now.get("state") == "running" and now["phase"] == waiting[0]:
+        subprocess.run(["systemctl", "kill", "--kill-who=main", "--signal=KILL", unit], check=False)
+        print(waiting.pop(0), flush=True)
+        time.sleep(1)
+    elif now.get("state") in ("moved", "failed"):
+        break
+    time.sleep(0.005)
+"""
+
+
+class Refused(Exception):
+    """The collection said no; the text is what it said."""
+
+
+class Server:
+    """One server of the lab."""
+
+    def __init__(self, name: str, address: str) -> None:
+        self.name, self.address = name, address
+        self._code: str | None = None
+
+    def ssh(self, *command: str, given: bytes | None = None, check: bool = True) -> str:
+        """A command on the server."""
+        done = subprocess.run([str(ROOT / "lab" / "lab"), "ssh", self.name, *command], input=given, capture_output=True, check=False)
+        assert not check or done.returncode == 0, f"{self.name}: {command}: {done.stdout.decode()} {done.stderr.decode()}"
+        return done.stdout.decode(errors="replace")
+
+    def call(self, what: str, given: t.Mapping[str, t.Any], check: bool = False) -> dict[str, t.Any]:
+        """The use case of a module, with the code of this checkout, as the module itself calls it.
+
+        :raises Refused: it failed.
+        """
+        if self._code is None:
+            archive = units.keep_code(ROOT / ".cache" / "move")
+            self._code = f"/root/{archive.name}"
+            self.ssh(f"test -s {self._code} || cat > {self._code}", given=archive.read_bytes())
+        text = RUN.format(code=self._code, given=json.dumps(given), what=what, check=check)
+        said = self.ssh("python3", "-", given=text.encode())
+        answer = json.loads(said.strip().splitlines()[-1])
+        if "error" in answer:
+            raise Refused(answer["error"]["msg"])
+        return answer["ok"]
+
+    def state(self, name: str, uri: str = "qemu:///system") -> str:
+        """What libvirt says of a domain."""
+        return self.ssh("virsh", "-c", uri, "domstate", name, check=False).strip() or "gone"
+
+    def runs(self, name: str) -> bool:
+        """Whether a domain runs here, with whatever driver."""
+        return any(self.state(name, uri) in ("running", "paused") for uri in ("qemu:///system", "lxc:///system"))
+
+    def has(self, path: str) -> bool:
+        """Whether something stands at a path."""
+        return "yes" in self.ssh(f"test -e {path} && echo yes", check=False)
+
+
+class Pair:
+    """The server a VM is on and the one it goes to."""
+
+    def __init__(self) -> None:
+        net = current().net
+        self.here, self.there = Server("metal1", f"{net}.11"), Server("metal2", f"{net}.12")
+
+    def move(self, vm_id: str, state: str = "moved", *, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
+        """``vm_move`` on the server the VM is on, its key placed before."""
+        given: dict[str, t.Any] = {"id": vm_id, "cluster": CLUSTER, "state": state, **options}
+        if state == "moved":
+            given["destination"] = {"host": self.there.address, "name": self.there.name, "host_keys": self._keys(vm_id)}
+            if check:
+                vm = self.here.call("move", {"id": vm_id, "cluster": CLUSTER, "state": "looked"})["vm_facts"]
+                given["destination_facts"] = self.there.call("move", {"id": vm_id, "state": "looked", "vm_facts": vm})["destination_facts"]
+        return self.here.call("move", given, check)
+
+    def _keys(self, vm_id: str) -> list[str]:
+        key = self.here.call("move", {"id": vm_id, "state": "prepared"})["public_key"]
+        line = f"restrict,port-forwarding {key}\n"
+        self.there.ssh("cat >> /root/.ssh/authorized_keys", given=line.encode())
+        return self.there.ssh("cat", "/etc/ssh/ssh_host_ed25519_key.pub").splitlines()
+
+    def killed(self, vm_id: str, phases: t.Sequence[str]) -> t.Callable[[], list[str]]:
+        """Kill the worker in these phases, from now on; what is returned waits and tells in which it was."""
+        unit, journal = f"reduced-footprint-move-{vm_id}.service", f"/var/lib/reduced.footprint/moves/{vm_id}/journal.json"
+        self.here.ssh("cat > /root/killer.py", given=KILLER.encode())
+        argv = [str(ROOT / "lab" / "lab"), "ssh", self.here.name, "python3", "/root/killer.py", unit, journal, *phases]
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, encoding="utf-8")
+        return lambda: process.communicate(timeout=300)[0].split()
+
+    def journal(self, vm_id: str) -> dict[str, t.Any]:
+        """The move's journal."""
+        return json.loads(self.here.ssh("cat", f"/var/lib/reduced.footprint/moves/{vm_id}/journal.json"))
+
+
+def container(name: str) -> dict[str, t.Any]:
+    """Details of a small container."""
+    return {
+        "id": name, "cpu": 1, "ram": 0.25, "hypervisor": "lxc", "nics": [{"bridge": "br-admin"}],
+        "disks": [{"size": "1GiB", "image": "steps", "name": f"{name}-root"}],
+    }
+
+
+def machine(name: str) -> dict[str, t.Any]:
+    """Details of a machine with 32 MiB that counts; its disk is a layer over an image."""
+    disk = {"size": "64MiB", "image": "counter", "format": "qcow2", "backing": True, "name": f"{name}-disk0"}
+    return {"id": name, "cpu": 1, "ram": "32MiB", "hypervisor": "qemu", "nics": [{"bridge": "br-admin"}], "disks": [disk]}
+
+
+def counted(server: Server, path: str) -> tuple[int, int]:
+    """Steps and starts of the counting machine, read from its disk, also while it runs."""
+    said = server.ssh("qemu-io", "-r", "-U", "-f", "qcow2", "-c", "'read -v 512 8'", path)
+    line = next(line for line in said.splitlines() if line.startswith("00000200:"))
+    return struct.unpack("<II", bytes.fromhex("".join(line.split()[1:9])))
+
+
+def steps(server: Server, name: str) -> int:
+    """What the container's service counted."""
+    return int(server.ssh("cat", f"{POOL}/{name}-root/srv/steps").strip() or 0)
+
+
+def eventually(what: str, true: t.Callable[[], bool], seconds: float = 60) -> None:
+    """Wait until something is true."""
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, f"not in {seconds} s: {what}"
+        time.sleep(0.5)

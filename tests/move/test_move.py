@@ -1,0 +1,198 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Moves between two servers with real libvirt: a container by copy, a machine live, with what goes wrong on the way.
+
+``MOVE_WHOLE=1`` kills the worker in every phase and tries more of what can go wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+from move_pair import CLUSTER, POOL, ROOT, Pair, Refused, Server, container, counted, eventually, machine, steps
+from rflab.plays import play
+from rflab.settings import current
+
+WHOLE = bool(os.environ.get("MOVE_WHOLE"))
+COPIED = ("preflight", "receive", "precopy", "stop", "copy", "verify", "place", "switch", "start", "settle")
+LIVE = ("preflight", "receive", "precopy", "place", "migrate", "start", "settle")
+DISK = f"{POOL}/m1-disk0"
+
+
+def corpus(server: Server) -> dict[str, object]:
+    """The awkward files of the container, described by content, owner, attributes, links, holes."""
+    script = (ROOT / "tests" / "torture" / "corpus.py").read_bytes()
+    return json.loads(server.ssh("python3", "-", "describe", f"{POOL}/c1-root/srv/corpus", given=script))
+
+
+def one_runs(pair: Pair, name: str, where: Server) -> None:
+    """It runs at one place and nowhere else."""
+    other = pair.there if where is pair.here else pair.here
+    assert where.runs(name), f"{name} does not run on {where.name}"
+    assert not other.runs(name), f"{name} runs twice"
+
+
+def test_a_container_moves_by_copy_and_is_confirmed(pair: Pair, guest: str) -> None:
+    awkward, before = corpus(pair.here), steps(pair.here, guest)
+    rehearsed = pair.move(guest, check=True)
+    assert rehearsed["method"] == "copy"
+    assert "container" in rehearsed["move"]["why_not_live"][0]
+    assert not pair.there.has("/var/lib/reduced.footprint/moved")
+
+    done = pair.move(guest)
+    assert (done["changed"], done["method"], done["move"]["verified"]) == (True, "copy", True)
+    one_runs(pair, guest, pair.there)
+    assert corpus(pair.there) == awkward
+    eventually("it counts on from where it was", lambda: steps(pair.there, guest) > before)
+    last = steps(pair.here, guest)
+    assert last >= before
+    uuid, macs = done["move"]["uuid"], done["move"]["macs"]
+    definition = pair.there.ssh("virsh", "-c", "lxc:///system", "dumpxml", guest)
+    assert uuid in definition and all(mac in definition for mac in macs) and "footprint-moved" not in definition
+
+    assert pair.move(guest)["changed"] is False
+    left = pair.here.call("define", {"cluster": CLUSTER, "vms": [container(guest)]})
+    assert (left["changed"], left["vms"][0]["state"], left["vms"][0]["moved_to"]) == (False, "moved", "metal2")
+    assert pair.there.call("define", {"cluster": CLUSTER, "vms": [container(guest)]}, check=True)["vms"][0]["actions"] == []
+
+    assert pair.move(guest, "confirmed")["changed"] is True
+    assert pair.move(guest, "confirmed")["changed"] is False
+    assert not pair.here.has(f"{POOL}/{guest}-root")
+    assert pair.here.has(f"{POOL}/images/steps.tar")
+    # an inventory that is behind makes no second one
+    assert pair.here.call("define", {"cluster": CLUSTER, "vms": [container(guest)]})["vms"][0]["state"] == "moved"
+    one_runs(pair, guest, pair.there)
+    assert "reduced.footprint-migrate" not in pair.there.ssh("cat", "/root/.ssh/authorized_keys")
+
+
+def test_a_machine_moves_live_and_comes_back_with_what_it_wrote(pair: Pair, counter: str) -> None:
+    done = pair.move(counter)
+    assert (done["method"], done["move"]["why_not_live"]) == ("live", [])
+    one_runs(pair, counter, pair.there)
+    moved, starts = counted(pair.there, DISK)
+    # it was never started anew: what it had in memory went along
+    assert starts == 1
+    eventually("it counts on", lambda: counted(pair.there, DISK)[0] > moved)
+
+    with pytest.raises(Refused, match="still runs"):
+        pair.move(counter, "returned", shutdown_timeout=2)
+    one_runs(pair, counter, pair.there)
+    assert pair.move(counter)["move"]["state"] == "moved"
+    before = counted(pair.there, DISK)[0]
+    assert pair.move(counter, "returned", shutdown_timeout=2, force=True)["move"]["state"] == "returned"
+    one_runs(pair, counter, pair.here)
+    steps_now, starts = counted(pair.here, DISK)
+    assert (steps_now > before, starts) == (True, 2)
+    assert not pair.there.has(DISK)
+    assert pair.move(counter, "returned")["changed"] is False
+
+
+@pytest.mark.parametrize("phases", [(phase,) for phase in COPIED] if WHOLE else [("copy", "switch")], ids="-".join)
+def test_a_killed_copy_is_completed(pair: Pair, guest: str, phases: tuple[str, ...]) -> None:
+    awkward, before = corpus(pair.here), steps(pair.here, guest)
+    when = pair.killed(guest, phases)
+    try:
+        pair.move(guest)
+    except Refused:
+        assert pair.move(guest)["move"]["state"] == "moved"
+    assert when() == list(phases)
+    one_runs(pair, guest, pair.there)
+    assert corpus(pair.there) == awkward
+    eventually("it counts on from where it was", lambda: steps(pair.there, guest) > before)
+
+
+@pytest.mark.parametrize("phases", [(phase,) for phase in LIVE] if WHOLE else [("migrate",)], ids="-".join)
+def test_a_killed_live_move_is_completed(pair: Pair, counter: str, phases: tuple[str, ...]) -> None:
+    when = pair.killed(counter, phases)
+    try:
+        pair.move(counter)
+    except Refused:
+        assert pair.move(counter)["move"]["state"] == "moved"
+    assert when() == list(phases)
+    one_runs(pair, counter, pair.there)
+    moved = counted(pair.there, DISK)[0]
+    eventually("it counts on", lambda: counted(pair.there, DISK)[0] > moved)
+
+
+def test_everything_in_the_way_is_told_at_once(pair: Pair, counter: str) -> None:
+    taken = "<domain type='qemu'><name>m1</name><memory unit='MiB'>16</memory><os><type>hvm</type></os></domain>"
+    pair.there.ssh("cat > /root/taken.xml && virsh -q define /root/taken.xml", given=taken.encode())
+    pair.there.ssh(f"truncate -s 1M {DISK}")
+    with pytest.raises(Refused) as checked:
+        pair.move(counter, check=True)
+    with pytest.raises(Refused) as told:
+        pair.move(counter)
+    for said in (str(checked.value), str(told.value)):
+        assert "another domain there has the name m1" in said and "exists there already" in said
+    one_runs(pair, counter, pair.here)
+    assert pair.here.call("define", {"cluster": CLUSTER, "vms": [machine(counter)]})["changed"] is False
+    assert pair.there.ssh("virsh", "list", "--all", "--name").split() == ["m1"]
+    assert pair.there.ssh("stat", "--format=%s", DISK).strip() == "1048576"
+
+
+def test_a_guest_that_does_not_shut_down_stays_where_it_is(pair: Pair, counter: str) -> None:
+    with pytest.raises(Refused, match="still runs 2 s after it was asked"):
+        pair.move(counter, method="copy", shutdown_timeout=2)
+    one_runs(pair, counter, pair.here)
+    assert not pair.there.has(DISK)
+    assert pair.move(counter, "returned")["changed"] is False
+    assert pair.here.call("define", {"cluster": CLUSTER, "vms": [machine(counter)]})["changed"] is False
+
+
+if WHOLE:
+
+    def test_a_full_destination_is_refused(pair: Pair, guest: str) -> None:
+        size = "100M"
+        pair.there.ssh(f"mount -t tmpfs -o size={size} tmpfs {POOL} && virsh -q pool-refresh default")
+        try:
+            with pytest.raises(Refused, match="left, the VM needs"):
+                pair.move(guest)
+            one_runs(pair, guest, pair.here)
+        finally:
+            pair.there.ssh(f"umount {POOL} && virsh -q pool-refresh default")
+
+    def test_a_destination_that_reboots_in_the_middle_leaves_the_vm_here(pair: Pair, guest: str) -> None:
+        before = steps(pair.here, guest)
+        pair.move(guest, wait=False, bandwidth_limit=20, max_passes=1)
+        eventually("it copies", lambda: pair.journal(guest)["phase"] in ("precopy", "stop", "copy"), 120)
+        pair.there.ssh("systemctl", "reboot", check=False)
+        eventually("the move ends", lambda: pair.journal(guest)["state"] == "failed", 240)
+        one_ran = pair.here.runs(guest)
+        assert one_ran and steps(pair.here, guest) > before
+        eventually("the destination is back", lambda: pair.there.ssh("virsh", "list", check=False) != "", 120)
+        assert pair.move(guest)["move"]["state"] == "moved"
+        one_runs(pair, guest, pair.there)
+
+    def test_a_destination_that_reboots_after_the_move_starts_the_vm_itself(pair: Pair, guest: str) -> None:
+        pair.move(guest)
+        pair.there.ssh("systemctl", "reboot", check=False)
+        time.sleep(5)
+        eventually("it runs again", lambda: pair.there.runs(guest), 180)
+        assert not pair.here.runs(guest)
+
+    def test_changes_are_discarded_when_that_is_asked_for(pair: Pair, guest: str) -> None:
+        pair.move(guest)
+        eventually("it counts there", lambda: steps(pair.there, guest) > steps(pair.here, guest) + 5)
+        written = steps(pair.there, guest)
+        done = pair.move(guest, "returned", discard_changes=True)
+        one_runs(pair, guest, pair.here)
+        assert done["move"]["kept"] == [f"metal2:{POOL}/{guest}-root"]
+        assert steps(pair.there, guest) >= written
+
+    def test_the_playbook_moves_and_is_done_the_second_time(pair: Pair, guest: str) -> None:
+        more = ["-e", f"move_vm_id={guest}", "-e", f"move_vm_cluster={CLUSTER}", "-e", "move_vm_source=metal1", "-e", "move_vm_destination=metal2"]
+        inventory = current().state / "inventory"
+        checked = play("reduced.footprint.move_vm", "--check", "--diff", *more, inventory=inventory)
+        assert (checked.rc, checked.changed) == (0, 1), checked.output[-3000:]
+        assert "on metal2 (copy)" in checked.output
+        for changed in (True, False):
+            done = play("reduced.footprint.move_vm", *more, inventory=inventory)
+            assert (done.rc, done.changed > 0) == (0, changed), done.output[-3000:]
+        done = play("reduced.footprint.move_vm", *more, "-e", "move_vm_state=confirmed", inventory=inventory)
+        assert done.rc == 0, done.output[-3000:]
+        one_runs(pair, guest, pair.there)
