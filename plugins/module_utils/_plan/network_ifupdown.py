@@ -142,4 +142,3 @@ def _options(device: Device, layout: Layout) -> list[str]:
 def _ended(lines: t.Sequence[str]) -> str:
     text = "\n".join(lines).rstrip("\n")
     return f"{text}\n"
-

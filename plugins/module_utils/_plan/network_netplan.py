@@ -162,7 +162,11 @@ def _place(layout: Layout, name: str, profile: Profile | None, documents: t.Mapp
     place = next(iter(found))
     others = [other.name for other in layout.links.values() if other.name != name and any(_matches(place[1], entry, other) for entry in found[place])]
     if len(found) > 1 or others:
-        also = f"the entries {', '.join(entry_id for unused, entry_id in found)}" if len(found) > 1 else f"{place[1]}, which speaks of {', '.join(sorted(others))} too"
+        also = (
+            f"the entries {', '.join(entry_id for unused, entry_id in found)}"
+            if len(found) > 1
+            else f"{place[1]}, which speaks of {', '.join(sorted(others))} too"
+        )
         message = f"netplan configures {name} by {also}."
         raise RefusedError(message, layout.paths.get(name), f"Give {name} one entry of its own in {_ETC}.")
     return place
