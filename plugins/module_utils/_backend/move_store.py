@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pathlib
+import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource
@@ -36,10 +37,18 @@ class MoveStore(JournalStore):
 
 
 class OtherHost(RemoteSource):
-    """ssh to the host the VM goes to."""
+    """ssh to the host the VM goes to.
 
-    agent = "ansible_collections.reduced.footprint.plugins.module_utils._run.move_agent"
+    :arg agent: the module that answers there.
+    """
+
     who = "destination"
+
+    def __init__(
+        self, agent: str, name: str, directory: pathlib.Path, addresses: t.Sequence[str], port: int, host_keys: t.Sequence[str], library: pathlib.Path
+    ) -> None:
+        super().__init__(name, directory, addresses, port, host_keys, library)
+        self.agent = agent
 
 
 def key_name(name: str) -> str:

@@ -27,6 +27,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.move impo
 from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import ARRIVING, CONFIRMED, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent import forget_key
 
+MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.move_agent"
+
 _POLL = 0.2
 _LOCK = 120.0
 # a guest that dies within so many seconds was not started well

@@ -20,6 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move import Item, MoveSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._run import move_agent
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.moved import NAMESPACE, PREFIX, mark_text, strip_mark
 
@@ -133,4 +134,5 @@ class Context:
 def other_host(spec: MoveSpec, store: MoveStore, code: pathlib.Path) -> OtherHost:
     """ssh to the host the VM goes to."""
     where = spec.destination
-    return OtherHost(key_name(spec.id), store.directory, [where.host], where.port, where.host_keys, code)
+    # named by the module itself, so that it is among the code that goes to the other host
+    return OtherHost(move_agent.MODULE, key_name(spec.id), store.directory, [where.host], where.port, where.host_keys, code)
