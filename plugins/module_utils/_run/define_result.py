@@ -107,7 +107,7 @@ class DefineResult:
         """The result as keyword arguments for ``exit_json`` or, when :attr:`failed`, ``fail_json``; warnings go their own way."""
         result: dict[str, t.Any] = {
             "changed": any(vm.changed for vm in self.vms),
-            "vms": [dataclasses.asdict(vm) for vm in self.vms],
+            "vms": [dict(vars(vm)) for vm in self.vms],
             "unlisted": self.unlisted,
         }
         if diff:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 import decimal
 import re
 import typing as t
@@ -91,16 +92,16 @@ def finish(document: t.Any, vm: vm_model.VmDetails, cluster: str, hypervisor: st
 
 def canonical(document: t.Any) -> str:
     """A document as text that is equal for equal meaning: attributes sorted, white space settled."""
-    copy = etree.fromstring(etree.tostring(document), etree.XMLParser(remove_blank_text=True, resolve_entities=False))
-    for element in copy.iter():
+    settled = copy.deepcopy(document)
+    for element in settled.iter():
         if element.text is not None:
             element.text = element.text.strip() or None
         element.tail = None
         attributes = sorted(element.attrib.items())
         element.attrib.clear()
         element.attrib.update(attributes)
-    etree.indent(copy)
-    return etree.tostring(copy, encoding="unicode") + "\n"
+    etree.indent(settled)
+    return etree.tostring(settled, encoding="unicode") + "\n"
 
 
 def text_of(document: t.Any) -> str:
