@@ -117,8 +117,8 @@ options:
       - V(checked) only validates and compares with memory and CPUs of the server; it needs no libvirt, proves nothing and
         records nothing. O(bridges) names the bridges that will be made before V(present).
       - V(absent) takes back what made the server a node - the record, the pools and networks that were made here and that no VM needs
-        any more, the autostart of our VMs. Disks, bridges, packages and settings of libvirt stay. It is refused without O(confirm),
-        and the refusal lists the VMs and what the cluster loses; it needs RV(removal) to be read first.
+        any more, the autostart of our VMs. Disks, bridges, packages and settings of libvirt stay. Without O(confirm) it is refused,
+        and RV(removal) lists the VMs and what the cluster loses.
     type: str
     choices: [present, checked, absent]
     default: present
@@ -127,7 +127,7 @@ extends_documentation_fragment:
   - reduced.footprint.virt_node.removal
 seealso:
   - module: reduced.footprint.virt_node_info
-  - module: reduced.footprint.virt_bridge
+  - module: reduced.footprint.virt_network
 """
 
 EXAMPLES = r"""

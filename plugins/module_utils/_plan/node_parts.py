@@ -80,7 +80,8 @@ def missing_pool(wanted: WantedPool) -> InputError:
     """The refusal of a pool that is used as it is and is not there."""
     if wanted.where == "pool":
         return InputError(f"libvirt has no storage pool {wanted.name}.", "pool", "Set pool_path to have it made, or name an existing pool.")
-    return InputError(f"libvirt has no storage pool {wanted.name}.", f"{wanted.where}.name", "Give it a path or a source to have it made, or name an existing pool.")
+    mend = "Give it a path or a source to have it made, or name an existing pool."
+    return InputError(f"libvirt has no storage pool {wanted.name}.", f"{wanted.where}.name", mend)
 
 
 def network_step(wanted: WantedNetwork, found: FoundNetwork | None) -> Step | None:

@@ -66,6 +66,7 @@ def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[
         answers = False
         warnings.append(f"{error.message} What libvirt would tell is missing.")
     proofs = _mapping(record.get("hypervisors"))
+    reserves = {name: _mapping(pool).get("reserve_bytes") for name, pool in _mapping(_mapping(record.get("capacity")).get("pools")).items()}
     node = {
         "recorded": bool(record),
         "name": attributes.get("name"),
@@ -76,7 +77,7 @@ def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[
         "hypervisors": {kind: _proof(kind, proofs[kind], facts, backend) for kind in PROVABLE if kind in proofs},
         "bridges": sorted(backend.bridges()),
         "networks": [network.as_dict() for network in networks],
-        "pools": {pool.name: _pool(pool, active, autostart) for pool, active, autostart in pools},
+        "pools": {pool.name: _pool(pool, active, autostart, reserves.get(pool.name)) for pool, active, autostart in pools},
         "vms": [
             {
                 "name": guest.name,
@@ -107,10 +108,10 @@ def _proof(kind: str, told: t.Any, facts: t.Any, backend: t.Any) -> dict[str, t.
     return dict(proof.as_dict(), holds=proof.key == backend.proof_key(kind, facts))
 
 
-def _pool(pool: PoolCapacity, active: bool, autostart: bool) -> dict[str, t.Any]:
+def _pool(pool: PoolCapacity, active: bool, autostart: bool, reserve: int | None) -> dict[str, t.Any]:
     told = {**pool.lasting(), "active": active, "autostart": autostart, "ours": pool.uuid == made_uuid(POOL, pool.name), "volumes": len(pool.volumes)}
     sizes = pool.measured() if active else dict.fromkeys(pool.measured())
-    return {**told, "source": pool.source, **sizes}
+    return {**told, "source": pool.source, "reserve_bytes": reserve, **sizes}
 
 
 def _mapping(value: t.Any) -> dict[str, t.Any]:

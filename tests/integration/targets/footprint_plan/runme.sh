@@ -35,3 +35,14 @@ if plan -e '{"plan_vms": [{"id": "large", "ram": 500}]}'; then exit 1; fi
 grep -q "The smallest change that would do: add a server with at least 501 GiB of memory and 1 CPU\." "${work}/out"
 if plan -e '{"plan_vms": [{"id": "bad", "ram": -1}]}'; then exit 1; fi
 grep -q "vms\[0\].ram" "${work}/out"
+
+# a wish for 16 GiB gets the server that has 16; one that has only 128 GiB is not given away for it, and the reason is told
+pool() { ansible-playbook -i files/pool.nodes.yml reduced.footprint.plan -e plan_measure=false -e "${wish}" "$@" 2>&1 | tee "${work}/out"; }
+wish='{"plan_wanted": [{"name": "compute1", "ram": 16, "roles": ["compute"]}]}'
+pool
+grep -q "compute1: small; it is what was asked for" "${work}/out"
+if pool -l large; then exit 1; fi
+grep -q "compute1: none; large has 128 GiB memory, not exactly 16 GiB. With match: at_least large would do" "${work}/out"
+wish='{"plan_wanted": [{"name": "compute1", "ram": 16, "match": "at_least"}]}'
+pool -l large
+grep -q "compute1: large" "${work}/out"

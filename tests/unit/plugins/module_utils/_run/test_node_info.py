@@ -22,7 +22,7 @@ def host():
     found.text = json.dumps(
         {
             "attributes": {"name": "metal1", "cluster": "lab", "roles": ["virt"], "vms": [{"id": "c1", "roles": ["controller"], "root_password": "sesame"}]},
-            "capacity": {"memory_reserve_mib": 1024, "vcpu_ratio": 2.0},
+            "capacity": {"memory_reserve_mib": 1024, "vcpu_ratio": 2.0, "pools": {"default": {"path": "/pool", "reserve_bytes": 5}}},
             "hypervisors": {
                 "qemu": {"usable": True, "reason": "ran", "seconds": 1.5, "key": "qemu|6.1"},
                 "lxc": {"usable": True, "reason": "ran", "seconds": 0.5, "key": "lxc|5.10"},
@@ -41,7 +41,7 @@ def test_a_node(host):
     assert warnings == [] and (node["name"], node["cluster"], node["recorded"], node["libvirt"]) == ("metal1", "lab", True, True)
     assert {kind: proof["holds"] for kind, proof in node["hypervisors"].items()} == {"qemu": True, "lxc": False}
     pool = node["pools"]["default"]
-    assert (pool["ours"], pool["volumes"], pool["promised_bytes"], pool["overcommit"]) == (True, 12, 12 * GIB, 1.2)
+    assert (pool["ours"], pool["volumes"], pool["promised_bytes"], pool["overcommit"], pool["reserve_bytes"]) == (True, 12, 12 * GIB, 1.2, 5)
     assert node["networks"][0]["ours"] and node["bridges"] == ["br-admin"]
     c1 = next(vm for vm in node["vms"] if vm["name"] == "c1")
     assert (c1["owner"], c1["roles"], c1["pools"], c1["networks"]) == ("cluster lab", ["controller"], ["default"], ["default"])
