@@ -27,7 +27,8 @@ requirements:
 attributes:
   check_mode:
     support: full
-    description: Tells whether a change would be made, with the same checks.
+    description:
+      - Tells whether a change would be made, with the same checks. Packages that ifupdown needs count as installed.
   diff_mode:
     support: full
     description: Shows the configuration before and after.

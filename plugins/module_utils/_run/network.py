@@ -69,7 +69,7 @@ def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = host, t
     layout = plan.layout(wanted, links, profiles)
     for module in plan.modules(layout.devices):
         backend.need_module(module, check_mode)
-    change = _change(manager, layout, profiles, backend)
+    change = _change(manager, layout, profiles, check_mode, backend)
     diff = [{"before_header": path, "after_header": path, "before": read_text(path) or "", "after": text} for path, text in change.keep.items()]
     diff += [{"before_header": head, "after_header": head, "before": before, "after": after} for head, (before, after) in change.shown.items()]
     if not check_mode:
@@ -128,7 +128,7 @@ def _or(words: t.Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}"
 
 
-def _change(manager: str, layout: Layout, profiles: t.Mapping[str, Profile], backend: t.Any) -> Change:
+def _change(manager: str, layout: Layout, profiles: t.Mapping[str, Profile], check_mode: bool, backend: t.Any) -> Change:
     # imported where they are needed: one host has one manager
     # pylint: disable=import-outside-toplevel
     if manager == net.NETWORKD:
@@ -138,7 +138,9 @@ def _change(manager: str, layout: Layout, profiles: t.Mapping[str, Profile], bac
     if manager == net.IFUPDOWN:
         from ansible_collections.reduced.footprint.plugins.module_utils._plan import network_ifupdown
 
-        backend.need_files(network_ifupdown.helpers(layout))
+        if not check_mode:
+            # a play that rehearses has not installed them yet
+            backend.need_files(network_ifupdown.helpers(layout))
         return network_ifupdown.change(layout, profiles, backend.interfaces_files())
     if manager == net.NETPLAN:
         from ansible_collections.reduced.footprint.plugins.module_utils._plan import network_netplan

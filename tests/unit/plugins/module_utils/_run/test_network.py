@@ -135,6 +135,15 @@ def test_the_kernel_is_asked_before_anything_is_touched(host, trial):
     assert trial.started == []
 
 
+def test_a_rehearsal_counts_on_packages_that_the_play_installs(trial):
+    host = FakeHost(Profile("ifupdown", "/etc/network/interfaces", "", True))
+    asked = []
+    host.need_files = asked.append
+    assert run(host, trial, check_mode=True).changed and asked == []
+    run(host, trial)
+    assert list(asked[0].values()) == ["bridge-utils"]
+
+
 def test_a_change_a_killed_run_left_behind_is_confirmed_by_the_next(host, trial):
     run(host, trial)
     again = run(host, trial)
