@@ -19,7 +19,7 @@ description:
     module can be run again after a kill, a lost connection or a power loss, and goes on where it was.
   - The old copy stays on the source, off, until O(state=confirmed) removes it or O(state=returned) takes the VM back.
     M(reduced.footprint.vm_define) neither starts nor makes anew a VM that left.
-  - The tasks file C(playbooks/tasks/move_vm.yml) and the playbook P(reduced.footprint.move_vm#playbook) place the one-time ssh
+  - The tasks file C(playbooks/tasks/move_vm.yml) and the playbook C(reduced.footprint.move_vm) place the one-time ssh
     key and read the destination's host keys.
 extends_documentation_fragment:
   - reduced.footprint.attributes.libvirt

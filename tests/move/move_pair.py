@@ -161,7 +161,11 @@ class Pair:
         self.here.ssh("cat > /root/killer.py", given=KILLER.encode())
         argv = [str(ROOT / "lab" / "lab"), "ssh", self.here.name, "python3", "/root/killer.py", unit, journal, *phases]
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, encoding="utf-8")
-        return lambda: process.communicate(timeout=300)[0].split()
+
+        def ended() -> list[str]:
+            return process.communicate(timeout=300)[0].split()
+
+        return ended
 
     def journal(self, vm_id: str) -> dict[str, t.Any]:
         """The move's journal."""

@@ -77,9 +77,12 @@ class Tunnel:
         until = time.monotonic() + _TUNNEL
         while not self._socket.exists():
             if self._process.poll() is not None or time.monotonic() > until:
-                said = self._process.stderr.read().decode(errors="replace").strip() if self._process.poll() is not None and self._process.stderr else "no answer"
+                ended = self._process.poll() is not None and self._process.stderr is not None
+                said = self._process.stderr.read().decode(errors="replace").strip() if ended else "no answer"
                 self.__exit__()
-                raise BackendError(f"ssh leads no connection to {self._remote.address}: {said}.", mend="Allow forwarding to root's key there, or use method: copy.")
+                raise BackendError(
+                    f"ssh leads no connection to {self._remote.address}: {said}.", mend="Allow forwarding to root's key there, or use method: copy."
+                )
             time.sleep(_POLL)
         return self
 

@@ -96,11 +96,15 @@ def _of_the_names(vm: Facts, there: Facts) -> t.Iterator[Problem]:
     note, domain = there["note"], there["domain"]
     if note is not None and note["state"] in (MOVING, MOVED):
         yield Problem(
-            f"the VM's old copy is still there; it was moved from there to {note['to']}.", "Confirm that move first: vm_move state: confirmed, there.", "destination.host"
+            f"the VM's old copy is still there; it was moved from there to {note['to']}.",
+            "Confirm that move first: vm_move state: confirmed, there.",
+            "destination.host",
         )
     elif domain is not None and (domain["active"] or not ours):
         yield Problem(
-            f"the VM exists there already ({domain['name']}, {domain['state']}).", "Find out which one is the right one before anything else.", "destination.host"
+            f"the VM exists there already ({domain['name']}, {domain['state']}).",
+            "Find out which one is the right one before anything else.",
+            "destination.host",
         )
     if there["name_taken"]:
         yield Problem(f"another domain there has the name {vm['name']} (UUID {there['name_taken']}).", "Rename or remove it.", "destination.host")

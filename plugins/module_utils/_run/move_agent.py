@@ -65,7 +65,8 @@ def _receive(given: Given) -> dict[str, t.Any]:
         moved.write(note)
     items = _items(given)
     move_place.prepare(items)
-    return {"before": vars(there) if there is not None and there.state != ARRIVING else None, "hashes": {item.path: move_place.content_hash(item.path) for item in items if item.base and os.path.isfile(item.path)}}
+    hashes = {item.path: move_place.content_hash(item.path) for item in items if item.base and os.path.isfile(item.path)}
+    return {"before": vars(there) if there is not None and there.state != ARRIVING else None, "hashes": hashes}
 
 
 def _place(given: Given) -> dict[str, t.Any]:

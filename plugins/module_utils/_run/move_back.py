@@ -135,7 +135,9 @@ def take_back(context: Context) -> None:
     journal, params = context.journal, context.params
     lost, discard = bool(params.get("destination_lost")), bool(params.get("discard_changes"))
     if lost and not discard:
-        raise RefusedError("what the VM wrote there cannot be brought back from a lost host.", "destination_lost", "Add discard_changes: true to do without it.")
+        raise RefusedError(
+            "what the VM wrote there cannot be brought back from a lost host.", "destination_lost", "Add discard_changes: true to do without it."
+        )
     if journal.switched:
         journal.downtime = {"started": time.time()}
         journal.going = RETURNED
