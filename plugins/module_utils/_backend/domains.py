@@ -14,6 +14,7 @@ import contextlib
 import os
 import pathlib
 import signal
+import threading
 import time
 import typing as t
 
@@ -33,6 +34,7 @@ DRIVER_URIS: t.Mapping[str, str] = {"kvm": "qemu:///system", "qemu": "qemu:///sy
 _POLL = 0.2
 _SAID = 2000
 _STARTING = 30  # seconds a start may take until libvirt lets the guest run
+_READERS = 4  # documents asked for at once
 _RUNNING = (1, 2)  # VIR_DOMAIN_RUNNING and VIR_DOMAIN_BLOCKED, known before the bindings are
 
 
@@ -114,15 +116,14 @@ class DomainHost:
             off = self._uuids(libvirt.VIR_CONNECT_LIST_DOMAINS_SHUTOFF)
             persistent = self._uuids(libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT)
             autostart = self._uuids(libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART)
-        records = []
-        for domain in listed:
+
+        def read(domain: t.Any) -> DomainRecord:
             uuid = domain.UUIDString()
-            with contextlib.suppress(libvirt.libvirtError):
-                if uuid in running or uuid in off:
-                    records.append(_record(domain, "running" if uuid in running else "shutdown", uuid in running, uuid in persistent, uuid in autostart))
-                else:
-                    records.append(self._ask_all(domain))
-        return records
+            if uuid in running or uuid in off:
+                return _record(domain, "running" if uuid in running else "shutdown", uuid in running, uuid in persistent, uuid in autostart)
+            return self._ask_all(domain)
+
+        return _all(listed, read)
 
     def _uuids(self, flag: int) -> set[str]:
         return {domain.UUIDString() for domain in self.connection.listAllDomains(flag)}
@@ -296,6 +297,33 @@ class DomainHost:
             state = "crashed"
         persistent = bool(domain.isPersistent())
         return _record(domain, state, active, persistent, persistent and bool(domain.autostart()))
+
+
+def _all(listed: t.Sequence[t.Any], read: t.Callable[[t.Any], DomainRecord]) -> list[DomainRecord]:
+    """What is read of each domain, in their order, without those that vanish meanwhile.
+
+    libvirtd makes the documents of several domains at once, and waiting for it is most of what they take.
+    """
+    found: dict[int, DomainRecord] = {}
+    failures: list[BaseException] = []
+
+    def share(first: int) -> None:
+        try:
+            for index in range(first, len(listed), _READERS):
+                with contextlib.suppress(libvirt.libvirtError):
+                    found[index] = read(listed[index])
+        except BaseException as error:  # pylint: disable=broad-except
+            # for whoever waits: one that was not read must not count as one that is not there
+            failures.append(error)
+
+    threads = [threading.Thread(target=share, args=(first,)) for first in range(min(_READERS, len(listed)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return [found[index] for index in sorted(found)]
 
 
 def _record(domain: t.Any, state: str, active: bool, persistent: bool, autostart: bool) -> DomainRecord:

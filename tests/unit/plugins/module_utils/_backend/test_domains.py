@@ -11,6 +11,7 @@ import typing as t
 import libvirt
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains as domains_module
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 
@@ -74,6 +75,26 @@ def test_all_at_once_tells_what_one_by_one_does(host: DomainHost) -> None:
         "passing": ("running", False, False),
     }
     assert all(record == host.domain(record.uuid) for record in records.values())
+
+
+def test_many_are_read_in_their_order_without_those_that_vanish() -> None:
+    def read(number: int) -> int:
+        if number % 7 == 3:
+            raise libvirt.libvirtError("it is gone")
+        return number
+
+    assert domains_module._all(range(40), read) == [number for number in range(40) if number % 7 != 3]
+    assert domains_module._all((), read) == []
+
+
+def test_one_that_cannot_be_read_does_not_count_as_one_that_is_not_there() -> None:
+    def read(number: int) -> int:
+        if number == 5:
+            raise MemoryError
+        return number
+
+    with pytest.raises(MemoryError):
+        domains_module._all(range(10), read)
 
 
 def test_a_refused_document_comes_with_libvirts_words(host: DomainHost) -> None:
