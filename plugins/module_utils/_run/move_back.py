@@ -138,6 +138,11 @@ def take_back(context: Context) -> None:
         raise RefusedError(
             "what the VM wrote there cannot be brought back from a lost host.", "destination_lost", "Add discard_changes: true to do without it."
         )
+    if not journal.switched and journal.going == MOVED_STATE:
+        # it never left
+        give_back(context, "asked to")
+        _drop_key(context)
+        return
     if journal.switched:
         journal.downtime = {"started": time.time()}
         journal.going = RETURNED
@@ -198,5 +203,5 @@ def _leave(context: Context, keep: bool) -> None:
 def _drop_key(context: Context) -> None:
     """The one-time key ends with the move; a host that does not answer keeps a key nobody has."""
     with contextlib.suppress(FootprintError):
-        context.ask("forget_key", marker=key_marker(context.remote.name))
+        context.remote.ask("forget_key", {"marker": key_marker(context.remote.name)})
     drop_key_files(context.store.directory)

@@ -82,8 +82,8 @@ def carry_out(context: Context, action: str) -> None:
 
 def _move(context: Context) -> None:
     journal = context.journal
-    phase = _where(context)
     try:
+        phase: str | None = _where(context)
         while phase is not None:
             step = _STEPS[phase]
             _phase(context, phase, lambda step=step: step(context))
@@ -109,7 +109,11 @@ def _where(context: Context) -> str:
     if move_steps.touched(context) and not journal.switched:
         stands = move_live.stands(context.uri, context.uuid)
         if journal.method == LIVE:
-            there = context.ask("state")["state"]
+            try:
+                there = context.ask("state")["state"]
+            except FootprintError as error:
+                # before the switch the VM is the one here, whatever cannot be asked there
+                context.log(f"the destination cannot be asked: {error.message}")
     phase, reason = where_to_go_on(journal, stands, there)
     if reason:
         context.log(f"going on at {phase}: {reason}")
@@ -117,9 +121,13 @@ def _where(context: Context) -> str:
         held, running = journal.facts.get("held"), journal.facts.get("running")
         if held and stands is not None:
             # the VM is what it was; what is there is thrown away, and it may run here again
-            move_steps.clear_there(context)
+            try:
+                move_steps.clear_there(context)
+            except FootprintError as error:
+                context.log(f"what arrived stays at the destination: {error.message}")
             context.unfence(bool(held["running"]))
-            held = None
+            journal.facts["held"] = held = None
+            context.save()
         journal.renew(time.time())
         if held:
             journal.facts.update(held=held, running=running)
