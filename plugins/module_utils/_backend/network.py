@@ -42,7 +42,9 @@ def links() -> dict[str, Link]:
 def _link(told: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]]) -> Link:
     info = told.get("linkinfo", {})
     kind = net.LOOPBACK if told.get("link_type") == "loopback" else _KINDS.get(info.get("info_kind", ""), net.NIC)
-    addresses = (one for one in told.get("addr_info", ()) if one.get("scope") == "global" and not one.get("temporary"))
+    found_addresses = [one for one in told.get("addr_info", ()) if one.get("scope") == "global" and not one.get("temporary")]
+    # DHCPv6 gives single addresses, a router's prefix whole networks
+    autoconf = [one for one in found_addresses if one.get("family") == "inet6" and one.get("dynamic") and one.get("prefixlen") == 64]
     return Link(
         name=told["ifname"],
         index=told["ifindex"],
@@ -52,9 +54,14 @@ def _link(told: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]])
         master=told.get("master"),
         lower=told.get("link") if kind == net.VLAN else None,
         ports=tuple(sorted(one["ifname"] for one in found if one.get("master") == told["ifname"])),
-        addresses=tuple(sorted(f"{one['local']}/{one['prefixlen']}" for one in addresses)),
+        addresses=_with_prefix(found_addresses),
+        autoconf=_with_prefix(autoconf),
         settings=info.get("info_data", {}),
     )
+
+
+def _with_prefix(addresses: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[str, ...]:
+    return tuple(sorted(f"{one['local']}/{one['prefixlen']}" for one in addresses))
 
 
 def need_module(name: str, check_mode: bool) -> None:

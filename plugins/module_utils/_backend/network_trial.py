@@ -156,7 +156,7 @@ def _missing(layout: Layout) -> str | None:
         lost = sorted(set(device.ports) - set(lower))
         if lost:
             return f"{device.name} does not have the port {', '.join(lost)}"
-        wanted = layout.links[device.inherits].addresses if device.inherits else ()
+        wanted = layout.links[device.inherits].own if device.inherits else ()
         gone = sorted(set(wanted) - set(now[device.name].addresses))
         if gone:
             return f"{device.name} does not have {', '.join(gone)}"

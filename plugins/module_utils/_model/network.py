@@ -85,7 +85,8 @@ class Link:
     """A network interface that is there.
 
     ``kind`` is ``nic``, ``bridge``, ``bond``, ``vlan`` or ``loopback``; ``ports`` are those of a bridge or bond;
-    ``lower`` is what a VLAN stands on; ``addresses`` the global ones with their prefix length;
+    ``lower`` is what a VLAN stands on; ``addresses`` the global ones with their prefix length, those in
+    ``autoconf`` made from a router's prefix, which anything on that network gets without being told to;
     ``settings`` what the kernel tells of its kind (``mode``, ``id``, ``stp_state``...).
     """
 
@@ -98,7 +99,13 @@ class Link:
     lower: str | None = None
     ports: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
+    autoconf: tuple[str, ...] = ()
     settings: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The addresses that somebody gave it."""
+        return tuple(address for address in self.addresses if address not in self.autoconf)
 
 
 @dataclasses.dataclass(frozen=True)

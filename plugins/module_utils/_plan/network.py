@@ -153,9 +153,10 @@ def _from_the_bottom(entries: list[tuple[t.Any, str]]) -> list[tuple[t.Any, str]
 def _source(ports: t.Sequence[str], links: t.Mapping[str, Link], profiles: t.Mapping[str, Profile]) -> str | None:
     """The port whose addresses are taken over: the first that has some, else the first that would get some."""
     there = [port for port in ports if port in links]
-    for port in there:
-        if links[port].addresses:
-            return port
+    for has in (lambda link: link.own, lambda link: link.addresses):
+        for port in there:
+            if has(links[port]):
+                return port
     return next((port for port in there if port in profiles and profiles[port].configured), None)
 
 
@@ -209,7 +210,7 @@ def _check_losses(
             top = masters[top]
         given_up = isinstance(made[top], Bridge) and made[top].address == net.NO_ADDRESS
         for index, port in enumerate(entry.ports):
-            lost = links[port].addresses if port in links else ()
+            lost = links[port].own if port in links else ()
             if lost and port not in heirs and not given_up:
                 raise RefusedError(
                     f"{port} has {', '.join(lost)}, which nothing would have afterwards.",

@@ -108,8 +108,8 @@ def _one_manager(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mappin
     for name, profile in profiles.items():
         if profile.manager:
             by_manager.setdefault(profile.manager, []).append(name)
-        elif links[name].addresses:
-            message = f"{name} has {', '.join(links[name].addresses)} and is managed by nothing this collection knows."
+        elif links[name].own:
+            message = f"{name} has {', '.join(links[name].own)} and is managed by nothing this collection knows."
             mend = f"Make it yourself and run again (what exists is left as it is), or let {_or(net.MANAGER_NAMES.values())} manage {name}."
             raise RefusedError(message, paths[name], mend)
     if len(by_manager) > 1:

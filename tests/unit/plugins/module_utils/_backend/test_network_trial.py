@@ -119,6 +119,7 @@ LIVE = {
     "changes, missing",
     [
         ({}, None),
+        ({"br-admin": {"addresses": ("192.0.2.11/24",)}}, None),
         ({"br-vms": None}, "there is no br-vms"),
         ({"bond0": {"ports": ("eno1",)}}, "bond0 does not have the port eno2"),
         ({"bond0.100": {"lower": "eno1"}}, "bond0.100 does not have the port bond0"),

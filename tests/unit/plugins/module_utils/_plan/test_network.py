@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, RefusedError
@@ -84,6 +86,13 @@ def test_a_port_that_waits_for_its_cable_hands_its_settings_over_too():
     assert made(bridges=[bridge("eno2")], profiles={"eno2": DHCP}).devices[0].inherits == "eno2"
     assert made(bridges=[bridge("eno2")]).devices[0].inherits is None
     assert made(bridges=[bridge("eno2", "eno1")], profiles={"eno2": DHCP}).devices[0].inherits == "eno1"
+
+
+def test_what_a_router_gives_anybody_is_nobodys_own():
+    given = dataclasses.replace(LINKS["eno2"], addresses=("2001:db8::2/64",), autoconf=("2001:db8::2/64",))
+    links = {**LINKS, "eno2": given}
+    assert layout(parse([bond("eno2", "eno1")], [], []), links, {}).devices[0].inherits == "eno1"
+    assert layout(parse([], [], [bridge("eno2")]), links, {}).devices[0].inherits == "eno2"
 
 
 def test_two_that_would_take_over_the_same():

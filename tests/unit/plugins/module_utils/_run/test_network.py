@@ -75,7 +75,7 @@ class FakeTrial:
             lower = device.ports[0] if device.kind == "vlan" else None
             ports = () if lower else device.ports
             settings = {"id": 100, "mode": "active-backup", "primary": "eno1"}
-            self.host.found[device.name] = Link(device.name, 9, "", device.kind, device.mtu or 1500, None, lower, ports, addresses, settings)
+            self.host.found[device.name] = Link(device.name, 9, "", device.kind, device.mtu or 1500, None, lower, ports, addresses, settings=settings)
         return self.lacking
 
     def confirm(self):
