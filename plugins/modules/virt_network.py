@@ -31,7 +31,7 @@ attributes:
       - Tells whether a change would be made, with the same checks. Packages that ifupdown needs count as installed.
   diff_mode:
     support: full
-    description: Shows the configuration before and after.
+    description: Shows the configuration before and after, passwords hidden.
   platform:
     support: full
     platforms: linux

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import network as host
@@ -19,6 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.network_r
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import network as plan
 
 _SHORTEST = 5
+_SECRET = re.compile(r"((?:password|passphrase|psk|secret)[\"']?(?:\s*[:=]|[ \t])\s*)[^\s,}][^,}\n]*", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +72,8 @@ def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = host, t
     for module in plan.modules(layout.devices):
         backend.need_module(module, check_mode)
     change = _change(manager, layout, profiles, check_mode, backend)
-    diff = [{"before_header": path, "after_header": path, "before": read_text(path) or "", "after": text} for path, text in change.keep.items()]
-    diff += [{"before_header": head, "after_header": head, "before": before, "after": after} for head, (before, after) in change.shown.items()]
+    diff = [_difference(path, read_text(path) or "", text) for path, text in change.keep.items()]
+    diff += [_difference(head, before, after) for head, (before, after) in change.shown.items()]
     if not check_mode:
         trial.start(change, request.timeout)
         lacking = trial.wait_until_live(layout, request.timeout / 2)
@@ -80,6 +82,12 @@ def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = host, t
             raise BackendError(f"the change was applied, but {lacking}.", mend=mend)
         links = backend.links()
     return NetworkResult(True, True, [manager], _addresses(wanted, links, layout), diff)
+
+
+def _difference(head: str, before: str, after: str) -> dict[str, str]:
+    """One entry of a diff; Wi-Fi and 802.1X put their passwords into these very files."""
+    before, after = (_SECRET.sub(r"\1********", text) for text in (before, after))
+    return {"before_header": head, "after_header": head, "before": before, "after": after}
 
 
 def _profiles(wanted: Wanted, links: t.Mapping[str, Link], backend: t.Any) -> dict[str, Profile]:

@@ -223,6 +223,19 @@ def test_bad_input(host, trial, more, path):
     assert caught.value.path == path and isinstance(caught.value, FootprintError)
 
 
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("auth:\n  password: hunter2 x\n  method: eap\n", "auth:\n  password: ********\n  method: eap\n"),
+        ('auth: {key-management: psk, password: "hunter2"}', "auth: {key-management: psk, password: ********}"),
+        ("    wpa-psk hunter2\n    wpa-ssid lab\n", "    wpa-psk ********\n    wpa-ssid lab\n"),
+        ("address 192.0.2.1/24\n", "address 192.0.2.1/24\n"),
+    ],
+)
+def test_a_diff_shows_no_password(text, shown):
+    assert network._difference("x", text, text)["before"] == network._difference("x", text, text)["after"] == shown
+
+
 def test_the_diff_of_a_manager_without_files(host, trial, monkeypatch):
     host.profiles = {"eno1": Profile("networkmanager")}
     monkeypatch.setattr(network, "_networkmanager", lambda layout: Change("networkmanager", shown={"profile br-admin": ("", "type: bridge\n")}))
