@@ -207,11 +207,12 @@ def parse_settings(raw: t.Mapping[str, t.Any]) -> HostSettings:
     guests_file = raw.get("guests_file") or GUESTS_FILE
     if not str(guests_file).startswith("/"):
         raise InputError(f"{shown(guests_file)} is not an absolute path.", "guests_file", "Write it from / on.")
+    qemu, guests, limits = (raw.get(name) or {} for name in ("qemu_conf", "guests_conf", "sysctl"))
     return HostSettings(
-        qemu_conf={_key(key, _QEMU_KEY, "qemu_conf", "vnc_listen"): _qemu_value(value, f"qemu_conf.{key}") for key, value in (raw.get("qemu_conf") or {}).items()},
-        guests_conf={_key(key, _GUESTS_KEY, "guests_conf", "SHUTDOWN_TIMEOUT"): _line(value, f"guests_conf.{key}") for key, value in (raw.get("guests_conf") or {}).items()},
+        qemu_conf={_key(key, _QEMU_KEY, "qemu_conf", "vnc_listen"): _qemu_value(value, f"qemu_conf.{key}") for key, value in qemu.items()},
+        guests_conf={_key(key, _GUESTS_KEY, "guests_conf", "SHUTDOWN_TIMEOUT"): _line(value, f"guests_conf.{key}") for key, value in guests.items()},
         guests_file=str(guests_file),
-        sysctl={_key(key, _LIMIT, "sysctl", "fs.inotify.max_user_instances"): _number(value, f"sysctl.{key}") for key, value in (raw.get("sysctl") or {}).items()},
+        sysctl={_key(key, _LIMIT, "sysctl", "fs.inotify.max_user_instances"): _number(value, f"sysctl.{key}") for key, value in limits.items()},
         huge_pages=_pages(raw.get("huge_pages") or ()),
         nested=raw.get("nested"),
         mask_broken_kvm=bool(raw.get("mask_broken_kvm")),

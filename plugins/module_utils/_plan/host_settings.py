@@ -97,7 +97,8 @@ def plan_host(settings: HostSettings, found: HostFound) -> HostPlan:
         warnings.append(f"/dev/kvm is not hidden: {found.kvm.reason or 'nothing was proven'}.")
     files = file_steps(settings, found, daemon or MONOLITHIC, hide_kvm)
     # pages before the file that remembers them: what is no longer wished for is known by it alone
-    steps: list[Step] = [*_page_steps(settings, found, reasons), *files, *_limit_steps(settings, found), *_user_steps(settings, found), *_label_steps(settings, found, warnings)]
+    steps: list[Step] = [*_page_steps(settings, found, reasons), *files, *_limit_steps(settings, found)]
+    steps += [*_user_steps(settings, found), *_label_steps(settings, found, warnings)]
     units = [found.units[name] for name, unused in _wanted_units(daemon, found)]
     if any("/systemd/system/" in step.path for step in files) or any(unit.needs_reload for unit in units):
         steps.append(Command(("systemctl", "daemon-reload"), "reload the units of systemd"))

@@ -72,7 +72,13 @@ def test_a_bad_value_is_named_by_its_path(raw, path):
 
 @pytest.mark.parametrize(
     ("load", "state", "installed", "enabled"),
-    [("loaded", "enabled", True, True), ("loaded", "static", True, True), ("loaded", "disabled", True, False), ("masked", "masked", True, False), ("not-found", "", False, False)],
+    [
+        ("loaded", "enabled", True, True),
+        ("loaded", "static", True, True),
+        ("loaded", "disabled", True, False),
+        ("masked", "masked", True, False),
+        ("not-found", "", False, False),
+    ],
 )
 def test_a_unit_tells_whether_it_is_there_and_comes_with_the_host(load, state, installed, enabled):
     unit = Unit("libvirtd.service", load=load, file_state=state)

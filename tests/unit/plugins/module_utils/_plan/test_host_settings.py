@@ -28,6 +28,7 @@ HIDE_KVM = host_files.HIDE_KVM
 DROP_IN = "/etc/systemd/system/libvirtd.service.d/reduced-footprint.conf"
 BROKEN = Kvm(device=True, usable=False, reason="hung")
 QEMU_CONF = "# from the package\nuser = \"root\"\n"
+OFF = {"load": "loaded", "active": "inactive", "file_state": "disabled"}
 
 
 def units(**states):
@@ -88,9 +89,9 @@ def test_a_host_that_is_as_wanted_is_left_alone():
         (units(), "libvirtd.service"),
         (modular(), "virtqemud.service"),
         # upgraded from a release with one daemon: both are installed, the old one runs
-        ({**modular(virtqemud_socket={"active": "inactive", "file_state": "disabled"}, virtqemud_service={"active": "inactive", "file_state": "disabled"}), **{n: u for n, u in units().items() if n.startswith("libvirtd")}}, "libvirtd.service"),
+        ({**modular(virtqemud_socket=OFF, virtqemud_service=OFF), **{n: u for n, u in units().items() if n.startswith("libvirtd")}}, "libvirtd.service"),
         # one daemon installed beside the drivers' own, never used
-        (modular(libvirtd_service={"load": "loaded", "file_state": "disabled"}, libvirtd_socket={"load": "loaded", "file_state": "disabled"}), "virtqemud.service"),
+        (modular(libvirtd_service=OFF, libvirtd_socket=OFF), "virtqemud.service"),
         ({name: Unit(name) for name in unit_names()}, None),
     ],
 )  # fmt: skip
@@ -104,7 +105,8 @@ def test_settings_go_to_the_top_of_qemu_conf_and_the_daemon_is_restarted_once():
     plan = plan_host(settings, found)
     assert told(plan) == ["write /etc/libvirt/qemu.conf", "restart"]
     (step,) = plan.daemon_files
-    assert step.text == "# BEGIN reduced.footprint.virt_host\ncgroup_controllers = []\nvnc_listen = \"127.0.0.1\"\n# END reduced.footprint.virt_host\n" + QEMU_CONF
+    ours = "cgroup_controllers = []\nvnc_listen = \"127.0.0.1\"\n"
+    assert step.text == f"# BEGIN reduced.footprint.virt_host\n{ours}# END reduced.footprint.virt_host\n{QEMU_CONF}"
     assert step.mode == 0o600
     assert told(plan_host(settings, brought(found, plan))) == []
     # and without the wish the file is what it was
@@ -176,7 +178,8 @@ def test_each_driver_has_a_daemon_and_the_one_of_qemu_gets_the_settings():
     states = modular(virtstoraged_socket={"active": "inactive", "file_state": "disabled"}, virtstoraged_service={"active": "inactive"})
     plan = plan_host(parse_settings({"mask_broken_kvm": True}), host(units=states, kvm=BROKEN))
     place = "/etc/systemd/system/virtqemud.service.d/reduced-footprint.conf"
-    assert told(plan) == [f"write {HIDE_KVM}", f"write {place}", "reload the units of systemd", "enable virtstoraged.socket", "start virtstoraged.socket", "restart"]
+    units_told = ["enable virtstoraged.socket", "start virtstoraged.socket", "restart"]
+    assert told(plan) == [f"write {HIDE_KVM}", f"write {place}", "reload the units of systemd", *units_told]
     assert plan.daemon == "virtqemud.service"
 
 
@@ -215,7 +218,12 @@ def test_limits_are_raised_and_never_lowered():
 
 
 @pytest.mark.parametrize(
-    ("name", "path"), [("net.ipv4.ip_forward", "net/ipv4/ip_forward"), ("net/ipv4/conf/eth0.5/x", "net/ipv4/conf/eth0.5/x"), ("net.ipv4.conf.eth0/5.x", "net/ipv4/conf/eth0.5/x")]
+    ("name", "path"),
+    [
+        ("net.ipv4.ip_forward", "net/ipv4/ip_forward"),
+        ("net/ipv4/conf/eth0.5/x", "net/ipv4/conf/eth0.5/x"),
+        ("net.ipv4.conf.eth0/5.x", "net/ipv4/conf/eth0.5/x"),
+    ],
 )
 def test_limits_are_named_as_sysctl_names_them(name, path):
     assert limit_path(name) == f"/proc/sys/{path}"
@@ -263,7 +271,9 @@ def test_pages_the_kernel_does_not_know_or_that_eat_the_host_are_refused():
         plan_host(parse_settings({"huge_pages": [{"size": "1 GiB", "count": 8}]}), host())
 
 
-@pytest.mark.parametrize(("wanted", "now", "due"), [(True, "N\n", True), (True, "Y\n", False), (True, "1\n", False), (False, "Y\n", True), (None, "Y\n", False)])
+@pytest.mark.parametrize(
+    ("wanted", "now", "due"), [(True, "N\n", True), (True, "Y\n", False), (True, "1\n", False), (False, "Y\n", True), (None, "Y\n", False)]
+)
 def test_nested_guests_wait_for_the_module(wanted, now, due):
     plan = plan_host(parse_settings({"nested": wanted}), host(modules={"kvm_intel": now}))
     assert told(plan) == ([] if wanted is None else [f"write {host_files.MODPROBE}"])
