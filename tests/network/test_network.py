@@ -52,7 +52,7 @@ def fixture_server(manager: str, addressing: str, start: t.Callable[[str, str], 
 def test_a_change_that_cuts_the_server_off_goes_away_by_itself(server: Server) -> None:
     before = server.addresses("eth0")
     play = Play(server, DEAF, timeout=20)
-    until(lambda: play.over or server.addresses("br-admin"), "the change comes alive")
+    until(lambda: play.over or speaker(server) == "eth2", "the change comes alive")
     heard = hears(server)
     output = play.end()
     assert not heard, f"the change was to cut the server off: {output}"
@@ -66,7 +66,7 @@ def test_a_change_that_cuts_the_server_off_goes_away_by_itself(server: Server) -
 def test_a_killed_dead_man_takes_the_change_back(server: Server) -> None:
     before = server.addresses("eth0")
     result = server.network(**WANTED, timeout=600)
-    assert result["changed"] and result["trial"], result
+    assert result.get("changed") and result.get("trial"), result
     assert server.addresses("br-admin") == before
     units = server.look("systemctl", "list-units", "--plain", "--no-legend", "reduced-footprint-*").split()
     unit = next(word for word in units if word.endswith(".service"))
@@ -75,15 +75,14 @@ def test_a_killed_dead_man_takes_the_change_back(server: Server) -> None:
     server.wait()
     unchanged(server, before)
     late = server.network(**WANTED, state="confirmed")
-    assert late.get("failed"), late
-    assert "old configuration is back" in late["msg"], late
+    assert "old configuration is back" in late["error"]["message"], late
 
 
 @pytest.mark.parametrize(("manager", "addressing"), told("power"))
 def test_the_power_goes_in_the_middle_of_the_trial(server: Server) -> None:
     before = server.addresses("eth0")
     result = server.network(**WANTED, timeout=600)
-    assert result["changed"] and result["trial"], result
+    assert result.get("changed") and result.get("trial"), result
     server.off()
     server.on()
     unchanged(server, before)
@@ -93,7 +92,7 @@ def test_the_power_goes_in_the_middle_of_the_trial(server: Server) -> None:
 def test_a_change_that_is_confirmed_stays(server: Server) -> None:
     before = server.addresses("eth0")
     preview = server.network(check_mode=True, **WANTED)
-    assert preview["changed"] and preview["diff"], preview
+    assert preview.get("changed") and preview.get("diff"), preview
     unchanged(server, before)
     # at once, or the bridges over a bond that is kept already
     for wanted in (WANTED,) if server.seed.addressing == "static" else ({**WANTED, "vlans": [], "bridges": []}, WANTED):
@@ -144,6 +143,12 @@ def until(condition: t.Callable[[], t.Any], what: str, patience: float = 180.0) 
 def hears(server: Server, address: str | None = None) -> bool:
     """Whether the operator hears the server."""
     return cables.commands(server.wire, ["ping", "-c", "3", "-i", "0.3", "-W", "2", address or server.address]).returncode == 0
+
+
+def speaker(server: Server) -> str | None:
+    """The port over which the bond speaks."""
+    told = server.state().get("bond0", {}).get("linkinfo", {}).get("info_data", {}).get("active_slave")
+    return str(told) if told else None
 
 
 def unchanged(server: Server, before: list[str]) -> None:
