@@ -168,6 +168,11 @@ def measure(server: t.Mapping[str, t.Any], host: str, count: int, rounds: int, f
     return Sample(count, statistics.median(gathering), statistics.median(provisioning), ratio, statistics.median(who["provisioning"][2]), found)
 
 
+def rounds_of(count: int, quick: bool) -> int:
+    """A run of many hosts is a mean of many already."""
+    return 1 if quick or count > 50 else 3 if count == 50 else 5
+
+
 def page(samples: t.Sequence[Sample], plans: t.Sequence[t.Mapping[str, t.Any]], facts: t.Mapping[str, str]) -> str:
     """All of it, in Markdown."""
     plan_rows = [
@@ -191,6 +196,7 @@ def main() -> None:
     parser.add_argument("--inventory", type=pathlib.Path, required=True, help="where the server is described")
     parser.add_argument("--host", default="metal1", help="the server that plays all hosts")
     parser.add_argument("--hosts", type=int, nargs="+", help=f"how many hosts; {SIZES} unless told")
+    parser.add_argument("--rounds", type=int, help="how often each size is measured; 5 for a few hosts, 3 for 50, 1 for more unless told")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: shows that it works, not how fast")
     wanted = parser.parse_args()
     sizes = wanted.hosts or (QUICK if wanted.quick else SIZES)
@@ -201,7 +207,7 @@ def main() -> None:
             folder = pathlib.Path(name)
             (folder / "first.json").write_text(json.dumps(simulated(server, wanted.host, 1, folder)), "utf-8")
             recap(process.run([PLAYBOOK, "-i", str(folder / "first.json"), "reduced.footprint.provision_virt"], environment(), folder).output, changes=True)
-            samples = [measure(server, wanted.host, count, 1 if wanted.quick or count > 50 else 5 if count < 50 else 3, folder) for count in sizes]
+            samples = [measure(server, wanted.host, count, wanted.rounds or rounds_of(count, wanted.quick), folder) for count in sizes]
     except (Wrong, process.Failed, subprocess.CalledProcessError) as error:
         sys.exit(f"{error}\n{getattr(error, 'stderr', '') or ''}")
     plans = [placement.measure(*size, 0.9, 1 if wanted.quick else 5) for size in ((10, 50), (50, 250), (178, 890))]
