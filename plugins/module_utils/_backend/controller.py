@@ -45,7 +45,7 @@ def touch(address: str, port: int, timeout: float = 3) -> bool:
             try:
                 # a load balancer has chosen the server when it hangs up, or the server speaks; one that only listens says nothing
                 return stream.recv(1) != b""
-            except TimeoutError:
+            except (TimeoutError, socket.timeout):  # the same from Python 3.10 on
                 return True
     except OSError:
         return False

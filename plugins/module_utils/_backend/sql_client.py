@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import socket
 import struct
-import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 
