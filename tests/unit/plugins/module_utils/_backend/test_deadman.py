@@ -29,7 +29,7 @@ def change(tmp_path):
             "restore": {str(tmp_path / "trial.conf"): None, str(tmp_path / "old.conf"): "old", str(tmp_path / "kept.conf"): None},
             "keep": {str(tmp_path / "old.conf"): "new", str(tmp_path / "kept.conf"): "new"},
             "apply": [apply or ["touch", str(tmp_path / "applied")]],
-            "revert": [["false"], ["touch", str(tmp_path / "reverted")]],
+            "revert": [["ip", "link", "delete", "dev", "never-came-up"], ["false"], ["touch", str(tmp_path / "reverted")]],
             "confirm": list(confirm),
             "modes": {str(tmp_path / "kept.conf"): 0o600},
             "timeout": timeout,
@@ -97,6 +97,7 @@ def test_an_unconfirmed_change_is_taken_back(change, tmp_path):
     assert trial.state == deadman.STATE_REVERTED and is_old(tmp_path)
     assert (tmp_path / "reverted").exists(), "a command that fails must not keep the next from running"
     assert "nobody confirmed" in trial.reason and "false ended with exit code 1" in trial.reason
+    assert "never-came-up" not in trial.reason, "nobody needs to hear of what there was not"
 
 
 def test_a_killed_change_is_taken_back(change, tmp_path):
