@@ -374,6 +374,8 @@ def main() -> None:
     for warning in result.warnings:
         module.warn(warning)
     told = result.as_dict()
+    if not module._diff:
+        told.pop("diff", None)
     if "error" in told:
         module.fail_json(**told)
     module.exit_json(**told)
