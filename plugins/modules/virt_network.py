@@ -23,7 +23,7 @@ description:
   - What exists as it is wanted is left as it is. What exists and is different is refused, with the place of the difference.
 requirements:
   - systemd and iproute2 on the server
-  - bridge-utils on servers with ifupdown, and ifenslave for bonds there
+  - bridge-utils on servers with ifupdown
 attributes:
   check_mode:
     support: full

@@ -22,9 +22,8 @@ _MADE = "# Made by reduced.footprint"
 
 def helpers(layout: Layout) -> dict[str, str]:
     """What ifupdown needs for these devices: file → package."""
-    kinds = {device.kind for device in layout.devices}
-    needed = {net.BOND: ("/etc/network/if-pre-up.d/ifenslave", "ifenslave"), net.BRIDGE: ("/etc/network/if-pre-up.d/bridge", "bridge-utils")}
-    return {path: package for kind, (path, package) in needed.items() if kind in kinds}
+    bridges = any(device.kind == net.BRIDGE for device in layout.devices)
+    return {"/etc/network/if-pre-up.d/bridge": "bridge-utils"} if bridges else {}
 
 
 def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[str, str]) -> Change:
@@ -106,12 +105,12 @@ def _ours(layout: Layout, moved: t.Mapping[str, list[list[str]]]) -> list[str]:
         lines += [f"{_MADE}: {device.name} over {', '.join(device.ports) or 'no port'}", f"auto {device.name}"]
         inherited = moved.get(device.inherits or "", [])
         if not inherited:
-            lines += [f"iface {device.name} inet manual", *_options(device, layout), f"    up ip link set dev {device.name} up", ""]
+            lines += [f"iface {device.name} inet manual", *_options(device), f"    up ip link set dev {device.name} up", ""]
         for index, stanza in enumerate(inherited):
             lines.append(re.sub(rf"(?<=iface ){re.escape(device.inherits or '')}(?=\s|$)", device.name, " ".join(stanza[0].split()), count=1))
             dropped = ("hwaddress", "mtu") if device.mtu else ("hwaddress",)
             lines += [line for line in stanza[1:] if line.strip() and line.split()[0] not in dropped]
-            lines += [*(_options(device, layout) if index == 0 else ()), ""]
+            lines += [*(_options(device) if index == 0 else ()), ""]
     for name in layout.taken:
         lines.append(f"iface {name} inet manual")
         if name in layout.mtus:
@@ -120,14 +119,28 @@ def _ours(layout: Layout, moved: t.Mapping[str, list[list[str]]]) -> list[str]:
     return lines
 
 
-def _options(device: Device, layout: Layout) -> list[str]:
+def _bond(device: Device, wanted: Bond) -> list[tuple[str, t.Any]]:
+    """By commands, each of which may run twice.
+
+    Not by ifenslave: forced, its script takes ports down that are in the bond already, and where it
+    is installed it takes them away from bonds of NetworkManager as well.
+    """
+    kind = f"type bond mode {wanted.mode} miimon {wanted.miimon}"
+    kind += f" lacp_rate {wanted.lacp_rate}" if wanted.lacp_rate else ""
+    kind += f" xmit_hash_policy {wanted.hash_policy}" if wanted.hash_policy else ""
+    address = f"address {device.mac} " if device.mac else ""
+    options = [("pre-up", f"test -e /sys/class/net/{device.name} || ip link add dev {device.name} {address}{kind}")]
+    for port in wanted.ports:
+        # the kernel takes a port that is down, and brings it up itself
+        options += [("pre-up", f"test -e /sys/class/net/{port}/master || ip link set dev {port} {step}") for step in ("down", f"master {device.name}")]
+    options += [("up", f"ip link set dev {device.name} type bond primary {wanted.primary}")] if wanted.primary else []
+    return [*options, ("post-down", f"ip link delete dev {device.name}")]
+
+
+def _options(device: Device) -> list[str]:
     wanted = device.wanted
     if isinstance(wanted, Bond):
-        options = [("bond-slaves", " ".join(wanted.ports)), ("bond-mode", wanted.mode), ("bond-miimon", wanted.miimon)]
-        options += [("bond-lacp-rate", wanted.lacp_rate), ("bond-xmit-hash-policy", wanted.hash_policy), ("bond-primary", wanted.primary)]
-        if device.mac and device.mac != layout.links[wanted.ports[0]].mac:
-            # its own choice is that of its first port
-            options.append(("up ip link set dev", f"{device.name} address {device.mac}"))
+        options = _bond(device, wanted)
     elif isinstance(wanted, Bridge):
         options = [("bridge_ports", " ".join(wanted.ports) or "none"), ("bridge_stp", "on" if wanted.stp else "off")]
         options += [] if wanted.stp else [("bridge_fd", "0")]

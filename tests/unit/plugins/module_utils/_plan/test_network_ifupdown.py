@@ -81,8 +81,14 @@ def test_a_bridge_for_guests_alone():
 
 def test_the_bond_gets_the_mac_of_the_port_with_the_address():
     links = {"eno1": dataclasses.replace(LINKS["eno1"], addresses=()), "eno2": dataclasses.replace(LINKS["eno2"], addresses=("192.0.2.12/24",))}
-    assert "up ip link set dev bond0 address 02:00:00:00:00:02" in made({"bonds": CHAIN["bonds"]}, links=links).keep[INTERFACES]
-    assert "address 02:" not in made({"bonds": CHAIN["bonds"]}).keep[INTERFACES]
+    assert "ip link add dev bond0 address 02:00:00:00:00:02 type bond" in made({"bonds": CHAIN["bonds"]}, links=links).keep[INTERFACES]
+
+
+def test_a_bond_with_lacp():
+    bond = {"name": "bond0", "ports": ["eno1"], "mode": "802.3ad", "lacp_rate": "fast", "hash_policy": "layer3+4"}
+    text = made({"bonds": [bond]}).keep[INTERFACES]
+    assert "type bond mode 802.3ad miimon 100 lacp_rate fast xmit_hash_policy layer3+4\n" in text and "primary" not in text
+    assert "iface bond0 inet static\n    address 192.0.2.11/24" in text
 
 
 @pytest.mark.parametrize(
@@ -112,5 +118,5 @@ def test_a_port_that_carries_a_vlan():
 
 
 def test_what_ifupdown_needs():
-    assert list(helpers(layout_of(CHAIN, PROFILES)).values()) == ["ifenslave", "bridge-utils"]
     assert list(helpers(layout_of(ONE, PROFILES)).values()) == ["bridge-utils"]
+    assert helpers(layout_of({"bonds": CHAIN["bonds"], "vlans": CHAIN["vlans"]}, PROFILES)) == {}
