@@ -146,14 +146,14 @@ class Server:
         return done
 
     def network(self, check_mode: bool = False, **parameters: t.Any) -> dict[str, t.Any]:
-        """One call of ``virt_network``; its result, also that of a failure."""
+        """One call of ``virt_network``; its result, also that of a failure, and what was ``shown``."""
         self._calls += 1
         results = self.folder / f"call-{self._calls}"
         argv = ["ansible", "server", "-m", "reduced.footprint.virt_network", "-a", json.dumps(parameters), "--tree", str(results), "--diff"]
         # a connection of its own for each call, as a confirmation asks for
         done = self.ansible(*argv, *(["--check"] if check_mode else []), check=False, ANSIBLE_SSH_ARGS="-o ControlMaster=no")
         assert (results / "server").exists(), done.stdout
-        return json.loads((results / "server").read_text())
+        return {**json.loads((results / "server").read_text()), "shown": done.stdout}
 
     def state(self) -> dict[str, t.Any]:
         """Links by name, as ``ip`` tells, whether or not the server can be reached."""
