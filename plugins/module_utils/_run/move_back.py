@@ -10,6 +10,7 @@ import contextlib
 import os
 import pathlib
 import time
+import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DRIVER_URIS, DomainHost
@@ -144,15 +145,16 @@ def take_back(context: Context) -> None:
         _drop_key(context)
         return
     if journal.switched:
-        journal.downtime = {"started": time.time()}
+        cost, journal.downtime = journal.downtime, {"started": time.time()}
         journal.going = RETURNED
         context.save()
         if not lost:
             state = context.ask("state")["state"]
             journal.facts.setdefault("was", state)
             context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])))
-            _stop_there(context)
-            if not discard and state != "gone":
+            _stop_there(context, cost)
+            # also from a VM that somebody undefined there: its disks have what it wrote, and without them this fails
+            if not discard:
                 _fetch(context)
         journal.switched = False
         journal.facts["discarded"] = discard
@@ -166,14 +168,17 @@ def take_back(context: Context) -> None:
     journal.facts["held"] = None
 
 
-def _stop_there(context: Context) -> None:
-    """Shut the VM down at the destination; one that does not obey stays at home there."""
+def _stop_there(context: Context, cost: dict[str, t.Any]) -> None:
+    """Shut the VM down at the destination; one that does not obey stays at home there.
+
+    :arg cost: what the move itself cost, which then stays true.
+    """
     seconds = context.spec.shutdown_timeout
     try:
         context.ask("stop", timeout=seconds + 60, seconds=seconds, force=context.spec.force)
     except BackendError:
         if context.ask("state")["state"] == "running":
-            context.journal.going = MOVED_STATE
+            context.journal.going, context.journal.downtime = MOVED_STATE, cost
             settle(context)
         raise
 
