@@ -22,12 +22,9 @@ def test_two_servers_cannot_lose_the_first(lab: GrowLab) -> None:
     assert report["ha_grade"] == "restart"
 
 
-def test_the_third_server_joins_and_a_dry_run_moves_nothing(lab: GrowLab) -> None:
+def test_a_third_server_joins(lab: GrowLab) -> None:
     lab.command("up", "--servers", "3")
     lab.write_inventory(servers=3)
-    dry = lab.succeeds("grow", "--check")
-    assert "high availability is restart now, and will be quorum" in dry.output
-    assert lab.running("metal1") == ["controller1", "controller2"]
     assert lab.writing()
 
 

@@ -45,6 +45,15 @@ def well(lab: GrowLab) -> None:
     promises_kept(lab)
 
 
+def test_a_dry_run_moves_nothing(lab: GrowLab) -> None:
+    name = take_back(lab)
+    dry = lab.succeeds("grow", "--check")
+    assert "high availability is restart now, and will be quorum" in dry.output
+    assert name in lab.running("metal1")
+    lab.succeeds("grow")
+    well(lab)
+
+
 @pytest.mark.parametrize("worker", [False, True], ids=["the play", "the play and its worker"])
 @pytest.mark.parametrize("stage, delay", STAGES)
 def test_killed_at_each_stage_it_is_completed(lab: GrowLab, stage: str, delay: float, worker: bool) -> None:
