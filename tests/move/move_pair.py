@@ -70,7 +70,7 @@ except FootprintError as error:
 KILLER = """
 import json, subprocess, sys, time
 unit, path, *waiting = sys.argv[1:]
-until = time.monotonic() + 240
+until = time.monotonic() + 1500
 while waiting and time.monotonic() < until:
     try:
         now = json.load(open(path))
@@ -163,7 +163,7 @@ class Pair:
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, encoding="utf-8")
 
         def ended() -> list[str]:
-            return process.communicate(timeout=300)[0].split()
+            return process.communicate(timeout=1600)[0].split()
 
         return ended
 

@@ -19,7 +19,8 @@ from rflab.plays import play
 from rflab.settings import current
 
 WHOLE = bool(os.environ.get("MOVE_WHOLE"))
-COPIED = ("preflight", "receive", "precopy", "stop", "copy", "verify", "place", "switch", "start", "settle")
+# the switch itself takes no longer than finding out that it began
+COPIED = ("preflight", "receive", "precopy", "stop", "copy", "verify", "place", "start", "settle")
 LIVE = ("preflight", "receive", "precopy", "place", "migrate", "start", "settle")
 DISK = f"{POOL}/m1-disk0"
 
@@ -92,7 +93,7 @@ def test_a_machine_moves_live_and_comes_back_with_what_it_wrote(pair: Pair, coun
     assert pair.move(counter, "returned")["changed"] is False
 
 
-@pytest.mark.parametrize("phases", [(phase,) for phase in COPIED] if WHOLE else [("copy", "switch")], ids="-".join)
+@pytest.mark.parametrize("phases", [(phase,) for phase in COPIED] if WHOLE else [("copy", "start")], ids="-".join)
 def test_a_killed_copy_is_completed(pair: Pair, guest: str, phases: tuple[str, ...]) -> None:
     awkward, before = corpus(pair.here), steps(pair.here, guest)
     when = pair.killed(guest, phases)
