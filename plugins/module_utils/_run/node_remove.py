@@ -122,6 +122,9 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
     removal.decide(plan, text)
     if removal.result.actions:
         removal.result.refusal = plan_of.refusal(node.name, plan, policy, request.confirm, removal.busy() + removal.refused)
+        if removal.result.refusal is not None:
+            # they would read as if something had been done
+            removal.result.warnings = []
         if not check_mode and removal.result.refusal is None:
             removal.do(plan, bool(text))
     return removal.result
@@ -218,7 +221,7 @@ class _Removal:
         """Whether a pool or network of ours stays because a VM that stays needs it."""
         users = [name for name, use in uses if (use.pool(what) if kind == "pool" else what in use.networks)]
         if users:
-            self.result.warnings.append(f"the {kind} {what.name if kind == 'pool' else what} stays: {', '.join(sorted(users))} need it")
+            self.result.warnings.append(f"the {kind} {what.name if kind == 'pool' else what} stays: needed by {', '.join(sorted(users))}")
         return bool(users)
 
     def _define(self, plan: RemovalPlan, *, check_mode: bool) -> t.Iterator[t.Any]:

@@ -50,7 +50,7 @@ def test_what_goes_and_what_stays(host):
     assert [one.name for one in host.records[QEMU]] == ["kept", "theirs", "nobodys"] and host.records[LXC] == []
     # a protected VM has its disk in the pool, and the old one was there before
     assert sorted(pool.name for pool in host.pool_list.values()) == ["default", "old"]
-    assert "the pool default stays: kept need it" in result.warnings
+    assert "the pool default stays: needed by kept" in result.warnings
     told = result.as_dict()
     assert [(vm["name"], vm["fate"]) for vm in told["removal"]["vms"]] == [
         ("box", "removed"),
@@ -80,7 +80,7 @@ def test_check_mode_says_the_same_and_does_nothing(host):
 def test_refused_without_confirmation(host, check_mode):
     result = run(host, check_mode, confirm=None)
     told = result.as_dict()
-    assert host.done == [] and told["error"]["path"] == "confirm" and len(told["removal"]["vms"]) == 5
+    assert host.done == [] and result.warnings == [] and told["error"]["path"] == "confirm" and len(told["removal"]["vms"]) == 5
     for words in ("c1: cluster lab", "kept: cluster lab; running; protected", "theirs: cluster other", "nobodys: not ours", "controller loses c1"):
         assert words in told["msg"]
 
@@ -89,7 +89,7 @@ def test_without_remove_vms_they_run_on(host):
     result = run(host, remove_vms=False)
     assert host.done == ["autostart uuid-box False", "autostart uuid-c1 False", "pool fast", "forget"]
     assert "left running, because remove_vms is not set: box, c1; they do not start with the host any more" in result.warnings
-    assert any("the network br-admin stays: c1" in warning for warning in result.warnings)
+    assert any("the network br-admin stays: needed by c1" in warning for warning in result.warnings)
 
 
 @pytest.mark.parametrize("steps", range(len(ALL)))
