@@ -182,9 +182,11 @@ class Server:
     def report(self) -> str:
         """What a person would want to see after a failure."""
         texts = [f"console:\n{self.console.read_text(errors='replace')[-1500:]}"]
-        for argv in (("ip", "address"), ("ip", "route"), ("bridge", "link"), ("journalctl", "--no-pager", "--lines=80", "--output=short-monotonic")):
+        for argv in (("ip", "address"), ("ip", "route"), ("bridge", "link"), ("journalctl", "--no-pager", "--lines=400", "--output=short-monotonic")):
             try:
-                texts.append(f"{' '.join(argv)}:\n{self.look(*argv, patience=15)}")
+                # the agent writes down that it was asked
+                said = [line for line in self.look(*argv, patience=15).splitlines() if "qemu-ga" not in line]
+                texts.append("\n".join([f"{' '.join(argv)}:", *said]))
             except (OSError, ValueError, AssertionError) as error:
                 texts.append(f"{' '.join(argv)}: {error}")
         return "\n\n".join(texts)
