@@ -10,11 +10,11 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import controller, moved
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import controller, journal, move_store, moved
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import CONFIRMED
+from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import CONFIRMED, MOVED, MOVING
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.grow import Wanted, ailments
 from ansible_collections.reduced.footprint.plugins.module_utils._run import galera
 
@@ -180,5 +180,28 @@ def departures(cluster: str | None = None, unfinished: bool = False) -> list[dic
     :arg unfinished: only those that wait for something.
     """
     notes = [dataclasses.asdict(note) for note in moved.read_all().values()]
+    noted = {note["id"] for note in notes if note["state"] != CONFIRMED}
+    # a worker writes its note when the VM is about to leave; until then only its journal tells that it is at work
+    notes += [note for note in _at_work() if note["id"] not in noted]
     notes = [note for note in notes if cluster in (None, note["cluster"]) and not (unfinished and note["state"] == CONFIRMED)]
     return sorted(notes, key=lambda note: (note["name"], note["uuid"]))
+
+
+def _at_work() -> t.Iterator[dict[str, t.Any]]:
+    for name in journal.names(move_store.HOME):
+        store = move_store.MoveStore(name)
+        job, found = store.read_job() or {}, store.read()
+        params = job.get("params") or {}
+        if job.get("action") != MOVED or found is None or found.state not in ("new", "running"):
+            continue
+        vm = found.facts.get("vm") or {}
+        where = params.get("destination") or {}
+        yield {
+            "id": str(params.get("id", name)),
+            "cluster": str(params.get("cluster") or vm.get("cluster") or ""),
+            "name": str(vm.get("name") or name),
+            "uuid": str(vm.get("uuid") or ""),
+            "to": str(where.get("name") or where.get("host") or ""),
+            "at": "",
+            "state": MOVING,
+        }

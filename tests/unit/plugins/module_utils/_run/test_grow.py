@@ -192,3 +192,18 @@ def test_a_controller_without_its_load_balancer_is_not_well(tmp_path: pathlib.Pa
     monkeypatch.setattr(grow.galera, "look", lambda database, recover: {"ready": True, "size": 3, "cluster_uuid": "u", "seqno": 100, "ailments": []})
     seen = look(request(0), t.cast("t.Any", None), HaProxy(str(tmp_path / "none.sock")), Host(), Clock().sleep, Clock())
     assert seen["ailments"] == ["its load balancer does not answer"]
+
+
+@pytest.mark.parametrize("state, listed", [("new", True), ("running", True), ("failed", False), ("returned", False)])
+def test_a_worker_that_has_not_left_a_note_yet_is_seen(state: str, listed: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grow.move_store, "HOME", tmp_path)
+    make = grow.move_store.MoveStore
+    monkeypatch.setattr(grow.move_store, "MoveStore", lambda name: make(name, tmp_path))
+    monkeypatch.setattr(grow.moved, "read_all", dict)
+    store = make("c2", tmp_path)
+    store.write_job({"action": "moved", "params": {"id": "c2", "cluster": "lab", "destination": {"host": "192.0.2.13", "name": "metal3"}}})
+    journal = store.journal()
+    journal.state = state
+    store.write(journal)
+    told = grow.departures("lab", unfinished=True)
+    assert [(note["id"], note["to"], note["state"]) for note in told] == ([("c2", "metal3", "moving")] if listed else [])
