@@ -25,6 +25,7 @@ _PAGES = "sys/kernel/mm/hugepages"
 _TRIED = "run/reduced.footprint/huge-pages.json"
 _PROPERTIES = "Id,LoadState,ActiveState,UnitFileState,ExecMainStartTimestampMonotonic,NeedDaemonReload,MainPID"
 _START_TIMEOUT = 120
+_PATIENCE = 1.0
 
 
 class SettingsHost:
@@ -35,6 +36,7 @@ class SettingsHost:
 
     def __init__(self, root: str = "/") -> None:
         self._root = pathlib.Path(root)
+        self._restarted = 0.0
 
     def _at(self, path: str) -> pathlib.Path:
         return self._root / path.lstrip("/")
@@ -227,6 +229,7 @@ class SettingsHost:
         """
         # a daemon that ended again and again may not be started any more, and its socket with it
         run(["systemctl", "reset-failed", daemon], ok=range(256), timeout=60)
+        self._restarted = time.time()
         run(["systemctl", "restart", daemon], timeout=_START_TIMEOUT)
         now = time.time()
         for path in read:
@@ -234,17 +237,13 @@ class SettingsHost:
                 if self._at(path).stat().st_mtime > now:
                     os.utime(self._at(path))
 
-    @staticmethod
-    def answers(daemon: str, uri: str) -> str | None:
+    def answers(self, daemon: str, uri: str) -> str | None:
         """``None`` when libvirt's driver for QEMU answers, else what it says, or what the daemon's last words were."""
+        since = self._restarted or time.time()
         try:
             run(["virsh", "--connect", uri, "uri"], timeout=_START_TIMEOUT)
         except CommandError as error:
-            said = run(["journalctl", "--unit", daemon, "--lines=40", "--output=cat", "--no-pager"], ok=range(256), timeout=60).stdout
-            words = [line.partition("error : ")[2] or line for line in said.splitlines() if "error" in line.lower()]
-            # what ended the daemon, if it says so, is among other complaints it lives with
-            ended = [line for line in words if "Initialization of" in line]
-            return " | ".join(dict.fromkeys((ended or words)[-2:])) or error.message
+            return _last_words(daemon, since) or error.message
         return None
 
     def revive(self, daemon: str) -> None:
@@ -268,6 +267,21 @@ def _unit(name: str, block: t.Mapping[str, str], began: float) -> Unit:
         needs_reload=block.get("NeedDaemonReload") == "yes",
         pid=int(block.get("MainPID") or 0),
     )
+
+
+def _last_words(daemon: str, since: float) -> str:
+    """Why a daemon ended, in its own words; the journal may have them a little later than the one who asked."""
+    words: list[str] = []
+    for unused in range(10):
+        argv = ["journalctl", "--unit", daemon, f"--since=@{int(since)}", "--lines=60", "--output=cat", "--no-pager"]
+        said = run(argv, ok=range(256), timeout=60).stdout
+        words = [line.partition("error : ")[2] or line for line in said.splitlines() if "error" in line.lower()]
+        # what ended it is among other complaints it lives with
+        ended = [line for line in words if "Initialization of" in line]
+        if ended:
+            return ended[-1]
+        time.sleep(_PATIENCE)
+    return " | ".join(dict.fromkeys(words[-2:]))
 
 
 def _put(path: pathlib.Path, value: int) -> None:

@@ -201,10 +201,12 @@ def test_a_time_to_come_is_set_back_or_each_start_would_look_older(tmp_path, mon
 
 
 def test_a_daemon_that_does_not_answer_is_quoted(monkeypatch):
+    monkeypatch.setattr(host_settings, "_PATIENCE", 0)
     refused = CommandError(["virsh"], 1, "error: failed to connect")
-    Commands(monkeypatch, virsh=refused, journalctl="libvirtd: started\n2026 12: error : qemuConf:5 : no such user: x\n")
-    assert SettingsHost.answers("libvirtd.service", "qemu:///system") == "qemuConf:5 : no such user: x"
+    ended = "Initialization of QEMU state driver failed: internal error: no such user: x"
+    Commands(monkeypatch, virsh=refused, journalctl=f"dmidecode: error\n2026 12: error : {ended}\nudev: error\n")
+    assert SettingsHost().answers("libvirtd.service", "qemu:///system") == ended
     Commands(monkeypatch, virsh=refused)
-    assert "failed to connect" in (SettingsHost.answers("libvirtd.service", "qemu:///system") or "")
+    assert "failed to connect" in (SettingsHost().answers("libvirtd.service", "qemu:///system") or "")
     Commands(monkeypatch)
-    assert SettingsHost.answers("libvirtd.service", "qemu:///system") is None
+    assert SettingsHost().answers("libvirtd.service", "qemu:///system") is None
