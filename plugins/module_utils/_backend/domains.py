@@ -123,7 +123,8 @@ class DomainHost:
                 return _record(domain, "running" if uuid in running else "shutdown", uuid in running, uuid in persistent, uuid in autostart)
             return self._ask_all(domain)
 
-        return _all(listed, read)
+        with told("cannot read the domains"):
+            return _all(listed, read)
 
     def _uuids(self, flag: int) -> set[str]:
         return {domain.UUIDString() for domain in self.connection.listAllDomains(flag)}
@@ -278,6 +279,9 @@ class DomainHost:
             return True
         try:
             domain.shutdown()
+            if domain.OSType() == "exe":
+                # of a container whose init has no control pipe libvirt 9 says yes and does nothing
+                domain.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_SIGNAL)
             return True
         except libvirt.libvirtError:
             return not _active(domain)
@@ -310,8 +314,11 @@ def _all(listed: t.Sequence[t.Any], read: t.Callable[[t.Any], DomainRecord]) -> 
     def share(first: int) -> None:
         try:
             for index in range(first, len(listed), _READERS):
-                with contextlib.suppress(libvirt.libvirtError):
+                try:
                     found[index] = read(listed[index])
+                except libvirt.libvirtError as error:
+                    if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                        raise
         except BaseException as error:  # pylint: disable=broad-except
             # for whoever waits: one that was not read must not count as one that is not there
             failures.append(error)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import types
 import typing as t
 
 import libvirt
@@ -80,21 +81,51 @@ def test_all_at_once_tells_what_one_by_one_does(host: DomainHost) -> None:
 def test_many_are_read_in_their_order_without_those_that_vanish() -> None:
     def read(number: int) -> int:
         if number % 7 == 3:
-            raise libvirt.libvirtError("it is gone")
+            raise _refusal(libvirt.VIR_ERR_NO_DOMAIN)
         return number
 
     assert domains_module._all(range(40), read) == [number for number in range(40) if number % 7 != 3]
     assert domains_module._all((), read) == []
 
 
-def test_one_that_cannot_be_read_does_not_count_as_one_that_is_not_there() -> None:
+def _refusal(code: int) -> libvirt.libvirtError:
+    error = libvirt.libvirtError("libvirt says no")
+    error.err = (code, 0, "libvirt says no", 2, None, None, None, 0, 0)
+    return error
+
+
+@pytest.mark.parametrize("failure", [MemoryError(), _refusal(libvirt.VIR_ERR_RPC), _refusal(libvirt.VIR_ERR_OPERATION_TIMEOUT)])
+def test_one_that_cannot_be_read_does_not_count_as_one_that_is_not_there(failure: Exception) -> None:
     def read(number: int) -> int:
         if number == 5:
-            raise MemoryError
+            raise failure
         return number
 
-    with pytest.raises(MemoryError):
+    with pytest.raises(type(failure)):
         domains_module._all(range(10), read)
+
+
+def test_a_daemon_that_goes_while_domains_are_read_is_told(host: DomainHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*unused: object) -> None:
+        raise _refusal(libvirt.VIR_ERR_RPC)
+
+    monkeypatch.setattr(domains_module, "_record", gone)
+    with pytest.raises(BackendError, match="cannot read the domains: libvirt says no"):
+        host.domains()
+
+
+@pytest.mark.parametrize(("kind", "calls"), [("exe", ["shutdown", "signal"]), ("hvm", ["shutdown"])])
+def test_a_container_whose_init_is_not_systemd_gets_a_signal_too(kind: str, calls: list[str]) -> None:
+    # libvirt's test driver has no containers
+    said: list[str] = []
+    guest = types.SimpleNamespace(
+        OSType=lambda: kind,
+        ID=lambda: 0,
+        shutdown=lambda: said.append("shutdown"),
+        shutdownFlags=lambda flags: said.append("signal" if flags == libvirt.VIR_DOMAIN_SHUTDOWN_SIGNAL else "?"),
+    )
+    assert DomainHost._ask(guest)
+    assert said == calls
 
 
 def test_a_refused_document_comes_with_libvirts_words(host: DomainHost) -> None:
