@@ -89,7 +89,8 @@ def promises() -> dict[str, dict[str, t.Any]]:
     found = {}
     for path in sorted(REGISTRY.glob("*.promise")):
         facts = _read(path)
-        if facts.get("pid") and procs.started(facts["pid"]) == facts.get("started") is not None:
+        began = procs.started(facts["pid"]) if facts.get("pid") else None
+        if began is not None and began == facts.get("started"):
             found[path.stem] = facts
         else:
             path.unlink(missing_ok=True)

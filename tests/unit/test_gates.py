@@ -151,8 +151,7 @@ def test_gates_aside_that_are_alone_are_seen_at_once_and_need_not_step_back(tmp_
 
 def test_a_lane_that_breaks_is_not_overlooked(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     def cleanup() -> t.Iterator[engine.Step]:
-        raise SystemExit(0)
-        yield
+        sys.exit(0)
 
     broken = engine.Gate("broken", "broken", lambda: [engine.Step(["true"], pathlib.Path("/"))], frozenset(), cleanup)
     assert run(tmp_path, capsys, broken, gate("next", "true")) == (1, "1 passed, 1 failed")

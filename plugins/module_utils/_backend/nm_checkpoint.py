@@ -127,7 +127,7 @@ def main(verb: str, folder: str, *words: str) -> int:
         else:
             {"hold": hold, "commit": commit, "rollback": rollback}[verb](folder)
     except Failed as error:
-        print(error)
+        sys.stdout.write(f"{error}\n")
         return 1
     return 0
 

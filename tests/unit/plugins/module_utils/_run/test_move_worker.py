@@ -27,6 +27,7 @@ def fixture_world(tmp_path, monkeypatch):
         method = "copy"
         stands = "off"
         there = "gone"
+        unreachable: Exception | None = None
         fail: dict = {}
 
         def __init__(self):
@@ -39,8 +40,8 @@ def fixture_world(tmp_path, monkeypatch):
 
         def ask(self, command, given=None, timeout=0):
             assert command == "state"
-            if isinstance(self.there, Exception):
-                raise self.there
+            if self.unreachable:
+                raise self.unreachable
             return {"state": self.there}
 
         def run(self):
@@ -125,7 +126,11 @@ def test_killed_after_a_whole_migration_it_is_let_run_there(world):
 
 @pytest.mark.parametrize("stands, there", [("running", "gone"), ("halted", "paused"), ("off", "paused"), ("left", BackendError("no answer."))])
 def test_killed_in_an_unfinished_migration_it_is_the_one_here(world, stands, there):
-    world.method, world.stands, world.there = "live", stands, there
+    world.method, world.stands = "live", stands
+    if isinstance(there, Exception):
+        world.unreachable = there
+    else:
+        world.there = there
     world.fail["migrate"] = Killed()
     with pytest.raises(Killed):
         world.run()
