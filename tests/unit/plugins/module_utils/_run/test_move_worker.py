@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.move_store import MoveStore
@@ -27,7 +29,7 @@ def fixture_world(tmp_path, monkeypatch):
         method = "copy"
         stands = "off"
         there = "gone"
-        unreachable: Exception | None = None
+        unreachable = mock.Mock()
         fail: dict = {}
 
         def __init__(self):
@@ -40,8 +42,7 @@ def fixture_world(tmp_path, monkeypatch):
 
         def ask(self, command, given=None, timeout=0):
             assert command == "state"
-            if self.unreachable:
-                raise self.unreachable
+            self.unreachable()
             return {"state": self.there}
 
         def run(self):
@@ -128,7 +129,7 @@ def test_killed_after_a_whole_migration_it_is_let_run_there(world):
 def test_killed_in_an_unfinished_migration_it_is_the_one_here(world, stands, there):
     world.method, world.stands = "live", stands
     if isinstance(there, Exception):
-        world.unreachable = there
+        world.unreachable = mock.Mock(side_effect=there)
     else:
         world.there = there
     world.fail["migrate"] = Killed()
