@@ -230,7 +230,11 @@ class SettingsHost:
         # a daemon that ended again and again may not be started any more, and its socket with it
         run(["systemctl", "reset-failed", daemon], ok=range(256), timeout=60)
         self._restarted = time.time()
-        run(["systemctl", "restart", daemon], timeout=_START_TIMEOUT)
+        try:
+            run(["systemctl", "restart", daemon], timeout=_START_TIMEOUT)
+        except CommandError as error:
+            # on a busy host it has ended before systemd took it for started
+            raise BackendError(_last_words(daemon, self._restarted) or error.message) from error
         now = time.time()
         for path in read:
             with contextlib.suppress(FileNotFoundError):
@@ -272,7 +276,7 @@ def _unit(name: str, block: t.Mapping[str, str], began: float) -> Unit:
 def _last_words(daemon: str, since: float) -> str:
     """Why a daemon ended, in its own words; the journal may have them a little later than the one who asked."""
     words: list[str] = []
-    for unused in range(10):
+    for unused in range(20):
         argv = ["journalctl", "--unit", daemon, f"--since=@{int(since)}", "--lines=60", "--output=cat", "--no-pager"]
         said = run(argv, ok=range(256), timeout=60).stdout
         words = [line.partition("error : ")[2] or line for line in said.splitlines() if "error" in line.lower()]

@@ -210,3 +210,18 @@ def test_a_daemon_that_does_not_answer_is_quoted(monkeypatch):
     assert "failed to connect" in (SettingsHost().answers("libvirtd.service", "qemu:///system") or "")
     Commands(monkeypatch)
     assert SettingsHost().answers("libvirtd.service", "qemu:///system") is None
+
+
+def test_a_daemon_that_does_not_even_start_is_quoted(monkeypatch):
+    monkeypatch.setattr(host_settings, "_PATIENCE", 0)
+    ended = "Initialization of QEMU state driver failed: internal error: no such user: x"
+
+    def run(argv, **unused):
+        if argv[:2] == ["systemctl", "restart"]:
+            raise CommandError(argv, 1, "start request repeated too quickly")
+        return Completed(tuple(argv), 0, words if argv[0] == "journalctl" else "", "")
+
+    monkeypatch.setattr(host_settings, "run", run)
+    for words, told in ((f"error : {ended}\n", ended), ("", "start request repeated too quickly")):
+        with pytest.raises(BackendError, match=told):
+            SettingsHost().restart("libvirtd.service", [])
