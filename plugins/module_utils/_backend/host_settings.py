@@ -276,16 +276,21 @@ def _unit(name: str, block: t.Mapping[str, str], began: float) -> Unit:
 def _last_words(daemon: str, since: float) -> str:
     """Why a daemon ended, in its own words; the journal may have them a little later than the one who asked."""
     words: list[str] = []
-    for unused in range(20):
-        argv = ["journalctl", "--unit", daemon, f"--since=@{int(since)}", "--lines=60", "--output=cat", "--no-pager"]
-        said = run(argv, ok=range(256), timeout=60).stdout
-        words = [line.partition("error : ")[2] or line for line in said.splitlines() if "error" in line.lower()]
-        # what ended it is among other complaints it lives with
-        ended = [line for line in words if "Initialization of" in line]
+    for unused in range(10):
+        # the journal no longer knows the unit of a process that has ended when it reads its last words
+        ended = [line for line in _errors(since) if "Initialization of" in line]
         if ended:
+            # among other complaints a daemon lives with
             return ended[-1]
+        words = _errors(since, "--unit", daemon)
         time.sleep(_PATIENCE)
     return " | ".join(dict.fromkeys(words[-2:]))
+
+
+def _errors(since: float, *which: str) -> list[str]:
+    argv = ["journalctl", *which, f"--since=@{int(since)}", "--lines=200", "--output=cat", "--no-pager"]
+    said = run(argv, ok=range(256), timeout=60).stdout
+    return [line.partition("error : ")[2] or line for line in said.splitlines() if "error" in line.lower()]
 
 
 def _put(path: pathlib.Path, value: int) -> None:
