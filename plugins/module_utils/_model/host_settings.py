@@ -253,7 +253,7 @@ def _number(value: t.Any, path: str) -> int:
     except ValueError:
         number = -1
     if isinstance(value, (bool, float)) or number < 0:
-        raise InputError(f"{shown(value)} is not a whole number.", path, "Write the limit as a number, for example 1024.")
+        raise InputError(f"{shown(value)} is no whole number from 0 on.", path, "Write digits alone, for example 1024.")
     return number
 
 
