@@ -19,7 +19,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from move_pair import CLUSTER, INIT, MAKE_ROOT, POOL, ROOT, Pair, Server, container, eventually, machine, steps  # noqa: E402
+from move_pair import CLUSTER, INIT, MAKE_ROOT, POOL, ROOT, Pair, Server, container, eventually, machine, remembered, steps  # noqa: E402
 from rflab.plays import play  # noqa: E402
 from rflab.settings import current  # noqa: E402
 
@@ -102,4 +102,6 @@ def fixture_guest(pair: Pair) -> str:
 def fixture_counter(pair: Pair) -> str:
     """A machine that counts onto its disk; it knows of no shutdown."""
     pair.here.call("define", {"cluster": CLUSTER, "vms": [machine("m1")]})
+    # a move that is done before the firmware is would carry nothing to tell by
+    eventually("the machine counts", lambda: remembered(pair.here, "m1")[0] > 3)
     return "m1"

@@ -186,8 +186,15 @@ def machine(name: str) -> dict[str, t.Any]:
     return {"id": name, "cpu": 1, "ram": "32MiB", "hypervisor": "qemu", "nics": [{"bridge": "br-admin"}], "disks": [disk]}
 
 
+def remembered(server: Server, name: str) -> tuple[int, int]:
+    """Steps and starts in the memory of the counting machine, which is what a live move has to carry."""
+    said = server.ssh("virsh", "qemu-monitor-command", "--hmp", name, "'xp /2xw 0x8000'")
+    steps_taken, starts = said.split()[1:3]
+    return int(steps_taken, 16), int(starts, 16)
+
+
 def counted(server: Server, path: str) -> tuple[int, int]:
-    """Steps and starts of the counting machine, read from its disk, also while it runs."""
+    """Steps and starts of the counting machine on its disk; while it runs, what QEMU has not flushed is not there yet."""
     said = server.ssh("qemu-io", "-r", "-U", "-f", "qcow2", "-c", "'read -v 512 8'", path)
     line = next(line for line in said.splitlines() if line.startswith("00000200:"))
     return struct.unpack("<II", bytes.fromhex("".join(line.split()[1:9])))

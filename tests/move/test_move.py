@@ -14,7 +14,7 @@ import os
 import time
 
 import pytest
-from move_pair import CLUSTER, POOL, ROOT, Pair, Refused, Server, container, counted, eventually, machine, steps
+from move_pair import CLUSTER, POOL, ROOT, Pair, Refused, Server, container, counted, eventually, machine, remembered, steps
 from rflab.plays import play
 from rflab.settings import current
 
@@ -72,19 +72,21 @@ def test_a_container_moves_by_copy_and_is_confirmed(pair: Pair, guest: str) -> N
 
 
 def test_a_machine_moves_live_and_comes_back_with_what_it_wrote(pair: Pair, counter: str) -> None:
+    before = remembered(pair.here, counter)[0]
     done = pair.move(counter)
     assert (done["method"], done["move"]["why_not_live"]) == ("live", [])
     one_runs(pair, counter, pair.there)
-    moved, starts = counted(pair.there, DISK)
+    moved, starts = remembered(pair.there, counter)
     # it was never started anew: what it had in memory went along
-    assert starts == 1
-    eventually("it counts on", lambda: counted(pair.there, DISK)[0] > moved)
+    assert starts == 1 and moved > before
+    eventually("it counts on", lambda: remembered(pair.there, counter)[0] > moved)
+    eventually("its disk has what it counted there", lambda: counted(pair.there, DISK)[0] > moved)
 
     with pytest.raises(Refused, match="still runs"):
         pair.move(counter, "returned", shutdown_timeout=2)
     one_runs(pair, counter, pair.there)
     assert pair.move(counter)["move"]["state"] == "moved"
-    before = counted(pair.there, DISK)[0]
+    before = remembered(pair.there, counter)[0]
     assert pair.move(counter, "returned", shutdown_timeout=2, force=True)["move"]["state"] == "returned"
     one_runs(pair, counter, pair.here)
     eventually("it started once more", lambda: counted(pair.here, DISK)[1] == 2)
@@ -117,8 +119,9 @@ def test_a_killed_live_move_is_completed(pair: Pair, counter: str, phases: tuple
         assert pair.move(counter)["move"]["state"] == "moved"
     assert when() == list(phases)
     one_runs(pair, counter, pair.there)
-    moved = counted(pair.there, DISK)[0]
-    eventually("it counts on", lambda: counted(pair.there, DISK)[0] > moved)
+    moved, starts = remembered(pair.there, counter)
+    assert starts == 1
+    eventually("it counts on", lambda: remembered(pair.there, counter)[0] > moved)
 
 
 @pytest.mark.whole
