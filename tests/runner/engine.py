@@ -4,9 +4,9 @@
 
 """Running gates: streamed, timed, logged, counted and always cleaned up.
 
-Gates run one after the other in a lane. Those that only need processors run in
-a second one beside the others, which mostly wait for machines to boot, and get
-what the others leave of the processors.
+Gates run one after the other in a lane. The longest one that mostly waits for
+machines to boot has a lane of its own beside the others, which do so too. Those
+that only need processors run in a third one and get what the others leave.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ GRACE = 60
 #: What runs aside gets little of a busy machine and may take so many times as long.
 PATIENCE = 2
 NICE = "10"
+MAIN, BESIDE, ASIDE = LANES = ("main", "beside", "aside")
 _CONSOLE = threading.Lock()
 
 
@@ -60,7 +61,8 @@ class Gate:
 
     :arg steps: called when the gate's turn comes, so it sees what earlier gates left.
     :arg cleanup: commands run afterwards whatever happened; they are no tests, but a failing one is a failure.
-    :arg aside: it needs processors and nothing that another gate uses, and no test in it looks at a clock.
+    :arg lane: ``BESIDE``: it uses nothing that another gate uses, so it runs at the same time;
+        ``ASIDE``: it needs processors and no test in it looks at a clock, so it also steps back.
     """
 
     name: str
@@ -68,7 +70,7 @@ class Gate:
     steps: t.Callable[[], t.Iterable[Step]]
     suites: frozenset[str]
     cleanup: t.Callable[[], t.Iterable[Step]] = tuple
-    aside: bool = False
+    lane: str = MAIN
 
 
 @dataclasses.dataclass
@@ -138,13 +140,15 @@ def _runs(group: int) -> bool:
 class Lane(threading.Thread):
     """Gates one after the other. ``stop`` ends the one that runs, cleans up after it and begins no other.
 
-    :arg before: the lane this one runs beside; its output is seen first, and its commands go first.
+    :arg before: the lanes this one runs beside; their output is seen first.
+    :arg back: its commands let those of the others go first.
     """
 
-    def __init__(self, gates: t.Sequence[Gate], logs: pathlib.Path, before: Lane | None = None) -> None:
-        super().__init__(name="aside" if before else "main", daemon=True)
+    def __init__(self, gates: t.Sequence[Gate], logs: pathlib.Path, before: t.Sequence[Lane] = (), back: bool = False) -> None:
+        super().__init__(name=gates[0].lane if gates else MAIN, daemon=True)
         self.outcomes: dict[str, Outcome] = {}
         self._gates = gates
+        self._back = back
         self._logs = logs
         self._before = before
         self._stopped = threading.Event()
@@ -169,7 +173,7 @@ class Lane(threading.Thread):
             _end(process)
 
     def _seen(self) -> bool:
-        return self._before is None or not self._before.is_alive()
+        return not any(lane.is_alive() for lane in self._before)
 
     def _gate(self, gate: Gate) -> Outcome:
         """Run a gate to its end, or to its interruption, and clean up."""
@@ -222,7 +226,7 @@ class Lane(threading.Thread):
             late.set()
             _end(process)
 
-        timer = threading.Timer(step.timeout * (PATIENCE if self._before else 1), on_time)
+        timer = threading.Timer(step.timeout * (PATIENCE if self._back else 1), on_time)
         timer.daemon = True
         timer.start()
         refused = ""
@@ -264,7 +268,7 @@ class Lane(threading.Thread):
             if self._stopped.is_set() and not cleanup:
                 raise Interrupted
             process = subprocess.Popen(
-                ["nice", "-n", NICE, *step.argv] if self._before else list(step.argv),
+                ["nice", "-n", NICE, *step.argv] if self._back else list(step.argv),
                 cwd=step.cwd,
                 env={**os.environ, **step.env},
                 stdin=subprocess.DEVNULL,
@@ -275,7 +279,7 @@ class Lane(threading.Thread):
                 errors="replace",
             )
             self._process = None if cleanup else process
-        if self._before:
+        if self._back:
             _step_back(process.pid)
         return process
 
@@ -288,6 +292,16 @@ def _step_back(pid: int) -> None:
         pass  # it has ended already, or there are no such groups here
 
 
+def _lanes(gates: t.Sequence[Gate], logs: pathlib.Path) -> list[Lane]:
+    """The lanes there is something for; the first is seen at once, and alone none has to step back."""
+    lanes: list[Lane] = []
+    for name in LANES:
+        its = [gate for gate in gates if gate.lane == name]
+        if its:
+            lanes.append(Lane(its, logs, tuple(lanes), back=bool(lanes) and name == ASIDE))
+    return lanes
+
+
 def run_all(gates: t.Sequence[Gate], output: pathlib.Path) -> int:
     """Run gates, print the table and, last, the honest count.
 
@@ -297,10 +311,7 @@ def run_all(gates: t.Sequence[Gate], output: pathlib.Path) -> int:
     summary = output / "summary.txt"
     output.mkdir(parents=True, exist_ok=True)
     summary.unlink(missing_ok=True)
-    aside = [gate for gate in gates if gate.aside]
-    # Alone they need not step back.
-    main = Lane([gate for gate in gates if not gate.aside] or aside, output / "gates")
-    lanes = [main, Lane(aside, output / "gates", main)] if len(aside) < len(gates) and aside else [main]
+    lanes = _lanes(gates, output / "gates")
     interrupted = threading.Event()
     before = {number: signal.signal(number, lambda *_unused: interrupted.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     began = time.monotonic()

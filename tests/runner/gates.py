@@ -29,7 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import labs
 import workspace
-from engine import Gate, Step, run_all
+from engine import ASIDE, BESIDE, Gate, Step, run_all
 from labs import with_lab
 
 ROOT, COPY, OUTPUT = workspace.ROOT, workspace.COPY, workspace.OUTPUT
@@ -181,12 +181,12 @@ def torture() -> t.Iterator[Step]:
 
 GATES = (
     Gate("units", "unit tests, layers and conventions", units, CHECK),
-    Gate("shellcheck", "shell scripts", shellcheck, CHECK, aside=True),
-    Gate("lint", "yamllint and ansible-lint, profile production", yaml_and_ansible, CHECK, aside=True),
-    Gate("sanity", "ansible-test sanity without an ignore file", sanity, CHECK, aside=True),
-    Gate("docs", "documentation and changelog", docs, CHECK, aside=True),
-    Gate("importer", "build and galaxy-importer", importer, CHECK, aside=True),
-    Gate("ee", "execution environment requirements", execution_environment, CHECK, aside=True),
+    Gate("shellcheck", "shell scripts", shellcheck, CHECK, lane=ASIDE),
+    Gate("lint", "yamllint and ansible-lint, profile production", yaml_and_ansible, CHECK, lane=ASIDE),
+    Gate("sanity", "ansible-test sanity without an ignore file", sanity, CHECK, lane=ASIDE),
+    Gate("docs", "documentation and changelog", docs, CHECK, lane=ASIDE),
+    Gate("importer", "build and galaxy-importer", importer, CHECK, lane=ASIDE),
+    Gate("ee", "execution environment requirements", execution_environment, CHECK, lane=ASIDE),
     Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage"), TEST),
     Gate("templates", "templates on real libvirt: broken ones, golden ones, UEFI", _folder("templates"), TEST),
     Gate("drift", "what others change on real libvirt: found, put right, nothing else touched", _folder("drift"), TEST),
@@ -197,7 +197,7 @@ GATES = (
     with_lab(Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST)),
     with_lab(Gate("molecule", "user stories on the lab", molecule, TEST)),
     with_lab(Gate("grow", "from two servers to three while a client writes: killed, completed, no row lost", _folder("grow"), ASKED)),
-    with_lab(Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST)),
+    with_lab(Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST, lane=BESIDE)),
     with_lab(Gate("torture", "the same under stress", torture, TORTURE)),
 )
 

@@ -115,7 +115,7 @@ def test_clean_up_runs_after_a_failure(tmp_path: pathlib.Path, capsys: pytest.Ca
 
 
 def aside(one: engine.Gate) -> engine.Gate:
-    return dataclasses.replace(one, aside=True)
+    return dataclasses.replace(one, lane=engine.ASIDE)
 
 
 WAIT = "for _ in $(seq 300); do [ -e {0} ] && exit 0; sleep 0.1; done; exit 1"
@@ -138,9 +138,20 @@ def test_gates_aside_run_beside_the_others_and_are_shown_whole(tmp_path: pathlib
         assert f"{name} ends" in (tmp_path / "gates" / f"{name}.log").read_text()
 
 
+def test_a_lane_of_its_own_runs_beside_main_without_stepping_back(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    main = gate("main", f"touch {one}; {WAIT.format(two)}", "sleep 0.5; echo main ends")
+    own = dataclasses.replace(gate("own", f"{WAIT.format(one)}", f"touch {two}", "nice; echo own ends"), lane=engine.BESIDE)
+    early = aside(gate("early", f"{WAIT.format(one)}", "echo early ends"))
+    assert engine.run_all([own, early, main], tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = lines[lines.index("=== own: own") : lines.index("own ends")]
+    assert shown[-1] == str(os.nice(0)) and not [line for line in shown if "early" in line or line == "main ends"]
+
+
 def test_a_failure_aside_is_a_failure(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, capsys, gate("main", "true"), aside(gate("beside", "true", "exit 3"))) == (1, "2 passed, 1 failed")
-    broken = engine.Gate("broken", "broken", lambda: iter([1 // 0]), frozenset(), aside=True)
+    broken = engine.Gate("broken", "broken", lambda: iter([1 // 0]), frozenset(), lane=engine.ASIDE)
     assert run(tmp_path, capsys, gate("main", "true"), broken) == (1, "1 passed, 1 failed")
 
 
@@ -157,19 +168,19 @@ def test_a_lane_that_breaks_is_not_overlooked(tmp_path: pathlib.Path, capsys: py
     assert run(tmp_path, capsys, broken, gate("next", "true")) == (1, "1 passed, 1 failed")
 
 
-def test_an_interruption_ends_both_lanes_and_cleans_up_both(tmp_path: pathlib.Path) -> None:
+def test_an_interruption_ends_all_lanes_and_cleans_up_after_all(tmp_path: pathlib.Path) -> None:
     script = tmp_path / "run.py"
     script.write_text(
         f"import pathlib, sys\nsys.path.insert(0, {str(RUNNER)!r})\nfrom engine import Gate, Step, run_all\n"
         f"here = pathlib.Path({str(tmp_path)!r})\n"
         "def sh(text):\n    return lambda: [Step(['sh', '-c', text], here)]\n"
-        "def gate(name, aside):\n"
-        "    return Gate(name, name, sh(f'touch {name}-runs; sleep 300'), frozenset(), sh(f'sleep 1; touch {name}-cleaned'), aside)\n"
-        "sys.exit(run_all([gate('main', False), gate('beside', True), gate('later', True)], here))\n"
+        "def gate(name, lane):\n"
+        "    return Gate(name, name, sh(f'touch {name}-runs; sleep 300'), frozenset(), sh(f'sleep 1; touch {name}-cleaned'), lane)\n"
+        "sys.exit(run_all([gate('main', 'main'), gate('beside', 'beside'), gate('aside', 'aside'), gate('later', 'aside')], here))\n"
     )
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as process:
         for _attempt in range(300):
-            if (tmp_path / "main-runs").exists() and (tmp_path / "beside-runs").exists():
+            if all((tmp_path / f"{name}-runs").exists() for name in engine.LANES):
                 break
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
@@ -177,8 +188,8 @@ def test_an_interruption_ends_both_lanes_and_cleans_up_both(tmp_path: pathlib.Pa
         process.send_signal(signal.SIGINT)  # impatience must not cut the clean-up short
         said = process.communicate(timeout=60)[0]
     assert process.returncode == 130
-    assert said.splitlines()[-1] == "0 passed, 3 failed"
-    assert (tmp_path / "main-cleaned").exists() and (tmp_path / "beside-cleaned").exists()
+    assert said.splitlines()[-1] == "0 passed, 4 failed"
+    assert all((tmp_path / f"{name}-cleaned").exists() for name in engine.LANES)
     assert "not reached" in said and not (tmp_path / "later-runs").exists()
 
 
