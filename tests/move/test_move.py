@@ -23,6 +23,7 @@ WHOLE = bool(os.environ.get("MOVE_WHOLE"))
 COPIED = ("preflight", "receive", "precopy", "stop", "copy", "verify", "place", "start", "settle")
 LIVE = ("preflight", "receive", "precopy", "place", "migrate", "start", "settle")
 DISK = f"{POOL}/m1-disk0"
+JOURNAL = "/var/lib/reduced.footprint/moves/c1/journal.json"
 
 
 def corpus(server: Server) -> dict[str, object]:
@@ -191,6 +192,19 @@ def test_a_destination_that_reboots_in_the_middle_leaves_the_vm_here(pair: Pair,
     eventually("the destination is back", lambda: pair.there.ssh("virsh", "list", check=False) != "", 120)
     assert pair.move(guest)["move"]["state"] == "moved"
     one_runs(pair, guest, pair.there)
+
+
+@pytest.mark.whole
+def test_a_source_that_reboots_in_the_middle_goes_on_by_itself(pair: Pair, guest: str) -> None:
+    before = steps(pair.here, guest)
+    pair.move(guest, wait=False, bandwidth_limit=20, max_passes=1)
+    eventually("it copies", lambda: pair.journal(guest)["phase"] in ("precopy", "stop", "copy"), 120)
+    pair.here.ssh("systemctl", "reboot", check=False)
+    eventually("the move ends without anyone's help", lambda: '"moved"' in pair.here.ssh("cat", JOURNAL, check=False), 300)
+    one_runs(pair, guest, pair.there)
+    eventually("it counts on from where it was", lambda: steps(pair.there, guest) > before)
+    assert "at-boot" not in pair.here.ssh("ls", "/etc/systemd/system")
+    assert pair.move(guest)["changed"] is False
 
 
 @pytest.mark.whole

@@ -19,9 +19,11 @@ import typing as t
 import zipfile
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 
 LIBRARY = pathlib.Path("/var/lib/reduced.footprint/lib")
+UNITS = pathlib.Path("/etc/systemd/system")
 _PACKAGE = "ansible_collections/reduced/footprint/plugins/module_utils"
 
 
@@ -94,36 +96,79 @@ def start_unit(
     *,
     unit: str | None = None,
     description: str = "Migration of the master",
+    at_boot: bool = False,
 ) -> None:
     """Start the worker detached; one that was killed is started again by systemd.
 
     :arg unit: its name, where it is no migration of a master.
+    :arg at_boot: this host starts it again also after it was switched off, until :func:`forget_at_boot`.
     :raises CommandError: systemd refuses, for example because the unit runs already.
     """
     unit = unit or unit_name(name)
     run(["systemctl", "reset-failed", unit], ok=range(256))
-    run(
-        [
-            "systemd-run",
-            "--quiet",
-            "--collect",
-            f"--unit={unit}",
-            f"--description={description} {name} (reduced.footprint)",
-            # its mounts are its own, and gone with it
-            "--property=PrivateMounts=yes",
-            "--property=Restart=on-abnormal",
-            "--property=RestartSec=1",
-            "--property=StartLimitIntervalSec=600",
-            "--property=StartLimitBurst=5",
-            "--property=UMask=0077",
-            "--property=WorkingDirectory=/",
-            f"--property=StandardError=append:{log}",
-            f"--property=StandardOutput=append:{log}",
-            f"--setenv=PYTHONPATH={code}",
-            "--setenv=PYTHONDONTWRITEBYTECODE=1",
-            sys.executable,
-            "-m",
-            module,
-            *arguments,
-        ]
+    argv = [
+        "systemd-run",
+        "--quiet",
+        "--collect",
+        f"--unit={unit}",
+        f"--description={description} {name} (reduced.footprint)",
+        # its mounts are its own, and gone with it
+        "--property=PrivateMounts=yes",
+        "--property=Restart=on-abnormal",
+        "--property=RestartSec=1",
+        "--property=StartLimitIntervalSec=600",
+        "--property=StartLimitBurst=5",
+        "--property=UMask=0077",
+        "--property=WorkingDirectory=/",
+        f"--property=StandardError=append:{log}",
+        f"--property=StandardOutput=append:{log}",
+        f"--setenv=PYTHONPATH={code}",
+        "--setenv=PYTHONDONTWRITEBYTECODE=1",
+        sys.executable,
+        "-m",
+        module,
+        *arguments,
+    ]
+    if at_boot:
+        # before the worker, which may be quick to end it again
+        _start_at_boot(unit, argv)
+    try:
+        run(argv)
+    except CommandError:
+        if at_boot and not unit_active(unit):
+            forget_at_boot(unit)
+        raise
+
+
+def boot_unit(unit: str) -> str:
+    """The unit that starts another one again when the host boots."""
+    return f"{unit.rpartition('.')[0]}-at-boot.service"
+
+
+def _start_at_boot(unit: str, argv: t.Sequence[str], units: pathlib.Path | None = None) -> None:
+    units = units or UNITS
+    text = (
+        f"[Unit]\nDescription=Goes on with {unit} after a restart of this host\n"
+        "Wants=network-online.target\n"
+        "After=network-online.target ssh.service sshd.service libvirtd.service virtqemud.service virtlxcd.service\n\n"
+        f"[Service]\nType=oneshot\nExecStart=/usr/bin/env {' '.join(_quoted(word) for word in argv)}\n\n"
+        "[Install]\nWantedBy=multi-user.target\n"
     )
+    write_atomic(units / boot_unit(unit), text, mode=0o644)
+    link = units / "multi-user.target.wants" / boot_unit(unit)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(units / boot_unit(unit))
+
+
+def _quoted(word: str) -> str:
+    """One argument in a unit's command line, where systemd reads quotes, specifiers and variables."""
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$") + '"'
+
+
+def forget_at_boot(unit: str, units: pathlib.Path | None = None) -> None:
+    """The worker has come to its end: the next boot has nothing to go on with."""
+    units = units or UNITS
+    # the link first: one without a file is a broken one, a file without a link is none
+    (units / "multi-user.target.wants" / boot_unit(unit)).unlink(missing_ok=True)
+    (units / boot_unit(unit)).unlink(missing_ok=True)

@@ -186,7 +186,7 @@ def _start(store: MoveStore, action: str, params: Params) -> None:
     unit = unit_name(store.name)
     log = store.directory / "output"
     try:
-        units.start_unit(store.name, units.keep_code(), move_worker.MODULE, [store.name], log, unit=unit, description="Move of the VM")
+        units.start_unit(store.name, units.keep_code(), move_worker.MODULE, [store.name], log, unit=unit, description="Move of the VM", at_boot=True)
     except CommandError:
         # two callers at once: the other one's unit does the work
         if not units.unit_active(unit):

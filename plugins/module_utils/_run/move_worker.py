@@ -17,7 +17,7 @@ import traceback
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_live, units
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.move_store import HOME, MoveStore
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.move_store import HOME, MoveStore, unit_name
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move import LIVE, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move_journal import (
@@ -183,6 +183,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             store.log(f"{journal.phase}: failed: {error}")
             journal.state, journal.ended, journal.reason = FAILED, time.time(), f"{journal.phase}: {error}"
         store.write(journal)
+        units.forget_at_boot(unit_name(store.name))
     return 0 if journal.state == job["action"] else 1
 
 

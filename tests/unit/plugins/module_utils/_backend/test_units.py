@@ -41,6 +41,21 @@ def test_the_code_of_a_kept_zip_is_the_same_zip(tmp_path: pathlib.Path):
     assert zipfile.is_zipfile(kept)
 
 
+def test_a_restart_of_the_host_starts_the_worker_until_it_has_ended(tmp_path: pathlib.Path):
+    units._start_at_boot("a-b.service", ["systemd-run", 'say "50 %"', "$HOME", "back\\slash"], tmp_path)
+    unit, link = tmp_path / "a-b-at-boot.service", tmp_path / "multi-user.target.wants" / "a-b-at-boot.service"
+    assert link.resolve() == unit
+    line = next(line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
+    assert line == 'ExecStart=/usr/bin/env "systemd-run" "say \\"50 %%\\"" "$$HOME" "back\\\\slash"'
+    # systemd itself has the last word on what it reads
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert "a-b-at-boot.service" not in done.stderr, done.stderr
+    units._start_at_boot("a-b.service", ["systemd-run"], tmp_path)
+    units.forget_at_boot("a-b.service", tmp_path)
+    assert not unit.exists() and not link.is_symlink()
+    units.forget_at_boot("a-b.service", tmp_path)
+
+
 def test_a_store_keeps_job_and_journal_for_root_alone(tmp_path: pathlib.Path):
     store = JournalStore("master", tmp_path)
     assert store.read() is None and store.read_job() is None and names(tmp_path) == []
