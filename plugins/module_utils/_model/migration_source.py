@@ -46,6 +46,16 @@ def parse_quiesce(value: t.Any) -> str:
     return str(value)
 
 
+def parse_unit(value: t.Any, path: str) -> str:
+    """A systemd unit's full name.
+
+    :raises InputError: it is none.
+    """
+    if not isinstance(value, str) or not _UNIT.match(value):
+        raise InputError(f"{shown(value)} is not a unit's name.", path, "Write a systemd unit's name, e.g. mariadb or backup.timer.")
+    return value if "." in value.rpartition("@")[2] and value.rsplit(".", 1)[1] in _UNIT_TYPES else f"{value}.service"
+
+
 def parse_services(value: t.Any) -> tuple[str, ...]:
     """Unit names in the order they are to stop, or ``("all",)``.
 
@@ -61,9 +71,7 @@ def parse_services(value: t.Any) -> tuple[str, ...]:
     units = []
     for index, unit in enumerate(entries):
         path = f"services[{index}]"
-        if not isinstance(unit, str) or not _UNIT.match(unit):
-            raise InputError(f"{shown(unit)} is not a unit's name.", path, "Write a systemd unit's name, e.g. mariadb or backup.timer.")
-        name = unit if "." in unit.rpartition("@")[2] and unit.rsplit(".", 1)[1] in _UNIT_TYPES else f"{unit}.service"
+        name = parse_unit(unit, path)
         if name.split(".")[0] in _CARRIERS:
             raise InputError(f"{name} carries the migration itself.", path, "Leave it out; it keeps running until the end.")
         units.append(name)
