@@ -43,7 +43,7 @@ def gather(spec: MigrationSpec, vm: VmDetails, tools: t.Sequence[str], own_addre
         for each in host.domains():
             if each.uuid == vm.uuid:
                 facts["domain_exists"] = True
-                facts["volume_exists"] = os.path.exists(first_disk(each.config_xml) or "")
+                facts["volume_exists"] = all(map(os.path.exists, disk_paths(each.config_xml)))
             elif each.name == vm.name:
                 facts.update(domain_exists=True, domain_foreign=True)
     with LibvirtHost(spec.uri) as host_of_pools:
@@ -63,10 +63,12 @@ def _memory_available() -> int:
     return 0
 
 
-def first_disk(xml: str) -> str | None:
-    """The file or block device of a domain's first disk."""
+def disk_paths(xml: str) -> list[str]:
+    """The files or block devices of a domain's disks, in their order."""
+    found = []
     for disk in ElementTree.fromstring(xml).findall("./devices/disk"):
         source = disk.find("source")
-        if disk.get("device", "disk") == "disk" and source is not None:
-            return source.get("file") or source.get("dev")
-    return None
+        path = (source.get("file") or source.get("dev")) if source is not None else None
+        if disk.get("device", "disk") == "disk" and path:
+            found.append(path)
+    return found

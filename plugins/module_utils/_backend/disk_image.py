@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The new master's disk as files of the destination host: partition table, file systems, mounts.
+"""The new master's disks as files of the destination host: partition tables, file systems, mounts.
 
 Everything is mounted in the mount namespace of the calling process, so a killed worker leaves no
 mount behind; loop devices it left are found again by the image they belong to.
@@ -19,46 +19,71 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout, PlannedPartition
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout, PlannedDisk, PlannedMount, PlannedPartition, is_esp
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB
 
 BIOS_GRUB = "21686148-6449-6E6F-744E-656564454649"
+EFI_SYSTEM = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
 LINUX = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
 SWAP = "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"
 BASIC_DATA = "EBD0A0A2-B9E5-4433-87C0-68B6B72699C7"
 
-_TYPE = {"ext4": LINUX, "xfs": LINUX, "swap": SWAP, "vfat": BASIC_DATA}
+_TYPE = {"ext4": LINUX, "xfs": LINUX, "btrfs": LINUX, "swap": SWAP, "vfat": BASIC_DATA}
 _SECTORS = MIB // 512
+# below this a FAT of 32 bits has too few clusters
+_FAT32 = 64 * MIB
 
 
 class DiskImage:
-    """A raw disk image and its partitions.
+    """Raw disk images and their partitions.
 
-    :arg image: path of the image file.
+    :arg images: paths of the image files, in the order of the layout's disks.
     :arg work: a folder of this migration below ``/run``; device nodes and the mounted tree live there.
     """
 
-    def __init__(self, image: str, layout: DiskLayout, work: pathlib.Path) -> None:
-        self.image = image
+    def __init__(self, images: t.Sequence[str], layout: DiskLayout, work: pathlib.Path) -> None:
+        self.images = tuple(images)
         self.layout = layout
         self.work = work
         self.devices = work / "dev"
         self.root = work / "root"
-        self.loop: str | None = None
+        self._loops: dict[int, str] = {}
+
+    @property
+    def loop(self) -> str:
+        """The device of the disk the machine starts from."""
+        return self._loops[self.layout.disks[0].index]
+
+    def _disks(self) -> list[tuple[PlannedDisk, str]]:
+        return list(zip(self.layout.disks, self.images))
 
     def write_table(self) -> None:
-        """Write the partition table; the content of partitions at the same places stays."""
+        """Write the partition tables; the content of partitions at the same places stays."""
         self.release()
         quiet = ["--quiet", "--wipe", "always", "--wipe-partitions", "always", "--no-reread", "--no-tell-kernel"]
-        run(["sfdisk", *quiet, self.image], stdin=sfdisk_script(self.layout))
+        for disk, image in self._disks():
+            run(["sfdisk", *quiet, image], stdin=sfdisk_script(self.layout, disk))
 
     def make_filesystems(self) -> None:
         """Make every file system anew."""
         self.attach()
         for each in self.layout.partitions:
             run(mkfs_argv(each, self.node(each)), timeout=600)
+            if each.subvolumes:
+                self._make_subvolumes(each)
         run(["sync"])
+
+    def _make_subvolumes(self, partition: PlannedPartition) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
+        run(["mount", "-t", "btrfs", self.node(partition), str(self.root)])
+        try:
+            for _mount, name in sorted(partition.subvolumes, key=lambda each: each[1].count("/")):
+                if name:
+                    (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                    run(["btrfs", "subvolume", "create", str(self.root / name)])
+        finally:
+            run(["umount", str(self.root)])
 
     def has_filesystems(self) -> bool:
         """Whether every partition carries the file system that the layout gives it."""
@@ -70,28 +95,28 @@ class DiskImage:
         return True
 
     def attach(self) -> None:
-        """Give the image a loop device with a node for every partition."""
-        if self.loop:
+        """Give the images loop devices with a node for every partition."""
+        if self._loops:
             return
         self.release()
         self.work.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.devices.mkdir(exist_ok=True)
         # /run is mounted without device nodes, so ours get a place of their own
         run(["mount", "-t", "tmpfs", "-o", "mode=0755,size=1m,dev,nosuid,noexec", "footprint-dev", str(self.devices)])
-        self.loop = self._loop()
-        run(["partx", "--update", self.loop], ok=(0, 1))
-        for each in self.layout.partitions:
-            self._make_node(each)
-        name = os.path.basename(self.loop)
-        _node(self.devices / name, pathlib.Path("/sys/block", name, "dev"))
         by_uuid = self.devices / "disk" / "by-uuid"
         by_uuid.mkdir(parents=True, exist_ok=True)
-        for each in self.layout.partitions:
-            link = by_uuid / each.uuid
-            if not link.is_symlink():
-                link.symlink_to(f"../../{name}p{each.number}")
+        for disk, image in self._disks():
+            loop = self._loops[disk.index] = self._loop(image)
+            run(["partx", "--update", loop], ok=(0, 1))
+            name = os.path.basename(loop)
+            _node(self.devices / name, pathlib.Path("/sys/block", name, "dev"))
+            for each in self.layout.on(disk):
+                self._make_node(each)
+                link = by_uuid / each.uuid
+                if not link.is_symlink():
+                    link.symlink_to(f"../../{name}p{each.number}")
 
-    def _loop(self) -> str:
+    def _loop(self, image: str) -> str:
         last: CommandError | None = None
         for _attempt in range(10):
             name = run(["losetup", "--find"]).stdout.strip()
@@ -100,21 +125,22 @@ class DiskImage:
                 number = int("".join(each for each in name if each.isdigit()))
                 os.mknod(name, stat.S_IFBLK | 0o660, os.makedev(7, number))
             try:
-                run(["losetup", "--partscan", name, self.image])
+                run(["losetup", "--partscan", name, image])
                 return name
             except CommandError as error:
                 # somebody was faster
                 last = error
                 time.sleep(0.2)
-        raise BackendError(f"No loop device could be had for {self.image}: {last}", mend="Free one: losetup -l shows who uses them.")
+        raise BackendError(f"No loop device could be had for {image}: {last}", mend="Free one: losetup -l shows who uses them.")
 
     def _make_node(self, partition: PlannedPartition) -> None:
-        name = f"{os.path.basename(self.loop or '')}p{partition.number}"
-        number = pathlib.Path("/sys/block", os.path.basename(self.loop or ""), name, "dev")
+        loop = os.path.basename(self._loops[partition.disk])
+        name = f"{loop}p{partition.number}"
+        number = pathlib.Path("/sys/block", loop, name, "dev")
         until = time.monotonic() + 5
         while not number.exists():
             if time.monotonic() > until:
-                raise BackendError(f"The kernel shows no partition {partition.number} on {self.loop}.", mend="Look at partx -s on the image.")
+                raise BackendError(f"The kernel shows no partition {partition.number} on {loop}.", mend="Look at partx -s on the image.")
             time.sleep(0.1)
         _node(self.devices / name, number)
         # the mount table must speak of /dev: grub-install reads it there and knows disks by such names only
@@ -123,17 +149,17 @@ class DiskImage:
 
     def node(self, partition: PlannedPartition) -> str:
         """Device node of a partition."""
-        return f"{self.loop}p{partition.number}"
+        return f"{self._loops[partition.disk]}p{partition.number}"
 
     def mount(self) -> pathlib.Path:
         """Mount all file systems in their order; returns the root of the copy."""
         self.attach()
         self.root.mkdir(parents=True, exist_ok=True)
         for each in self.layout.mounts:
-            place = self.root / (each.mount or "/").lstrip("/")
+            place = self.root / each.mount.lstrip("/")
             place.mkdir(parents=True, exist_ok=True)
             if not os.path.ismount(place):
-                run(["mount", "-t", each.fs, "-o", "noatime", self.node(each), str(place)])
+                run(["mount", "-t", each.partition.fs, "-o", mount_options(each), self.node(each.partition), str(place)])
         return self.root
 
     def release(self) -> None:
@@ -143,28 +169,45 @@ class DiskImage:
                 if not os.path.ismount(place):
                     break
                 run(["umount", "-R", str(place)], ok=(0, 1, 32))
-        attached = loops_of(self.image)
-        for loop in attached:
-            run(["partx", "--delete", loop], ok=range(256))
-            for each in self.layout.partitions:
-                # udev removes its own; the ones made by hand would point at the next user of the device
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(f"{loop}p{each.number}")
-            run(["losetup", "--detach", loop], ok=(0, 1))
-        self.loop = None
+        for disk, image in self._disks():
+            for loop in loops_of(image):
+                run(["partx", "--delete", loop], ok=range(256))
+                for each in self.layout.on(disk):
+                    # udev removes its own; the ones made by hand would point at the next user of the device
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(f"{loop}p{each.number}")
+                run(["losetup", "--detach", loop], ok=(0, 1))
+        self._loops = {}
         until = time.monotonic() + 10
-        while loops_of(self.image):
-            if time.monotonic() > until:
-                raise BackendError(f"{self.image} is still in use by a loop device.", mend="losetup -l and lsof show by whom.")
-            time.sleep(0.2)
+        for image in self.images:
+            while loops_of(image):
+                if time.monotonic() > until:
+                    raise BackendError(f"{image} is still in use by a loop device.", mend="losetup -l and lsof show by whom.")
+                time.sleep(0.2)
 
 
-def sfdisk_script(layout: DiskLayout) -> str:
-    """The partition table as sfdisk reads it from its standard input."""
-    lines = ["label: gpt", f"label-id: {layout.disk_uuid}", "unit: sectors", "", f"start={_SECTORS}, size={_SECTORS}, type={BIOS_GRUB}, name=bios_grub"]
-    for each in layout.partitions:
+def mount_options(mount: PlannedMount) -> str:
+    """How a file system of the copy is mounted while it is filled."""
+    options = ["noatime"]
+    if mount.partition.options:
+        options.append(mount.partition.options)
+    if mount.partition.fs == "vfat":
+        # it knows no owners and modes; that is no reason for rsync to complain
+        options.append("quiet")
+    if mount.subvolume is not None:
+        options.append(f"subvol=/{mount.subvolume}")
+    return ",".join(options)
+
+
+def sfdisk_script(layout: DiskLayout, disk: PlannedDisk) -> str:
+    """A partition table as sfdisk reads it from its standard input."""
+    lines = ["label: gpt", f"label-id: {disk.uuid}", "unit: sectors", ""]
+    if disk.index == 0:
+        lines.append(f"start={_SECTORS}, size={_SECTORS}, type={BIOS_GRUB}, name=bios_grub")
+    for each in layout.on(disk):
         name = (each.mount or "swap").strip("/").replace("/", "-") or "root"
-        lines.append(f"start={each.start // 512}, size={each.size // 512}, type={_TYPE[each.fs]}, uuid={each.partuuid}, name={name}")
+        kind = EFI_SYSTEM if is_esp(each.mount, each.fs) else _TYPE[each.fs]
+        lines.append(f"start={each.start // 512}, size={each.size // 512}, type={kind}, uuid={each.partuuid}, name={name[:36]}")
     return "\n".join(lines) + "\n"
 
 
@@ -175,8 +218,10 @@ def mkfs_argv(partition: PlannedPartition, device: str) -> list[str]:
         return ["mkfs.ext4", "-q", "-F", "-E", "nodiscard", "-U", partition.uuid, *inodes, device]
     if partition.fs == "xfs":
         return ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={partition.uuid}", device]
+    if partition.fs == "btrfs":
+        return ["mkfs.btrfs", "-q", "-f", "-K", "-U", partition.uuid, device]
     if partition.fs == "vfat":
-        return ["mkfs.vfat", "-i", partition.uuid.replace("-", ""), device]
+        return ["mkfs.vfat", *(["-F", "32"] if partition.size >= _FAT32 else []), "-i", partition.uuid.replace("-", ""), device]
     return ["mkswap", "-q", "-f", "-U", partition.uuid, device]
 
 
@@ -193,9 +238,3 @@ def _node(path: pathlib.Path, numbers: pathlib.Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     os.mknod(path, stat.S_IFBLK | 0o600, os.makedev(int(major), int(minor)))
-
-
-def used_bytes(root: pathlib.Path) -> int:
-    """Bytes in use in the file system of ``root``."""
-    space = os.statvfs(root)
-    return t.cast(int, (space.f_blocks - space.f_bfree) * space.f_frsize)

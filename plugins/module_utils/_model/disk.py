@@ -2,11 +2,45 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The new disk and what the source holds, as numbers and names."""
+"""The disk schema as it is asked for, the new disks, and what the source holds, as numbers and names."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, parse_size
+
+FILESYSTEMS = ("ext4", "xfs", "btrfs", "vfat", "swap")
+#: What can carry the root.
+_ROOTS = ("ext4", "xfs", "btrfs")
+SAME = "same"
+BIOS = "bios"
+EFI = "efi"
+#: Where distributions mount the partition that UEFI firmware starts from.
+ESP_MOUNTS = ("/boot/efi", "/efi")
+_LEAST = 16 * MIB
+_PERCENT = re.compile(r"\A\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*%\s*\Z")
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+    """One partition that is wanted.
+
+    ``size`` in bytes and ``percent`` of its disk exclude each other, neither takes the rest.
+    ``mount`` is ``None`` for swap. ``disk`` counts the VM's disks from 0. ``options`` are those of
+    the source's mount where it is made as it was there; ``subvolumes`` (mount, name) are btrfs's.
+    """
+
+    mount: str | None
+    fs: str
+    size: int | None
+    percent: float | None = None
+    disk: int = 0
+    options: str | None = None
+    subvolumes: tuple[tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,28 +55,171 @@ class PlannedPartition:
     uuid: str
     partuuid: str
     inodes: int | None
+    disk: int = 0
+    options: str | None = None
+    subvolumes: tuple[tuple[str, str], ...] = ()
+
+
+class PlannedMount(t.NamedTuple):
+    """One place where a partition, or one of its subvolumes, is mounted."""
+
+    mount: str
+    partition: PlannedPartition
+    subvolume: str | None
+
+
+class PlannedDisk(t.NamedTuple):
+    """One disk of the VM that carries partitions. ``index`` counts the VM's disks, ``size`` in bytes."""
+
+    index: int
+    size: int
+    uuid: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Filesystem:
-    """What the source holds in one file system; ``used`` in bytes as allocated (sparse files count little)."""
+    """What the source holds in one file system; ``used`` in bytes as allocated (sparse files count little).
+
+    ``size`` is that of what carries it, ``disks`` the physical disks below it, ``subvolume`` the
+    name of a btrfs subvolume, ``options`` what of the mount's options a new file system needs.
+    """
 
     mount: str
     device: str
     fstype: str
     used: int
     inodes_used: int
+    size: int = 0
+    disks: tuple[str, ...] = ()
+    subvolume: str | None = None
+    options: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class DiskLayout:
-    """The whole disk. ``size`` in bytes."""
+    """All disks that the copy lies on, and what their firmware is."""
 
-    size: int
-    disk_uuid: str
+    disks: tuple[PlannedDisk, ...]
     partitions: tuple[PlannedPartition, ...]
+    firmware: str = BIOS
 
     @property
-    def mounts(self) -> tuple[PlannedPartition, ...]:
-        """The partitions that are mounted, parents before children."""
-        return tuple(sorted((each for each in self.partitions if each.mount), key=lambda each: (each.mount or "").count("/") if each.mount != "/" else -1))
+    def size(self) -> int:
+        """Bytes of all disks together."""
+        return sum(each.size for each in self.disks)
+
+    @property
+    def mounts(self) -> tuple[PlannedMount, ...]:
+        """What is mounted where, parents before children."""
+        found = []
+        for each in self.partitions:
+            if each.subvolumes:
+                found += [PlannedMount(mount, each, name) for mount, name in each.subvolumes]
+            elif each.mount:
+                found.append(PlannedMount(each.mount, each, None))
+        return tuple(sorted(found, key=lambda each: each.mount.count("/") if each.mount != "/" else -1))
+
+    @property
+    def esp(self) -> PlannedPartition | None:
+        """The partition UEFI firmware starts from."""
+        return next((each for each in self.partitions if is_esp(each.mount, each.fs)), None)
+
+    def on(self, disk: PlannedDisk) -> tuple[PlannedPartition, ...]:
+        """The partitions of one disk."""
+        return tuple(each for each in self.partitions if each.disk == disk.index)
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """For the journal."""
+        return {"firmware": self.firmware, "disks": [each._asdict() for each in self.disks], "partitions": [dataclasses.asdict(p) for p in self.partitions]}
+
+    @classmethod
+    def from_dict(cls, data: t.Mapping[str, t.Any]) -> DiskLayout:
+        """From the journal."""
+        partitions = [{**each, "subvolumes": tuple((mount, name) for mount, name in each["subvolumes"])} for each in data["partitions"]]
+        return cls(tuple(PlannedDisk(**each) for each in data["disks"]), tuple(PlannedPartition(**each) for each in partitions), data["firmware"])
+
+
+def is_esp(mount: str | None, fs: str) -> bool:
+    """Whether a partition is where UEFI firmware looks for a boot loader."""
+    return fs == "vfat" and mount in ESP_MOUNTS
+
+
+def parse_schema(value: t.Any, path: str = "disk_schema") -> tuple[Partition, ...]:
+    """The disk schema; nothing in it means: as on the source.
+
+    :raises InputError: with the path of the bad value.
+    """
+    if value is None or value == SAME or value == [] or value == "":
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"{value!r} is no disk schema.", path, "Write same, or a list such as [{mount: /, size: 20GiB}, {fs: swap, size: 2GiB}].")
+    partitions = tuple(_parse_partition(entry, f"{path}[{index}]") for index, entry in enumerate(value))
+    _check(partitions, path)
+    return partitions
+
+
+def _parse_partition(entry: t.Any, path: str) -> Partition:
+    if not isinstance(entry, t.Mapping):
+        raise InputError("is not a mapping.", path, "Write e.g. {mount: /, fs: ext4, size: 4GiB}.")
+    # a module hands over None for what was not given
+    given = {key: value for key, value in entry.items() if value is not None}
+    unknown = set(given) - {"mount", "fs", "size", "disk"}
+    if unknown:
+        raise InputError(f"has the unknown key {str(sorted(unknown, key=str)[0])!r}.", path, "Use mount, fs, size and disk.")
+    fs = given.get("fs", "vfat" if given.get("mount") in ESP_MOUNTS else "ext4")
+    if fs not in FILESYSTEMS:
+        raise InputError(f"{fs!r} is not supported.", f"{path}.fs", f"Use one of {', '.join(FILESYSTEMS)}.")
+    size, percent = _parse_extent(given.get("size"), f"{path}.size")
+    return Partition(mount=_parse_mount(given.get("mount"), fs, path), fs=fs, size=size, percent=percent, disk=_parse_disk(given.get("disk", 0), path))
+
+
+def _parse_extent(value: t.Any, path: str) -> tuple[int | None, float | None]:
+    if value in (None, "", "rest"):
+        return None, None
+    part = _PERCENT.match(value) if isinstance(value, str) else None
+    if part:
+        percent = float(part.group(1))
+        if not 0 < percent <= 100:
+            raise InputError(f"{value!r} is no part of a disk.", path, "Use more than 0% and at most 100%.")
+        return None, percent
+    size = parse_size(value, "GiB", path)
+    if size < _LEAST:
+        raise InputError("is smaller than 16 MiB.", path, "A bare number counts in GiB; add a unit to mean another.")
+    return size, None
+
+
+def _parse_disk(value: t.Any, path: str) -> int:
+    if isinstance(value, bool) or not re.match(r"\A[0-9]{1,2}\Z", str(value)):
+        raise InputError(f"{value!r} is no number of a disk.", f"{path}.disk", "The VM's disks count from 0.")
+    return int(value)
+
+
+def _parse_mount(mount: t.Any, fs: str, path: str) -> str | None:
+    if fs == "swap":
+        if mount:
+            raise InputError("is given for swap.", f"{path}.mount", "Leave it out.")
+        return None
+    if not isinstance(mount, str) or not mount.startswith("/") or ".." in mount.split("/") or re.search(r"\s", mount):
+        raise InputError(f"{mount!r} is not an absolute path.", f"{path}.mount", "Write where the master mounts it, e.g. /srv.")
+    if mount == "/" and fs not in _ROOTS:
+        raise InputError(f"{fs} cannot carry /.", f"{path}.fs", f"Use {', '.join(_ROOTS[:-1])} or {_ROOTS[-1]}.")
+    if mount.rstrip("/") in ESP_MOUNTS and fs != "vfat":
+        raise InputError(f"{fs} cannot be read by UEFI firmware.", f"{path}.fs", "Use vfat.")
+    return "/" if mount == "/" else mount.rstrip("/")
+
+
+def _check(partitions: t.Sequence[Partition], path: str) -> None:
+    mounts = [partition.mount for partition in partitions if partition.mount]
+    if "/" not in mounts:
+        raise InputError("names no partition for /.", path, "Add {mount: /, fs: ext4, size: rest}.")
+    if len(set(mounts)) != len(mounts):
+        raise InputError("names a mount point twice.", path, "Name every mount point once.")
+    for disk in {each.disk for each in partitions}:
+        here = [each for each in partitions if each.disk == disk]
+        if sum(each.size is None and each.percent is None for each in here) > 1:
+            raise InputError(f"gives the rest of disk {disk} to two partitions.", path, "Give all but one a size.")
+        if sum(each.percent or 0 for each in here) > 100:
+            raise InputError(f"gives more than 100% of disk {disk} away.", path, "Make the parts smaller.")
+    boot = next((each for each in partitions if each.mount == "/boot"), None) or next(each for each in partitions if each.mount == "/")
+    if boot.disk != 0 or any(is_esp(each.mount, each.fs) and each.disk != 0 for each in partitions):
+        raise InputError("puts what the machine starts from on another disk than the first.", path, "Let /boot, /boot/efi and, without /boot, / lie on disk 0.")
