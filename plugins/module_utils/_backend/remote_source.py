@@ -59,6 +59,7 @@ class RemoteSource:
 
     agent = AGENT
     who = "source"
+    known_hosts = "known_hosts"
 
     def __init__(self, name: str, directory: pathlib.Path, addresses: t.Sequence[str], port: int, host_keys: t.Sequence[str], library: pathlib.Path) -> None:
         self.name = name
@@ -72,7 +73,7 @@ class RemoteSource:
 
     def ssh_argv(self, address: str | None = None) -> list[str]:
         """ssh with everything pinned; what is missing is the user@host and the command."""
-        known = self.directory / "known_hosts"
+        known = self.directory / self.known_hosts
         text = "".join(f"{self._known_name(each)} {key}\n" for each in self.addresses for key in self.host_keys)
         if not known.exists() or known.read_text(encoding="ascii") != text:
             write_atomic(known, text)

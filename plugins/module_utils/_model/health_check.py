@@ -75,7 +75,7 @@ def _parse_check(entry: t.Any, path: str) -> HealthCheck:
         status=number(entry.get("status"), 200, 100, 599, f"{path}.status"),
         command=_parse_command(entry.get("command"), f"{path}.command") if kind == "command" else (),
         unit=parse_unit(unit, f"{path}.unit") if kind == "unit" else None,
-        rehearse=rehearse is not False,
+        rehearse=rehearse is None or bool(rehearse),
     )
 
 

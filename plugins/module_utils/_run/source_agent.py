@@ -19,7 +19,7 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import source_facts
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import inside, source_facts
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import SourceState, drop_address
@@ -188,6 +188,8 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
         return _request(state, f"restore {given.get('reason', '')}")
     if command == "hand_over":
         return {"state": state.hand_over()}
+    if command == "look_inside":
+        return inside.look(given)
     if command == "forget_key":
         return {"changed": forget_key(given["marker"])}
     if command == "power_off":

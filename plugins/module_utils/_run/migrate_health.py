@@ -1,0 +1,55 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a migration asks of its new master, in the rehearsal and at the cutover alike, and how it gets in."""
+
+from __future__ import annotations
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.health import Ways
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.inside import RemoteClone
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import INSIDE, HealthCheck
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
+
+
+def questions(context: Context, *, rehearsal: bool = False) -> list[HealthCheck]:
+    """What must be answered: ssh with the source's host key first, then the user's own in their order."""
+    wanted = [each for each in context.spec.health_checks if each.rehearse or not rehearsal]
+    return [HealthCheck("ssh", context.spec.source.port), *wanted]
+
+
+def asks_inside(context: Context) -> bool:
+    """Whether anything is asked inside the VM."""
+    return any(each.type in INSIDE for each in context.spec.health_checks)
+
+
+def ways(context: Context) -> Ways:
+    """How the VM is reached at the admin address."""
+    spec = context.spec
+    return Ways(spec.admin.address, spec.source.host_keys, _clone(context) if asks_inside(context) else None)
+
+
+def _clone(context: Context) -> RemoteClone:
+    spec = context.spec
+    return RemoteClone(spec.name, context.store.directory, [spec.admin.address], spec.source.port, spec.source.host_keys, context.code)
+
+
+def marker_to_drop(context: Context) -> str:
+    """Comment of the ssh key that the fix-ups take out of the copy.
+
+    Empty as long as the migration itself has to get into the VM; :func:`withdraw_key` follows then.
+    """
+    return "" if asks_inside(context) else context.key_marker
+
+
+def withdraw_key(context: Context) -> None:
+    """Take the one-time key out of the VM, if it was needed there; to be called before the key is forgotten here."""
+    if not asks_inside(context):
+        return
+    try:
+        _clone(context).ask("forget_key", {"marker": context.key_marker})
+    except FootprintError as error:
+        context.journal.warnings.append(
+            f"The one-time key may still be in /root/.ssh/authorized_keys of the VM, as the line that ends in {context.key_marker}: {error.message}"
+        )
