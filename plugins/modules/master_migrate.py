@@ -22,6 +22,10 @@ description:
   - The role P(reduced.footprint.master_migrate#role) places the one-time ssh key and gathers the source's facts.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
+  - reduced.footprint.migration.source_at_rest
+  - reduced.footprint.migration.copying
+  - reduced.footprint.migration.checks
+  - reduced.footprint.migration.course
 attributes:
   check_mode:
     description: Looks for everything that stands in the way and shows what would be done; touches nothing.
@@ -82,11 +86,6 @@ options:
       temporary_address:
         description: A free address of the same network for the source after the move.
         type: str
-  services:
-    description: Units of the source to stop before the last copy, in this order. They are started in the reverse order on a return.
-    type: list
-    elements: str
-    default: []
   vm:
     description:
       - VM details of the new master, as for M(reduced.footprint.vm_define), with at least one card and a first disk that has a
@@ -108,78 +107,6 @@ options:
     description: Storage pool for the disk.
     type: str
     default: default
-  partitions:
-    description:
-      - The new disk's partitions, besides a small one for the boot loader. Default is one ext4 root that takes everything.
-      - File systems of the source that get no partition of their own are copied into the one above them.
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      mount:
-        description: Where it is mounted. Leave it out for swap.
-        type: str
-      fs:
-        description: File system.
-        type: str
-        choices: [ext4, xfs, vfat, swap]
-        default: ext4
-      size:
-        description: Size with a unit, a bare number counts in GiB. V(rest), the default, takes what the others leave.
-        type: str
-  excludes:
-    description: Absolute paths or rsync patterns that are not copied.
-    type: list
-    elements: str
-    default: []
-  health_checks:
-    description:
-      - What must answer through the admin address before the VM is taken for good. That ssh shows the source's host key is always
-        asked first.
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      type:
-        description: Kind of question.
-        type: str
-        choices: [tcp, http, ssh]
-        default: tcp
-      port:
-        description: Port for V(tcp) and V(ssh).
-        type: int
-      url:
-        description: Address for V(http).
-        type: str
-      status:
-        description: The status that V(http) must answer with.
-        type: int
-        default: 200
-  max_passes:
-    description: At most so many live copies before the pause.
-    type: int
-    default: 6
-  max_downtime:
-    description: Copy live again until a pass takes no longer than so many seconds.
-    type: int
-    default: 5
-  boot_timeout:
-    description: Seconds the VM gets to boot and answer all checks before everything returns to the source.
-    type: int
-    default: 300
-  return_after:
-    description: Seconds without word from this host after which the source returns by itself.
-    type: int
-    default: 120
-  source_after:
-    description: After a good migration the source stays up at its temporary address with its services held, or is shut down.
-    type: str
-    choices: [temp_address, shutdown]
-    default: temp_address
-  stop_after:
-    description: Stop after this phase; run again without it to go on.
-    type: str
-    choices: [preflight, define, partition, precopy, prepare_boot]
   wait:
     description: Wait for the end. Without it the module returns once the unit runs.
     type: bool
@@ -225,7 +152,7 @@ EXAMPLES = r"""
       ram: 2
       nics: [{bridge: br-admin}]
       disks: [{size: 40GiB}]
-    partitions:
+    disk_schema:
       - {mount: /, size: 20GiB}
       - {mount: /srv, fs: xfs}
       - {fs: swap, size: 2GiB}
@@ -313,7 +240,9 @@ migration:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate import STOP_AFTER, migrate
+from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import CHECK_TYPES
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate import migrate
 
 
 def arguments() -> dict:
@@ -335,40 +264,59 @@ def arguments() -> dict:
             "type": "dict",
             "options": {"address": {"type": "str"}, "interface": {"type": "str"}, "temporary_address": {"type": "str"}},
         },
+        "quiesce": {"type": "str", "choices": ["stop_services", "maintenance_boot"], "default": "stop_services"},
         "services": {"type": "list", "elements": "str", "default": []},
+        "containers": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {"engine": {"type": "str", "choices": ["docker", "podman"], "required": True}, "name": {"type": "str", "required": True}},
+        },
         "vm": {"type": "dict", "default": {}},
         "cluster": {"type": "str", "default": "footprint"},
         "uri": {"type": "str", "default": "qemu:///system"},
         "template": {"type": "str"},
         "pool": {"type": "str", "default": "default"},
-        "partitions": {
-            "type": "list",
-            "elements": "dict",
-            "default": [],
-            "options": {
-                "mount": {"type": "str"},
-                "fs": {"type": "str", "choices": ["ext4", "xfs", "vfat", "swap"], "default": "ext4"},
-                "size": {"type": "str"},
-            },
-        },
+        "boot": {"type": "str", "choices": ["image"], "default": "image"},
+        "sync": {"type": "str", "choices": ["rsync"], "default": "rsync"},
+        "disk_schema": {"type": "raw", "default": "same"},
+        "bandwidth_limit": {"type": "str"},
         "excludes": {"type": "list", "elements": "str", "default": []},
+        "rehearse": {"type": "bool", "default": True},
+        "rehearse_timeout": {"type": "int"},
         "health_checks": {
             "type": "list",
             "elements": "dict",
             "default": [],
             "options": {
-                "type": {"type": "str", "choices": ["tcp", "http", "ssh"], "default": "tcp"},
+                "type": {"type": "str", "choices": list(CHECK_TYPES), "default": "tcp"},
                 "port": {"type": "int"},
                 "url": {"type": "str"},
                 "status": {"type": "int", "default": 200},
+                "command": {"type": "list", "elements": "str"},
+                "unit": {"type": "str"},
+                "rehearse": {"type": "bool", "default": True},
             },
         },
+        "hooks": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {
+                "phase": {"type": "str", "choices": list(PHASES), "required": True},
+                "when": {"type": "str", "choices": ["before", "after"], "default": "before"},
+                "on": {"type": "str", "choices": ["source", "destination"], "default": "destination"},
+                "command": {"type": "list", "elements": "str", "required": True},
+                "timeout": {"type": "int", "default": 600},
+            },
+        },
+        "max_worktime": {"type": "int", "default": 0},
         "max_passes": {"type": "int", "default": 6, "no_log": False},
         "max_downtime": {"type": "int", "default": 5},
         "boot_timeout": {"type": "int", "default": 300},
         "return_after": {"type": "int", "default": 120},
         "source_after": {"type": "str", "choices": ["temp_address", "shutdown"], "default": "temp_address"},
-        "stop_after": {"type": "str", "choices": list(STOP_AFTER)},
+        "stop_after": {"type": "str"},
         "wait": {"type": "bool", "default": True},
         "wait_timeout": {"type": "int", "default": 7200},
     }

@@ -20,13 +20,15 @@ SCHEMA = 1
 PHASES = (
     "preflight",
     "define",
+    "prepare",
     "partition",
     "precopy",
-    "prepare_boot",
+    "rehearse",
     "quiesce",
-    "final_sync",
-    "detach",
-    "boot",
+    "final",
+    "fixup",
+    "verify",
+    "cutover",
     "commit",
 )
 

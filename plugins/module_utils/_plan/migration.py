@@ -23,7 +23,7 @@ FENCE = 0.6
 RENEW = 0.15
 
 _AT_QUIESCE = PHASES.index("quiesce")
-_AT_DETACH = PHASES.index("detach")
+_AT_CUTOVER = PHASES.index("cutover")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,15 +50,15 @@ def resume(journal: Journal, source_state: str | None, clone_running: bool) -> R
     if source_state == HANDED_OVER:
         return Resume("commit", False, "the source has handed over already")
     if source_state == PARKED:
-        if at < _AT_DETACH:
+        if at < _AT_CUTOVER:
             # its services are off and the copy was final before it left the address
-            return Resume("detach", False, "the source is parked already")
+            return Resume("cutover", False, "the source is parked already")
         return Resume(phase, False, f"interrupted in {phase}" if journal.phase == phase and phase in journal.phases else None)
     if source_state == QUIESCED:
         return Resume("quiesce" if at >= _AT_QUIESCE else phase, clone_running, "the services of the source are held already")
     if at >= _AT_QUIESCE and source_state == SERVING:
         return Resume("precopy", clone_running, "the source serves again, so the copy is no longer final")
-    return Resume(phase, clone_running and at < PHASES.index("boot"), None)
+    return Resume(phase, clone_running and at < _AT_CUTOVER, None)
 
 
 def converged(passes: t.Sequence[t.Mapping[str, t.Any]], max_passes: int, max_downtime: float) -> bool:

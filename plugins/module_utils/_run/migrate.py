@@ -13,7 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec, parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import fixups_diff, plan_fixups
@@ -23,8 +23,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_con
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import destination, problem_text
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_look import described
 
-# a migration may pause only where nobody feels it
-STOP_AFTER = PHASES[: PHASES.index("quiesce")]
 _JOB_KEYS = (
     "name",
     "cluster",
@@ -34,10 +32,19 @@ _JOB_KEYS = (
     "vm",
     "source",
     "admin",
+    "boot",
+    "quiesce",
     "services",
-    "partitions",
+    "containers",
+    "sync",
+    "disk_schema",
+    "bandwidth_limit",
     "excludes",
+    "rehearse",
+    "rehearse_timeout",
     "health_checks",
+    "hooks",
+    "max_worktime",
     "max_passes",
     "max_downtime",
     "boot_timeout",
@@ -84,8 +91,6 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     journal, job = store.read(), store.read_job()
     given = dict(job["params"]) if job and _in_pause(journal) else _with_facts(params, facts)
     spec = parse_spec(given)
-    if spec.stop_after is not None and spec.stop_after not in STOP_AFTER:
-        raise InputError(f"{spec.stop_after!r} is no phase to stop after.", "stop_after", f"Use one of {', '.join(STOP_AFTER)}.")
     if journal and journal.state in ("done", "retired"):
         return {"changed": False, "migration": described(journal)}
     if check_mode:
@@ -114,6 +119,8 @@ def _with_facts(params: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any] | No
     if facts:
         source.setdefault("host_keys", facts.get("host_keys"))
         source.setdefault("machine_id", facts.get("machine_id"))
+        if facts.get("firmware") == "uefi" and isinstance(given.get("vm"), t.Mapping):
+            given["vm"] = {"boot_firmware": "efi", **given["vm"]}
     given["source"] = source
     return given
 
@@ -126,7 +133,7 @@ def _refresh(store: JournalStore, journal: Journal | None, given: t.Mapping[str,
     if _in_pause(journal):
         return
     before = job["params"]
-    if any(before.get(key) != given.get(key) for key in ("vm", "partitions", "template", "pool", "uri", "cluster")):
+    if any(before.get(key) != given.get(key) for key in ("vm", "disk_schema", "template", "pool", "uri", "cluster")):
         journal.forget_from("define")
         store.write(journal)
 

@@ -15,12 +15,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_im
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource, key_marker
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import BIOS, DiskLayout
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout, same_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import filesystems_of
 
 WORK = pathlib.Path("/run/reduced.footprint")
@@ -41,11 +41,20 @@ def vm_details(spec: MigrationSpec) -> VmDetails:
         raise InputError("lxc cannot carry a machine that boots its own kernel.", "vm.hypervisor", "Use kvm, qemu or auto.")
     if not vm.nics:
         raise InputError("are missing.", "vm.nics", "Name the bridge of the admin network, e.g. [{bridge: br-admin}].")
-    if not vm.disks or vm.disks[0].size is None or vm.disks[0].image:
-        raise InputError("has no size of its own.", "vm.disks[0]", "Give the first disk a size and no image; the copy fills it.")
-    if vm.disks[0].format != "raw":
-        raise InputError(f"{vm.disks[0].format!r} cannot be filled by the destination host.", "vm.disks[0].format", "Use raw.")
+    for index in range(disks_filled(spec, vm)):
+        disk = vm.disks[index] if index < len(vm.disks) else None
+        if disk is None or disk.size is None or disk.image:
+            raise InputError("has no size of its own.", f"vm.disks[{index}]", "Give the disk a size and no image; the copy fills it.")
+        if disk.format != "raw":
+            raise InputError(f"{disk.format!r} cannot be filled by the destination host.", f"vm.disks[{index}].format", "Use raw.")
     return vm
+
+
+def disks_filled(spec: MigrationSpec, vm: VmDetails) -> int:
+    """How many of the VM's disks the copy may fill: with the source's own schema those that could be, else those it names."""
+    if spec.disk_schema:
+        return 1 + max(each.disk for each in spec.disk_schema)
+    return next((index for index, each in enumerate(vm.disks) if index and (each.size is None or each.image or each.format != "raw")), max(1, len(vm.disks)))
 
 
 def vm_entry(spec: MigrationSpec) -> dict[str, t.Any]:
@@ -54,11 +63,16 @@ def vm_entry(spec: MigrationSpec) -> dict[str, t.Any]:
 
 
 def layout_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any] | None) -> DiskLayout:
-    """The new disk's layout.
+    """The new disks' layout.
 
     :raises CapacityError: the partitions do not fit.
     """
-    return plan_layout(t.cast(int, vm.disks[0].size), spec.partitions, filesystems_of(source or {}), vm.uuid)
+    facts = source or {}
+    sizes = [t.cast(int, each.size) for each in vm.disks[: disks_filled(spec, vm)]]
+    firmware = vm.boot_firmware or BIOS
+    filesystems = filesystems_of(facts)
+    schema = spec.disk_schema or same_schema(filesystems, facts.get("swaps", []), sizes, firmware)
+    return plan_layout(sizes, schema, filesystems, vm.uuid, firmware)
 
 
 @dataclasses.dataclass
@@ -90,13 +104,18 @@ class Context:
         return self.vm.nics[0].bridge
 
     def layout(self) -> DiskLayout:
-        """The new disk's layout."""
+        """The new disks' layout; once they are partitioned, what the source becomes changes it no more."""
+        kept = self.journal.facts.get("layout")
+        if kept and self.journal.finished("partition"):
+            return DiskLayout.from_dict(kept)
         return layout_of(self.spec, self.vm, self.source_facts)
 
     def disk(self) -> DiskImage:
-        """The new disk as files of this host."""
+        """The new disks as files of this host."""
         if self.image is None:
-            self.image = DiskImage(self.journal.facts["vm"]["disk"], self.layout(), WORK / f"migrate-{self.spec.name}")
+            layout = self.layout()
+            images = [self.journal.facts["vm"]["disks"][each.index] for each in layout.disks]
+            self.image = DiskImage(images, layout, WORK / f"migrate-{self.spec.name}")
         return self.image
 
     def domains(self) -> DomainHost:

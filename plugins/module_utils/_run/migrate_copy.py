@@ -92,25 +92,31 @@ def define(context: Context) -> None:
         raise BackendError("; ".join(str(each.error) for each in result.vms if each.error), "vm")
     with context.domains() as host:
         record = host.domain(context.vm.uuid)
-    disk = destination_facts.first_disk(record.config_xml) if record else None
-    if record is None or disk is None:
-        raise BackendError(f"{context.vm.name} was defined without a disk.", "template", "Let the template name the disks.")
+    disks = destination_facts.disk_paths(record.config_xml) if record else []
+    if record is None or len(disks) < 1 + max(each.index for each in context.layout().disks):
+        raise BackendError(f"{context.vm.name} was defined without a disk that is to be filled.", "template", "Let the template name the disks.")
     context.journal.facts["vm"] = {
         "name": record.name,
         "uuid": record.uuid,
         "macs": list(context.vm.macs),
-        "disk": disk,
+        "disk": disks[0],
+        "disks": disks,
         "host": platform.node(),
     }
 
 
 def partition(context: Context) -> None:
     """Table and file systems; what was on the disk is gone."""
-    size = os.stat(context.journal.facts["vm"]["disk"]).st_size
-    if size < context.layout().size:
-        raise BackendError(f"The disk image has {size} bytes, {context.layout().size} are needed.", "vm.disks[0].size", "Remove the image and run again.")
+    layout = context.layout()
+    for each in layout.disks:
+        size = os.stat(context.journal.facts["vm"]["disks"][each.index]).st_size
+        if size < each.size:
+            raise BackendError(
+                f"The disk image has {size} bytes, {each.size} are needed.", f"vm.disks[{each.index}].size", "Remove the image and run again."
+            )
     context.disk().write_table()
     context.disk().make_filesystems()
+    context.journal.facts["layout"] = layout.as_dict()
 
 
 def precopy(context: Context) -> None:
@@ -118,6 +124,12 @@ def precopy(context: Context) -> None:
     passes = context.journal.passes = []
     while not converged(passes, context.spec.max_passes, context.spec.max_downtime):
         copy_pass(context, "live", tolerate_vanished=True)
+    _prepare_boot(context)
+
+
+def final(context: Context) -> None:
+    """The last copy, of a source that keeps still."""
+    copy_pass(context, "final", tolerate_vanished=False, excludes=boot.MADE_HERE)
 
 
 def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes: t.Sequence[str] = ()) -> None:
@@ -152,7 +164,7 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     context.save()
 
 
-def prepare_boot(context: Context) -> None:
+def _prepare_boot(context: Context) -> None:
     """Make the copy bootable while the source still serves: this is the slow part of the fix-ups."""
     root = context.disk().mount()
     apply_fixups(context)
@@ -160,6 +172,14 @@ def prepare_boot(context: Context) -> None:
     context.journal.facts["kernels"] = boot.kernels(root)
     # what the source wrote meanwhile is better copied now than in the pause
     copy_pass(context, "live", tolerate_vanished=True, excludes=boot.MADE_HERE)
+
+
+def fixup(context: Context) -> None:
+    """The fix-ups anew, for the last copy brought the originals back; let go of the disk."""
+    apply_fixups(context)
+    root = context.disk().mount()
+    if boot.kernels(root) != context.journal.facts.get("kernels"):
+        boot.make_bootable(context.disk(), root)
 
 
 def apply_fixups(context: Context) -> None:

@@ -6,24 +6,20 @@
 
 from __future__ import annotations
 
-import re
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, boot, fence, health
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, fence, health
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import HealthCheck
+from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import HealthCheck
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import apply_fixups, copy_pass, stop_clone
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import stop_clone
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
 
 _POLL = 0.3
 _ADDRESS_TIMEOUT = 60.0
-# what a quiet machine still writes: its own logs and the state of its init
-_LIVELY = re.compile(r"^/(proc|sys|dev|run|tmp|boot)/$|(^|/)(var/log|var/lib/systemd|var/lib/dbus|var/tmp|tmp|root/\.ansible|var/lib/chrony|var/lib/ntp)(/|$)")
 
 
 def quiesce(context: Context, lease: Lease) -> None:
@@ -41,52 +37,18 @@ def quiesce(context: Context, lease: Lease) -> None:
     lease.arm()
 
 
-def final_sync(context: Context, lease: Lease) -> None:
-    """The last copy, of a source that keeps still; looked over, made to boot, let go of."""
-    lease.arm()
-    copy_pass(context, "final", tolerate_vanished=False, excludes=boot.MADE_HERE)
-    lease.check()
-    differing = _differences(context)
-    if differing:
-        copy_pass(context, "final", tolerate_vanished=False, excludes=boot.MADE_HERE)
-        differing = _differences(context)
-    context.journal.verified = not differing
-    if differing:
-        context.journal.warnings.append(
-            f"{len(differing)} file(s) changed on the source after its services were stopped, among them {', '.join(differing[:5])}; "
-            "list what writes them in services."
-        )
-    apply_fixups(context)
-    root = context.disk().mount()
-    if boot.kernels(root) != context.journal.facts.get("kernels"):
-        boot.make_bootable(context.disk(), root)
-    context.disk().release()
-    lease.check()
+def cutover(context: Context, lease: Lease) -> None:
+    """The address goes from the source to the VM; the pause ends when everything answers there."""
+    steps = context.journal.downtime.setdefault("steps", {})
+    for name, work in (("detach", _detach), ("boot", _boot_clone)):
+        context.progress(phase="cutover", step=name)
+        began = time.monotonic()
+        work(context, lease)
+        steps[name] = round(time.monotonic() - began, 3)
+        context.save()
 
 
-def _differences(context: Context) -> list[str]:
-    """Paths that differ between source and copy, less what a quiet machine still writes."""
-    root = context.disk().mount()
-    mounts = [each["mount"] for each in context.source_facts["filesystems"]]
-    found = []
-    for mount in mounts:
-        looked = rsync.pull(
-            context.source.ssh_argv(),
-            context.source.address,
-            mount,
-            str(root / mount.lstrip("/")),
-            rsync.filters(mount, mounts, [*context.spec.excludes, *boot.MADE_HERE]),
-            tolerate_vanished=False,
-            dry_run=True,
-        )
-        for line in looked.changes:
-            path = f"{mount.rstrip('/')}/{line.split(' ', 1)[1].strip()}"
-            if not _LIVELY.search(path) and path.rstrip("/.") != "":
-                found.append(path)
-    return found
-
-
-def detach(context: Context, lease: Lease) -> None:
+def _detach(context: Context, lease: Lease) -> None:
     """The source steps aside to its temporary address; nobody answers on the admin address then."""
     lease.arm()
     context.source.ask("detach")
@@ -117,7 +79,7 @@ def _await_state(context: Context, wanted: str, key: str | None = None, timeout:
         time.sleep(_POLL)
 
 
-def boot_clone(context: Context, lease: Lease) -> None:
+def _boot_clone(context: Context, lease: Lease) -> None:
     """Start the VM and ask it through the admin address until everything answers; the pause ends."""
     lease.arm()
     context.disk().release()
@@ -140,7 +102,7 @@ def boot_clone(context: Context, lease: Lease) -> None:
             context.log(f"{checks[0].type} answers")
             checks.pop(0)
             continue
-        context.progress(phase="boot", waiting_for=wrong)
+        context.progress(phase="cutover", waiting_for=wrong)
         time.sleep(_POLL)
     lease.check()
     _let_clients_in(context)
@@ -221,7 +183,7 @@ def give_back(context: Context, reason: str) -> None:
     journal.reason = reason
     context.save()
     context.log(f"going back: {reason}")
-    served = stop_clone(context) and journal.finished("boot")
+    served = stop_clone(context) and journal.finished("cutover")
     _let_clients_in_again(context)
     context.disk().release()
     context.source.ask("restore", {"reason": reason[:200]})

@@ -10,7 +10,9 @@ killed at any moment: the next worker finds out where things stand and goes on f
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
+import signal
 import sys
 import time
 import traceback
@@ -18,13 +20,15 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import units
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import HOME, JournalStore
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import predict_downtime, resume
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_copy, migrate_cutover
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_copy, migrate_cutover, migrate_verify
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, remote, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_hooks import run_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
+from ansible_collections.reduced.footprint.plugins.module_utils._run.phases import run_phase
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_worker"
 
@@ -32,22 +36,45 @@ MIGRATE = "migrate"
 ROLL_BACK = "roll_back"
 RETIRE = "retire"
 
+def _held(work: t.Callable[[Context], None]) -> t.Callable[[Context, Lease], None]:
+    """A phase that only makes sense while the source keeps still, before it and after it."""
+
+    def with_lease(context: Context, lease: Lease) -> None:
+        lease.arm()
+        work(context)
+        lease.check()
+
+    return with_lease
+
+
+def _prepare(context: Context) -> None:
+    """The destination host builds the disk itself, so the definition has brought all that is needed."""
+
+
+def _rehearse(context: Context) -> None:
+    """The rehearsal, unless it is not wanted."""
+
+
 _BEFORE: t.Mapping[str, t.Callable[[Context], None]] = {
     "preflight": migrate_copy.preflight,
     "define": migrate_copy.define,
+    "prepare": _prepare,
     "partition": migrate_copy.partition,
     "precopy": migrate_copy.precopy,
-    "prepare_boot": migrate_copy.prepare_boot,
+    "rehearse": _rehearse,
 }
 _PAUSE: t.Mapping[str, t.Callable[[Context, Lease], None]] = {
     "quiesce": migrate_cutover.quiesce,
-    "final_sync": migrate_cutover.final_sync,
-    "detach": migrate_cutover.detach,
-    "boot": migrate_cutover.boot_clone,
+    "final": _held(migrate_copy.final),
+    "fixup": _held(migrate_copy.fixup),
+    "verify": _held(migrate_verify.verify),
+    "cutover": migrate_cutover.cutover,
     "commit": migrate_cutover.commit,
 }
 # what a boot is thought to take before one was measured, in seconds
 _BOOT_GUESS = 30.0
+# a copy whose first pass began so many seconds ago is caught up with before the pause
+_FRESH = 900.0
 
 
 def open_context(store: JournalStore, params: t.Mapping[str, t.Any]) -> Context:
@@ -78,28 +105,69 @@ def carry_out(context: Context, action: str) -> None:
 
 def _migrate(context: Context) -> None:
     first = _where(context)
-    context.journal.state = "running"
+    journal = context.journal
+    journal.state = "running"
     context.save()
-    for phase in PHASES[PHASES.index(first) : PHASES.index("quiesce")]:
-        if context.journal.finished(phase) and phase != "preflight":
-            continue
-        if _phase(context, phase, lambda phase=phase: _BEFORE[phase](context)):
-            return
-    if not context.journal.facts.get("handed_over"):
-        journal_boot = context.journal.facts.get("boot_seconds", _BOOT_GUESS)
-        context.journal.downtime["predicted"] = predict_downtime(context.journal.passes, len(context.spec.services), journal_boot)
+    with _worktime(context):
+        for phase in STOP_AFTER[PHASES.index(first) :]:
+            if phase == "preflight" or not journal.finished(phase):
+                _phase(context, phase, _BEFORE[phase])
+            if context.spec.stop_after == phase:
+                journal.state, journal.ended, journal.reason = "stopped", time.time(), None
+                context.log("stops here, as asked")
+                return
+    if not journal.facts.get("handed_over"):
+        boot = journal.facts.get("boot_seconds", _BOOT_GUESS)
+        journal.downtime["predicted"] = predict_downtime(journal.passes, len(context.spec.services), boot)
     try:
         with Lease(remote(context.spec, context.store, context.code), context.spec.return_after, lambda: migrate_copy.stop_clone(context)) as lease:
-            for phase in PHASES[max(PHASES.index(first), PHASES.index("quiesce")) :]:
-                _phase(context, phase, lambda phase=phase: _PAUSE[phase](context, lease))
+            for phase in PHASES[max(PHASES.index(first), len(STOP_AFTER)) :]:
+                _phase(context, phase, lambda context, phase=phase: _PAUSE[phase](context, lease))
     except Exception as error:
-        if context.journal.facts.get("handed_over"):
+        if journal.facts.get("handed_over"):
             raise
         if not isinstance(error, FootprintError):
             context.store.log(traceback.format_exc())
-        migrate_cutover.give_back(context, f"{context.journal.phase}: {error}")
+        migrate_cutover.give_back(context, f"{journal.phase}: {error}")
         return
     _summarize(context)
+
+
+def _phase(context: Context, name: str, work: t.Callable[[Context], None]) -> None:
+    """One phase between its hooks."""
+
+    def whole() -> None:
+        run_hooks(context, name, "before")
+        work(context)
+        run_hooks(context, name, "after")
+
+    run_phase(context, name, whole)
+
+
+@contextlib.contextmanager
+def _worktime(context: Context) -> t.Iterator[None]:
+    """Let what comes before the pause take no longer than it may.
+
+    The alarm breaks into whatever the worker waits for; what was copied stays for the next run.
+    """
+
+    def over(*unused: object) -> None:
+        raise RefusedError(
+            f"max_worktime, {context.spec.max_worktime} s, was over before the pause could begin.",
+            "max_worktime",
+            "Run again; what was copied stays. Or allow more time.",
+        )
+
+    if not context.spec.max_worktime:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, context.spec.max_worktime)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _where(context: Context) -> str:
@@ -109,8 +177,8 @@ def _where(context: Context) -> str:
         journal.new_attempt(time.time())
         return PHASES[0]
     source_state: str | None = None
-    if any(phase in journal.phases for phase in PHASES[PHASES.index("quiesce") :]):
-        if "detach" in journal.phases:
+    if any(phase in journal.phases for phase in PHASES[len(STOP_AFTER) :]):
+        if "cutover" in journal.phases:
             # that is where it is most likely; asking the VM instead would cost the time of a refusal
             context.source.address = context.spec.admin.temporary_address
         try:
@@ -125,30 +193,13 @@ def _where(context: Context) -> str:
     if found.phase == "precopy" and "quiesce" in journal.phases:
         journal.new_attempt(time.time())
         return PHASES[0]
+    if found.phase not in STOP_AFTER and "quiesce" in journal.phases:
+        return found.phase
+    if journal.state != "running" or time.time() - journal.phases.get("precopy", {}).get("started", 0) > _FRESH:
+        # the run before came to its end, or lay long enough, so what it copied grows old
+        journal.forget_from("precopy")
     # what was found in the way may have been mended, and what was fine may be so no more
-    return PHASES[0] if PHASES.index(found.phase) < PHASES.index("quiesce") else found.phase
-
-
-def _phase(context: Context, name: str, work: t.Callable[[], None]) -> bool:
-    """One phase with its entry in the journal; true when the run is to stop after it."""
-    context.journal.begin(name, time.time())
-    context.journal.progress = {"phase": name}
-    context.log("begins")
-    context.save()
-    try:
-        work()
-    except BaseException:
-        context.journal.end(name, time.time(), "failed")
-        context.save()
-        raise
-    context.journal.end(name, time.time())
-    context.log(f"done in {context.journal.phases[name]['seconds']} s")
-    context.save()
-    if context.spec.stop_after == name:
-        context.journal.state = "stopped"
-        context.log("stops here, as asked")
-        return True
-    return False
+    return PHASES[0]
 
 
 def _summarize(context: Context) -> None:
@@ -157,8 +208,11 @@ def _summarize(context: Context) -> None:
     journal.ended = time.time()
     journal.reason = None
     journal.progress = {}
-    journal.facts["boot_seconds"] = journal.phases["boot"]["seconds"]
-    journal.downtime["parts"] = {phase: journal.phases[phase]["seconds"] for phase in ("quiesce", "final_sync", "detach", "boot") if phase in journal.phases}
+    steps = journal.downtime.get("steps", {})
+    if "boot" in steps:
+        journal.facts["boot_seconds"] = steps["boot"]
+    paused = PHASES[len(STOP_AFTER) : PHASES.index("cutover")]
+    journal.downtime["parts"] = {**{phase: journal.phases[phase]["seconds"] for phase in paused if phase in journal.phases}, **steps}
     context.log(f"the master serves from the VM; {journal.downtime.get('seconds')} s of downtime")
 
 

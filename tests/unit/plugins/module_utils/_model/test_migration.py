@@ -8,8 +8,8 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_hooks import Hook
 
-GIB = 1024**3
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOaucw27"
 
 
@@ -36,9 +36,25 @@ def test_services_get_their_ending_and_keep_their_order():
     assert spec.services == ("api.service", "dnsmasq.service", "backup.timer", "getty@tty1.service", "a.b.service")
 
 
-def test_partitions_take_sizes_and_the_rest():
-    spec = parse_spec(params(partitions=[{"mount": "/", "size": 4}, {"mount": "/srv/", "fs": "xfs"}, {"fs": "swap", "size": "512 MiB"}]))
-    assert [(each.mount, each.fs, each.size) for each in spec.partitions] == [("/", "ext4", 4 * GIB), ("/srv", "xfs", None), (None, "swap", GIB // 2)]
+def test_every_option_reaches_the_request():
+    spec = parse_spec(
+        params(
+            quiesce="maintenance_boot",
+            services=["all"],
+            containers=[{"engine": "podman", "name": "api"}],
+            disk_schema=[{"mount": "/", "size": "rest"}],
+            bandwidth_limit="50 MiB",
+            rehearse=False,
+            boot_timeout=99,
+            hooks=[{"phase": "quiesce", "on": "source", "command": ["drain"]}],
+            max_worktime=3600,
+            stop_after="rehearse",
+        )
+    )
+    assert (spec.quiesce, spec.services, spec.bandwidth_limit, spec.rehearse) == ("maintenance_boot", ("all",), 50 * 1024, False)
+    assert (spec.rehearse_timeout, spec.max_worktime, spec.stop_after) == (99, 3600, "rehearse")
+    assert spec.hooks == (Hook("quiesce", "before", "source", ("drain",), 600),)
+    assert [each.mount for each in spec.disk_schema] == ["/"] and [each.name for each in spec.containers] == ["api"]
 
 
 @pytest.mark.parametrize(
@@ -59,22 +75,26 @@ def test_partitions_take_sizes_and_the_rest():
         ({"services": [""]}, "services[0]"),
         ({"services": ["a", "a.service"]}, "services"),
         ({"services": ["ssh"]}, "services[0]"),
-        ({"partitions": [{"mount": "/srv"}]}, "partitions"),
-        ({"partitions": [{"mount": "/"}, {"mount": "/"}]}, "partitions"),
-        ({"partitions": [{"mount": "/"}, {"mount": "/srv"}]}, "partitions"),
-        ({"partitions": [{"mount": "/", "fs": "vfat"}]}, "partitions[0].fs"),
-        ({"partitions": [{"mount": "srv"}]}, "partitions[0].mount"),
-        ({"partitions": [{"mount": "/a/../b"}]}, "partitions[0].mount"),
-        ({"partitions": [{"fs": "swap", "mount": "/x"}]}, "partitions[0].mount"),
-        ({"partitions": [{"mount": "/", "size": -1}]}, "partitions[0].size"),
-        ({"partitions": [{"mount": "/", "size": "1 MiB"}]}, "partitions[0].size"),
-        ({"partitions": [{"mount": "/", "sice": 1}]}, "partitions[0]"),
-        ({"partitions": ["/"]}, "partitions[0]"),
+        ({"disk_schema": [{"mount": "/srv"}]}, "disk_schema"),
+        ({"boot": "pxe"}, "boot"),
+        ({"sync": "dd"}, "sync"),
+        ({"bandwidth_limit": "fast"}, "bandwidth_limit"),
+        ({"bandwidth_limit": "1 B"}, "bandwidth_limit"),
+        ({"max_worktime": -1}, "max_worktime"),
+        ({"max_worktime": True}, "max_worktime"),
+        ({"stop_after": "quiesce"}, "stop_after"),
+        ({"stop_after": "lunch"}, "stop_after"),
+        ({"hooks": ["true"]}, "hooks[0]"),
+        ({"hooks": [{"phase": "lunch", "command": ["true"]}]}, "hooks[0].phase"),
+        ({"hooks": [{"phase": "final", "command": "true"}]}, "hooks[0].command"),
+        ({"hooks": [{"phase": "final", "command": []}]}, "hooks[0].command"),
+        ({"hooks": [{"phase": "final", "command": ["sleep", 1]}]}, "hooks[0].command[1]"),
+        ({"hooks": [{"phase": "final", "command": ["true"], "on": "moon"}]}, "hooks[0].on"),
+        ({"hooks": [{"phase": "final", "command": ["true"], "shell": 1}]}, "hooks[0]"),
         ({"excludes": ["/"]}, "excludes[0]"),
         ({"excludes": ["cache"]}, "excludes[0]"),
         ({"health_checks": [{"type": "tcp"}]}, "health_checks[0].port"),
         ({"health_checks": [{"type": "http", "url": "file:///etc/passwd"}]}, "health_checks[0].url"),
-        ({"health_checks": [{"type": "command"}]}, "health_checks[0].type"),
         ({"health_checks": [{"type": "tcp", "port": 70000}]}, "health_checks[0].port"),
         ({"max_passes": 0}, "max_passes"),
         ({"return_after": 1}, "return_after"),

@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, PHASES, SERVING, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_worker as worker
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, vm_details
+
+
+BEFORE, PAUSE = PHASES[: PHASES.index("quiesce")], PHASES[PHASES.index("quiesce") :]
 
 
 class Killed(BaseException):
@@ -50,10 +55,12 @@ def fixture_world(tmp_path, monkeypatch):
         source = FakeSource()
         clone = False
         stop_after = None
+        more: dict = {}
 
         def context(self):
             spec = parse_spec(
                 {
+                    **self.more,
                     "vm": {"id": "master", "nics": [{"bridge": "b"}], "disks": [{"size": 6}]},
                     "admin": {"address": "192.0.2.2", "temporary_address": "192.0.2.3"},
                     "stop_after": self.stop_after,
@@ -76,11 +83,13 @@ def fixture_world(tmp_path, monkeypatch):
             world.done.append(name)
             if name == "define":
                 context.journal.facts["vm"] = {"disk": "/x"}
+            if name == "cutover":
+                world.source.state = PARKED
             if name in world.fail:
                 raise world.fail[name]
-            world.source.state = {"detach": PARKED, "commit": HANDED_OVER}.get(name, world.source.state)
-            if name == "boot":
-                context.journal.downtime["seconds"] = 1.0
+            world.source.state = {"cutover": PARKED, "commit": HANDED_OVER}.get(name, world.source.state)
+            if name == "cutover":
+                context.journal.downtime.update(seconds=1.0, steps={"detach": 1.0, "boot": 2.0})
             if name == "commit":
                 context.journal.facts["handed_over"] = True
 
@@ -93,8 +102,8 @@ def fixture_world(tmp_path, monkeypatch):
         context.journal.facts.pop("handed_over", None)
         context.save()
 
-    monkeypatch.setattr(worker, "_BEFORE", {name: phase(name) for name in PHASES[:5]})
-    monkeypatch.setattr(worker, "_PAUSE", {name: phase(name) for name in PHASES[5:]})
+    monkeypatch.setattr(worker, "_BEFORE", {name: phase(name) for name in BEFORE})
+    monkeypatch.setattr(worker, "_PAUSE", {name: phase(name) for name in PAUSE})
     monkeypatch.setattr(worker, "Lease", NoLease)
     monkeypatch.setattr(worker, "remote", lambda *unused: world.source)
     monkeypatch.setattr(worker.migrate_cutover, "give_back", give_back)
@@ -107,7 +116,7 @@ def test_all_phases_in_their_order(world):
     journal = world.run()
     assert world.done == list(PHASES)
     assert (journal.state, journal.downtime["seconds"], journal.attempt) == ("done", 1.0, 1)
-    assert set(journal.downtime["parts"]) == {"quiesce", "final_sync", "detach", "boot"}
+    assert set(journal.downtime["parts"]) == {"quiesce", "final", "fixup", "verify", "detach", "boot"}
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -116,17 +125,17 @@ def test_a_kill_in_any_phase_is_gone_on_from(world, phase):
     with pytest.raises(Killed):
         world.run()
     world.fail = {}
-    world.clone = phase in ("boot", "commit")
+    world.clone = phase in ("cutover", "commit")
     journal = world.run()
     assert journal.state == "done"
     assert world.done[-1] == "commit" and "give_back" not in world.done
-    if phase in ("boot", "commit"):
+    if phase in ("cutover", "commit"):
         assert world.done == list(PHASES[PHASES.index(phase) :])
-    elif phase in PHASES[:5]:
+    elif phase in BEFORE:
         assert world.done[0] == "preflight" and set(PHASES[PHASES.index(phase) :]) <= set(world.done)
 
 
-@pytest.mark.parametrize("phase", PHASES[:5])
+@pytest.mark.parametrize("phase", BEFORE)
 def test_a_failure_before_the_pause_leaves_the_source_alone(world, phase):
     world.fail = {phase: BackendError("no")}
     with pytest.raises(BackendError):
@@ -135,7 +144,7 @@ def test_a_failure_before_the_pause_leaves_the_source_alone(world, phase):
 
 
 @pytest.mark.parametrize("error", [BackendError("no"), ValueError("a bug")])
-@pytest.mark.parametrize("phase", PHASES[5:])
+@pytest.mark.parametrize("phase", PAUSE)
 def test_a_failure_in_the_pause_goes_back(world, phase, error):
     world.fail = {phase: error}
     journal = world.run()
@@ -144,34 +153,95 @@ def test_a_failure_in_the_pause_goes_back(world, phase, error):
 
 
 def test_after_a_return_it_begins_again_without_a_new_disk(world):
-    world.fail = {"boot": BackendError("no")}
+    world.fail = {"cutover": BackendError("no")}
     world.run()
     world.fail = {}
     journal = world.run()
     assert (journal.state, journal.attempt) == ("done", 2)
-    assert "partition" not in world.done and {"preflight", "precopy", "prepare_boot"} < set(world.done)
+    assert "partition" not in world.done and {"preflight", "precopy", "rehearse"} < set(world.done)
 
 
 def test_a_return_that_was_cut_short_is_finished_first(world):
     context = world.context()
     context.journal.new_attempt(1.0)
-    context.journal.facts["returning"] = "boot: no"
+    context.journal.facts["returning"] = "cutover: no"
     context.save()
     assert world.run().state == "rolled_back"
     assert world.done == ["give_back"]
 
 
-def test_it_stops_where_it_was_told_and_goes_on(world):
-    world.stop_after = "precopy"
-    assert world.run().state == "stopped"
-    assert world.done[-1] == "precopy"
+@pytest.mark.parametrize("phase", BEFORE)
+def test_it_stops_where_it_was_told_and_every_run_brings_the_copy_up_to_date(world, phase):
+    world.stop_after = phase
+    for _day in range(3):
+        journal = world.run()
+        assert (journal.state, journal.reason) == ("stopped", None)
+        assert world.done[-1] == phase or phase in ("define", "prepare", "partition")
+        assert not set(PAUSE) & set(world.done)
+        assert ("precopy" in world.done) == (phase in ("precopy", "rehearse"))
     world.stop_after = None
     assert world.run().state == "done"
-    assert "define" not in world.done and world.done[0] == "preflight"
+    assert world.done[0] == "preflight" and {"precopy", "rehearse", "quiesce"} < set(world.done)
+    assert ("define" in world.done) == (phase == "preflight")
+
+
+def test_a_stop_behind_what_was_done_undoes_nothing(world):
+    world.stop_after = "rehearse"
+    world.run()
+    world.stop_after = "define"
+    assert world.run().state == "stopped"
+    assert world.done == ["preflight"]
+
+
+def test_a_copy_that_lay_is_caught_up_with(world, monkeypatch):
+    world.fail = {"rehearse": Killed()}
+    with pytest.raises(Killed):
+        world.run()
+    world.fail = {}
+    monkeypatch.setattr(worker, "_FRESH", -1.0)
+    world.run()
+    assert "precopy" in world.done
+
+
+def test_work_before_the_pause_ends_with_its_time(world, monkeypatch):
+    world.more = {"max_worktime": 1}
+    monkeypatch.setitem(worker._BEFORE, "precopy", lambda context: signal.pause() or signal.pause())
+    with pytest.raises(RefusedError, match="max_worktime"):
+        world.run()
+    assert world.source.state == SERVING and not set(PAUSE) & set(world.done)
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(("phase", "when"), [("precopy", "before"), ("rehearse", "after"), ("quiesce", "before"), ("cutover", "after")])
+def test_hooks_run_around_their_phase(world, tmp_path, phase, when):
+    seen = tmp_path / "seen"
+    world.more = {"hooks": [{"phase": phase, "when": when, "command": ["touch", str(seen)]}]}
+    monkey = worker._BEFORE if phase in BEFORE else worker._PAUSE
+    work, there = monkey[phase], []
+    monkey[phase] = lambda *given: (there.append(seen.exists()), work(*given))
+    assert world.run().state == "done"
+    assert seen.exists() and there == [when == "before"]
+
+
+def test_a_hook_on_the_source_is_run_by_its_agent(world, monkeypatch):
+    asked = []
+    world.more = {"hooks": [{"phase": "quiesce", "on": "source", "command": ["drain", "a b"], "timeout": 7}]}
+    monkeypatch.setattr(FakeSource, "ask", lambda self, *given, **more: asked.append((given, more)) or {"state": {"state": self.state}})
+    assert world.run().state == "done"
+    assert asked == [(("run", {"command": ["drain", "a b"], "timeout": 7}), {"timeout": 37})]
+
+
+def test_a_hook_that_fails_fails_its_phase(world):
+    world.more = {"hooks": [{"phase": "precopy", "command": ["false"]}]}
+    with pytest.raises(BackendError, match="before precopy on the destination") as caught:
+        world.run()
+    assert caught.value.path == "hooks[0]"
+    world.more = {"hooks": [{"phase": "verify", "when": "after", "command": ["false"]}]}
+    assert world.run().state == "rolled_back"
 
 
 def test_a_source_that_came_back_meanwhile_gets_its_clone_stopped(world):
-    world.fail = {"boot": Killed()}
+    world.fail = {"cutover": Killed()}
     with pytest.raises(Killed):
         world.run()
     world.fail, world.clone, world.source.state = {}, True, SERVING

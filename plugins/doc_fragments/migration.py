@@ -1,0 +1,193 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Options of a master's migration, part by part."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """How the source is brought to rest, what is copied where, what is asked of the VM, how the migration runs its course."""
+
+    SOURCE_AT_REST = r"""
+options:
+  quiesce:
+    description:
+      - How the source is brought to rest before the last copy. V(stop_services) stops O(services).
+      - With V(maintenance_boot) the source restarts into a level with nothing but network and ssh, and by itself back into the
+        usual one on a return.
+    type: str
+    choices: [stop_services, maintenance_boot]
+    default: stop_services
+  services:
+    description:
+      - Units of the source to stop before the last copy, in this order. They are started in the reverse order on a return.
+      - V(all) alone stops everything but ssh, the network and what they need.
+    type: list
+    elements: str
+    default: []
+  containers:
+    description: Containers of the source to stop before the last copy, in this order, after O(services).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      engine:
+        description: What runs it.
+        type: str
+        choices: [docker, podman]
+        required: true
+      name:
+        description: Its name.
+        type: str
+        required: true
+"""
+
+    COPYING = r"""
+options:
+  boot:
+    description: Who makes the new disk. With V(image) this host does.
+    type: str
+    choices: [image]
+    default: image
+  sync:
+    description: How its content comes over.
+    type: str
+    choices: [rsync]
+    default: rsync
+  disk_schema:
+    description:
+      - The new disks' partitions. V(same) makes them as the source has them.
+      - Otherwise a list of mappings with C(mount) (none for swap), C(fs) (ext4, xfs, btrfs, vfat, swap), C(size) and C(disk), the
+        number of the VM's disk, counted from 0. C(size) is a size with a unit (a bare number counts in GiB), a part of the disk
+        such as C(30%), or C(rest), the default, which takes what the others leave.
+      - File systems of the source that get no partition of their own are copied into the one above them.
+    type: raw
+    default: same
+  bandwidth_limit:
+    description: The copies before the pause take at most so much per second, a bare number counts in KiB. No limit when left out.
+    type: str
+  excludes:
+    description: Absolute paths or rsync patterns that are not copied.
+    type: list
+    elements: str
+    default: []
+"""
+
+    CHECKS = r"""
+options:
+  rehearse:
+    description:
+      - Boot the copy on a network of its own before the pause, put O(health_checks) to it, and throw that boot away. When it
+        fails, the migration ends there and the source never noticed.
+    type: bool
+    default: true
+  rehearse_timeout:
+    description: Seconds the rehearsal gets to boot and answer. Default is what O(boot_timeout) says.
+    type: int
+  health_checks:
+    description:
+      - What must answer in the rehearsal, and through the admin address before the VM is taken for good. That ssh shows the
+        source's host key is always asked first.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      type:
+        description:
+          - Kind of question. V(command) and V(unit) are asked inside the VM, over ssh with the one-time key.
+        type: str
+        choices: [tcp, http, ssh, command, unit]
+        default: tcp
+      port:
+        description: Port for V(tcp) and V(ssh).
+        type: int
+      url:
+        description: Address for V(http).
+        type: str
+      status:
+        description: The status that V(http) must answer with.
+        type: int
+        default: 200
+      command:
+        description: Program and arguments for V(command); no shell reads them. Exit code 0 is healthy.
+        type: list
+        elements: str
+      unit:
+        description: The systemd unit that must be active, for V(unit).
+        type: str
+      rehearse:
+        description: Ask it in the rehearsal too; V(false) for what needs the world outside of the VM.
+        type: bool
+        default: true
+"""
+
+    COURSE = r"""
+options:
+  hooks:
+    description:
+      - Commands of your own around the phases, in their order. One that fails makes its phase fail, in the pause everything returns
+        to the source. A phase that is gone through again runs its hooks again.
+      - Hooks from V(quiesce) to V(cutover) make the pause longer.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      phase:
+        description: The phase it belongs to.
+        type: str
+        choices: [preflight, define, prepare, partition, precopy, rehearse, quiesce, final, fixup, verify, cutover, commit]
+        required: true
+      when:
+        description: Before or after the phase.
+        type: str
+        choices: [before, after]
+        default: before
+      "on":
+        description: Where it runs, as root.
+        type: str
+        choices: [source, destination]
+        default: destination
+      command:
+        description: Program and arguments; no shell reads them. They are kept in a file that only root can read, but processes show them.
+        type: list
+        elements: str
+        required: true
+      timeout:
+        description: Seconds it may take.
+        type: int
+        default: 600
+  max_worktime:
+    description:
+      - Seconds that everything before the pause may take in one run; V(0) sets no limit. A run that is not done by then ends without
+        having been felt, the next one goes on with what was copied.
+    type: int
+    default: 0
+  max_passes:
+    description: At most so many live copies before the pause.
+    type: int
+    default: 6
+  max_downtime:
+    description: Copy live again until a pass takes no longer than so many seconds.
+    type: int
+    default: 5
+  boot_timeout:
+    description: Seconds the VM gets to boot and answer all checks before everything returns to the source.
+    type: int
+    default: 300
+  return_after:
+    description: Seconds without word from this host after which the source returns by itself.
+    type: int
+    default: 120
+  source_after:
+    description: After a good migration the source stays up at its temporary address with its services held, or is shut down.
+    type: str
+    choices: [temp_address, shutdown]
+    default: temp_address
+  stop_after:
+    description:
+      - Stop after this phase, one of V(preflight), V(define), V(prepare), V(partition), V(precopy) and V(rehearse). Every further
+        run with it brings the copy up to date, for days if that suits; a run without it goes through to the end.
+    type: str
+"""
