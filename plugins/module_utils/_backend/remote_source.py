@@ -117,6 +117,14 @@ class RemoteSource:
     def _mend(self) -> str:
         return f"Make sure that root on {self.address} accepts the migration's key and that its host key is the one given."
 
+    def program(self, module: str) -> list[str]:
+        """What runs another of our programs on the source, where it was found last.
+
+        :raises CommandError: our code cannot be brought there.
+        """
+        self._install()
+        return [*self.ssh_argv(), self.address, f"PYTHONPATH={self._remote_library()} python3 -m {module} {self.name}"]
+
     def ask(self, command: str, given: t.Mapping[str, t.Any] | None = None, timeout: float = 60.0) -> dict[str, t.Any]:
         """Let the source's agent do something; at the last good address first, then at the other.
 
