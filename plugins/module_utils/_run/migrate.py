@@ -178,7 +178,7 @@ def _start(store: JournalStore, action: str, params: t.Mapping[str, t.Any]) -> N
         store.write_job({"action": action, "params": dict(params)})
     code = units.keep_code()
     try:
-        units.start_unit(store.name, code, migrate_worker.MODULE, [store.name], store.directory / "output")
+        units.start_unit(store.name, code, migrate_worker.MODULE, [store.name], store.directory / "output", at_boot=True)
     except CommandError:
         # two callers at once: the other one's unit does the work
         if not units.unit_active(units.unit_name(store.name)):

@@ -39,7 +39,7 @@ def quiesce(context: Context, lease: Lease) -> None:
 
 def cutover(context: Context, lease: Lease) -> None:
     """The address goes from the source to the VM; the pause ends when everything answers there."""
-    steps = context.journal.downtime.setdefault("steps", {})
+    steps = context.journal.downtime.setdefault("parts", {})
     for name, work in (("detach", _detach), ("boot", _boot_clone)):
         context.progress(phase="cutover", step=name)
         began = time.monotonic()

@@ -208,9 +208,9 @@ def _summarize(context: Context) -> None:
     journal.ended = time.time()
     journal.reason = None
     journal.progress = {}
-    steps = journal.downtime.get("steps", {})
+    steps = journal.downtime.get("parts", {})
     if "boot" in steps:
-        journal.facts["boot_seconds"] = steps["boot"]
+        journal.facts["boot_seconds"] = round(steps["boot"] + steps.get("checks", 0), 3)
     paused = PHASES[len(STOP_AFTER) : PHASES.index("cutover")]
     journal.downtime["parts"] = {**{phase: journal.phases[phase]["seconds"] for phase in paused if phase in journal.phases}, **steps}
     context.log(f"the master serves from the VM; {journal.downtime.get('seconds')} s of downtime")
@@ -241,6 +241,8 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             store.write(journal)
         finally:
             _release(locals().get("context"))
+        # a worker that was killed never comes here, and the next boot goes on
+        units.forget_at_boot(units.unit_name(store.name))
     return 0 if journal.state in ("done", "stopped", "retired") or (journal.state == "rolled_back" and job["action"] == ROLL_BACK) else 1
 
 

@@ -33,7 +33,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.move_jour
     PREFLIGHT,
     RECEIVE,
     RETURNED,
-    RUNNING,
     SETTLE,
     START,
     STOP,
@@ -43,6 +42,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.move_jour
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.move import where_to_go_on
 from ansible_collections.reduced.footprint.plugins.module_utils._run import move_back, move_steps
 from ansible_collections.reduced.footprint.plugins.module_utils._run.move_context import Context, other_host
+from ansible_collections.reduced.footprint.plugins.module_utils._run.phases import run_phase
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.move_worker"
 
@@ -65,10 +65,10 @@ def carry_out(context: Context, action: str) -> None:
     """One action, from wherever things stand; the journal says how it ended."""
     journal = context.journal
     if action == CONFIRMED:
-        _phase(context, "confirm", lambda: move_back.confirm(context))
+        run_phase(context, "confirm", lambda: move_back.confirm(context))
         journal.state = CONFIRMED
     elif action == RETURNED:
-        _phase(context, "return", lambda: move_back.take_back(context))
+        run_phase(context, "return", lambda: move_back.take_back(context))
         journal.state = RETURNED
     else:
         if context.params.get("anew") and journal.state in (MOVED, CONFIRMED, RETURNED):
@@ -86,7 +86,7 @@ def _move(context: Context) -> None:
         phase: str | None = _where(context)
         while phase is not None:
             step = _STEPS[phase]
-            _phase(context, phase, lambda step=step: step(context))
+            run_phase(context, phase, lambda step=step: step(context))
             # known after the preflight
             order = LIVE_PHASES if journal.method == LIVE else COPY_PHASES
             phase = next(iter(order[order.index(phase) + 1 :]), None)
@@ -134,24 +134,6 @@ def _where(context: Context) -> str:
     elif phase == SWITCH and journal.method == LIVE:
         move_steps.arrived(context, there or "")
     return phase
-
-
-def _phase(context: Context, name: str, work: t.Callable[[], None]) -> None:
-    """One phase with its entry in the journal."""
-    context.journal.begin(name, time.time())
-    context.journal.state = RUNNING
-    context.journal.progress = {"phase": name}
-    context.log("begins")
-    context.save()
-    try:
-        work()
-    except BaseException:
-        context.journal.end(name, time.time(), "failed")
-        context.save()
-        raise
-    context.journal.end(name, time.time())
-    context.log(f"done in {context.journal.phases[name]['seconds']} s")
-    context.save()
 
 
 def open_context(store: MoveStore, params: t.Mapping[str, t.Any]) -> Context:

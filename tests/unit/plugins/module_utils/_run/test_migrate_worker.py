@@ -89,7 +89,7 @@ def fixture_world(tmp_path, monkeypatch):
                 raise world.fail[name]
             world.source.state = {"cutover": PARKED, "commit": HANDED_OVER}.get(name, world.source.state)
             if name == "cutover":
-                context.journal.downtime.update(seconds=1.0, steps={"detach": 1.0, "boot": 2.0})
+                context.journal.downtime.update(seconds=1.0, parts={"detach": 1.0, "boot": 2.0, "checks": 0.5})
             if name == "commit":
                 context.journal.facts["handed_over"] = True
 
@@ -116,7 +116,8 @@ def test_all_phases_in_their_order(world):
     journal = world.run()
     assert world.done == list(PHASES)
     assert (journal.state, journal.downtime["seconds"], journal.attempt) == ("done", 1.0, 1)
-    assert set(journal.downtime["parts"]) == {"quiesce", "final", "fixup", "verify", "detach", "boot"}
+    assert journal.facts["boot_seconds"] == 2.5
+    assert set(journal.downtime["parts"]) == {"quiesce", "final", "fixup", "verify", "detach", "boot", "checks"}
 
 
 @pytest.mark.parametrize("phase", PHASES)
