@@ -228,11 +228,14 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.host_settings import hidden_values, set_host
+from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once
 
 
 def main() -> None:
     """Entry point."""
+    compile_once()
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.host_settings import hidden_values, set_host
+
     pages = {"size": {"type": "str", "required": True}, "count": {"type": "int", "required": True}}
     module = AnsibleModule(
         argument_spec={

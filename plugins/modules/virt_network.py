@@ -220,7 +220,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.network import NetworkRequest, bring
+from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once
 
 _BRIDGE = {
     "name": {"type": "str", "required": True},
@@ -255,6 +255,9 @@ _VLAN = {
 
 def main() -> None:
     """Entry point."""
+    compile_once()
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.network import NetworkRequest, bring
+
     module = AnsibleModule(
         argument_spec={
             "bridges": {"type": "list", "elements": "dict", "default": [], "options": _BRIDGE},

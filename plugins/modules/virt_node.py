@@ -303,9 +303,8 @@ error:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, hidden_values, prepare_node
+from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once
 
 _POOL = {
     "name": {"type": "str", "required": True},
@@ -322,6 +321,10 @@ _BOTH = ("name", "cluster", "roles", "vms", "uri", "container_uri", "facts_file"
 
 def main() -> None:
     """Entry point."""
+    compile_once()
+    from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, hidden_values, prepare_node
+
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
