@@ -108,7 +108,10 @@ options:
     type: str
     default: default
   wait:
-    description: Wait for the end. Without it the module returns once the unit runs.
+    description:
+      - Wait for the end. Without it the module returns once the unit runs.
+      - A task that waits prints how far the migration is, pass, amount, rate, time left and the predicted downtime, whenever that
+        changes, and a summary at its end. One with C(async) prints nothing.
     type: bool
     default: true
   wait_timeout:
@@ -188,6 +191,11 @@ plan:
       description: The new disk, sizes in bytes.
       type: list
       elements: dict
+summary:
+  description: What came of it, in a few lines; the same ones are printed at the end.
+  returned: when the migration has come to its end well, and was waited for
+  type: list
+  elements: str
 migration:
   description: The migration, also when it failed. Null when there never was one.
   returned: unless O(state=prepared)
@@ -223,6 +231,9 @@ migration:
     downtime_predicted: {description: What was expected before the pause began., type: float}
     downtime_parts:
       description: The pause by phases, in seconds.
+      type: dict
+    rehearsal:
+      description: When the copy was rehearsed, what was asked of it, whether it passed and in how many seconds.
       type: dict
     verified:
       description: Whether source and copy were found equal after the last copy, logs aside.

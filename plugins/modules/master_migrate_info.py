@@ -30,6 +30,12 @@ options:
     description: So many last lines of each migration's log.
     type: int
     default: 0
+  wait:
+    description:
+      - With O(name), answer as soon as the migration comes to another phase or pass or ends, at latest after so many seconds. The
+        default answers at once.
+    type: int
+    default: 0
   services:
     description: With O(gather=source), units whose state is wanted.
     type: list
@@ -115,6 +121,7 @@ def main() -> None:
             "gather": {"type": "str", "choices": ["migrations", "source"], "default": "migrations"},
             "name": {"type": "str"},
             "log_lines": {"type": "int", "default": 0},
+            "wait": {"type": "int", "default": 0},
             "services": {"type": "list", "elements": "str", "default": []},
             "address": {"type": "str"},
         },
@@ -124,7 +131,7 @@ def main() -> None:
     try:
         if params["gather"] == "source":
             module.exit_json(**look_at_source(params["services"], params["address"]))
-        module.exit_json(**look(params["name"], params["log_lines"]))
+        module.exit_json(**look(params["name"], params["log_lines"], params["wait"]))
     except FootprintError as error:
         module.fail_json(**error.as_result())
 

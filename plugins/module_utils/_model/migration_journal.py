@@ -143,6 +143,7 @@ def report(journal: Journal) -> dict[str, t.Any]:
         "downtime": journal.downtime.get("seconds"),
         "downtime_predicted": journal.downtime.get("predicted"),
         "downtime_parts": journal.downtime.get("parts", {}),
+        "rehearsal": journal.facts.get("rehearsal"),
         "verified": journal.verified,
         "reason": journal.reason,
         "problems": journal.problems,

@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_text import MigrationFailed, still_running, summary
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import fixups_diff, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import TOOLS_PATH, find_problems, find_warnings, fixup_context
@@ -92,7 +93,7 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     given = dict(job["params"]) if job and _in_pause(journal) else _with_facts(params, facts)
     spec = parse_spec(given)
     if journal and journal.state in ("done", "retired"):
-        return {"changed": False, "migration": described(journal)}
+        return {"changed": False, "migration": described(journal), "summary": summary(described(journal))}
     if check_mode:
         return _rehearse(spec, facts, journal)
     if not spec.source.host_keys:
@@ -218,31 +219,12 @@ def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Contain
     until = time.monotonic() + float(params.get("wait_timeout") or 7200)
     while params.get("wait", True) and units.unit_active(unit):
         if time.monotonic() > until:
-            raise FootprintError(
-                f"The migration {store.name} still runs.", mend="It goes on by itself; look with master_migrate_info, or run this again to wait on."
-            )
+            raise still_running(store.name)
         time.sleep(_POLL)
     journal = store.read() or Journal(name=store.name)
-    if params.get("wait", True) and journal.state not in good:
-        raise MigrationFailed(journal, store.tail(5))
-    return {"changed": True, "migration": described(journal)}
-
-
-class MigrationFailed(FootprintError):
-    """The migration ended otherwise than wished; the result tells all about it."""
-
-    def __init__(self, journal: Journal, log: t.Sequence[str]) -> None:
-        serves = f"it stands at {journal.phase}"
-        if journal.state == "rolled_back":
-            serves = "rolled back: the source serves as before"
-        elif "quiesce" not in journal.phases:
-            serves = "the source serves as before"
-        super().__init__(
-            f"The migration {journal.name} did not succeed ({serves}): {journal.reason or 'its worker died; ' + (list(log) or ['no log'])[-1]}",
-            mend="Mend that and run again; it goes on where it can.",
-        )
-        self.journal = journal
-
-    def as_result(self) -> dict[str, t.Any]:
-        """The error with the migration's report."""
-        return {**super().as_result(), "migration": described(self.journal)}
+    result = {"changed": True, "migration": described(journal)}
+    if params.get("wait", True):
+        if journal.state not in good:
+            raise MigrationFailed(result["migration"], store.tail(5))
+        result["summary"] = summary(result["migration"])
+    return result

@@ -10,6 +10,7 @@ Needs no libvirt, for a source has none.
 from __future__ import annotations
 
 import platform
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import journal as journal_files
@@ -20,26 +21,50 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts 
 from ansible_collections.reduced.footprint.plugins.module_utils._run import source_agent
 
 
+_POLL = 1.0
+
+
 def described(journal: Journal) -> dict[str, t.Any]:
     """A migration as modules report it."""
     return {**report(journal), "host": journal.facts.get("vm", {}).get("host") or platform.node(), "error": journal.reason}
 
 
-def look(name: str | None, log_lines: int) -> dict[str, t.Any]:
-    """All migrations of this host, or one (``master_migrate_info``)."""
+def look(name: str | None, log_lines: int, wait: float = 0) -> dict[str, t.Any]:
+    """All migrations of this host, or one (``master_migrate_info``).
+
+    :arg wait: answer when there is something new of the one, or after so many seconds.
+    """
+    if name and wait:
+        _await_news(parse_name(name, "name"), wait)
     found = []
     for each in [parse_name(name, "name")] if name else journal_files.names():
         store = JournalStore(each)
+        # asked first: a worker that ends in between has written its last word already
+        active = units.unit_active(units.unit_name(each))
         journal = store.read()
         if journal is None:
             continue
         entry = described(journal)
-        entry["active"] = units.unit_active(units.unit_name(each))
-        if journal.state == "running" and not entry["active"]:
+        entry["active"] = active
+        if journal.state == "running" and not active:
             entry["state"] = "interrupted"
         entry["log"] = store.tail(log_lines) if log_lines else []
         found.append(entry)
     return {"changed": False, "migrations": found}
+
+
+def _await_news(name: str, wait: float) -> None:
+    store, unit = JournalStore(name), units.unit_name(name)
+    until = time.monotonic() + wait
+    before = _news(store)
+    while units.unit_active(unit) and _news(store) == before and time.monotonic() < until:
+        time.sleep(_POLL)
+
+
+def _news(store: JournalStore) -> tuple[t.Any, ...]:
+    """What changes when somebody who watches wants to hear of it."""
+    journal = store.read()
+    return (journal.state, journal.phase, journal.phases.get(journal.phase, {}).get("state"), len(journal.passes)) if journal else ()
 
 
 def look_at_source(services: t.Sequence[str], address: str | None) -> dict[str, t.Any]:
