@@ -9,9 +9,10 @@ import threading
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import health, remote_source
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import health, inside, remote_source
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import Completed
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import HealthCheck
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import HealthCheck
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -32,15 +33,69 @@ def fixture_port():
         server.shutdown()
 
 
+HERE = health.Ways("127.0.0.1", ())
+
+
+class Inside:
+    """A way in that ends here; ssh and the agent at its other end are in tests/rehearse."""
+
+    def ask(self, command, given, timeout):
+        assert command == "look_inside"
+        return inside.look(given)
+
+
+class NoWayIn:
+    def ask(self, command, given, timeout):
+        raise BackendError("ssh ended with exit code 255: no route to host", mend="Look at the network.")
+
+
 @pytest.mark.parametrize(("path", "status", "well"), [("/ok", 200, True), ("/bad", 200, False), ("/bad", 503, True), ("/moved", 200, False)])
 def test_http_answers_with_the_wanted_status(port, path, status, well):
-    wrong = health.ask(HealthCheck("http", 80, f"http://127.0.0.1:{port}{path}", status), "127.0.0.1", ())
+    wrong = health.ask(HealthCheck("http", url=f"http://127.0.0.1:{port}{path}", status=status), HERE)
     assert (wrong is None) is well
 
 
 def test_tcp_answers_or_says_why_not(port):
-    assert health.ask(HealthCheck("tcp", port, None, 200), "127.0.0.1", ()) is None
-    assert "refused" in health.ask(HealthCheck("tcp", 1, None, 200), "127.0.0.1", ())
+    assert health.ask(HealthCheck("tcp", port), HERE) is None
+    assert "refused" in health.ask(HealthCheck("tcp", 1), HERE)
+
+
+@pytest.mark.parametrize(
+    ("command", "wrong"),
+    [
+        (("true",), None),
+        (("sh", "-c", "echo one; echo two >&2; exit 3"), "exit code 3: two"),
+        (("sh", "-c", "echo one; exit 4"), "exit code 4: one"),
+        (("false",), "exit code 1"),
+        (("/nowhere/at-all",), "not installed"),
+        (("/etc",), "denied"),
+    ],
+)
+def test_a_command_is_well_when_it_ends_well(command, wrong):
+    found = health.ask(HealthCheck("command", command=command), health.Ways("127.0.0.1", (), Inside()))
+    assert found is None if wrong is None else wrong in found
+
+
+def test_a_unit_that_is_not_there_is_not_well():
+    found = health.ask(HealthCheck("unit", unit="no-such-unit-anywhere.service"), health.Ways("127.0.0.1", (), Inside()))
+    assert found
+
+
+def test_what_is_asked_inside_needs_a_way_in():
+    check = HealthCheck("unit", unit="x.service")
+    assert health.ask(check, HERE) == "there is no way in"
+    assert "no route" in health.ask(check, health.Ways("127.0.0.1", (), NoWayIn()))
+
+
+def test_all_failures_are_told_or_the_first_and_who_waited_for_it(port):
+    good, bad, worse = HealthCheck("tcp", port), HealthCheck("tcp", 1), HealthCheck("http", url=f"http://127.0.0.1:{port}/bad")
+    assert health.check_all([good], HERE) == []
+    told = health.check_all([good, bad, worse], HERE)
+    assert [each.check for each in told] == [bad, worse]
+    assert "refused" in str(told[0]) and str(told[1]) == f"{worse.title}: status 503 instead of 200"
+    told = health.check_all([bad, good, worse], HERE, stop_at_first=True)
+    assert [each.check for each in told] == [bad, good, worse]
+    assert all(each.wrong == "not asked, for tcp 1 fails" for each in told[1:])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the console of a machine that boots says about how it fares, and where a rehearsal puts its things."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import typing as t
+import uuid
+
+# how a machine says that it will not come up, and what that means
+_STUCK: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"Kernel panic - not syncing[^\n]*"), "its kernel panicked"),
+    (re.compile(r"You are in (emergency|rescue) mode"), "it came up in emergency mode"),
+    (re.compile(r"ALERT!\s+\S+ does not exist\.\s+Dropping to a shell"), "its initramfs does not find the root file system"),
+    (re.compile(r"dracut-initqueue\S* (?:Warning: )?(?:Timeout|Could not boot)|Entering emergency mode\. Exit the shell to continue"), "its initramfs does not find what it needs"),
+    (re.compile(r"grub rescue>|Minimal BASH-like line editing is supported"), "GRUB found nothing to start"),
+    (re.compile(r"No bootable device|BdsDxe: No bootable option"), "its firmware found nothing to start"),
+)
+_ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|[=>cM78])")
+_INVISIBLE = re.compile(r"[^\t\n\x20-\x7e\u00a0-\uffff]")
+_WIDTH = 200
+
+
+def clean(console: str) -> str:
+    """A console's text as a person reads it: without escape sequences, only what was last on each line."""
+    text = _ESCAPE.sub("", console).replace("\r\n", "\n")
+    return "\n".join(_INVISIBLE.sub("", line.rstrip("\r").rpartition("\r")[2]).rstrip() for line in text.split("\n"))
+
+
+def tail(console: str, lines: int) -> list[str]:
+    """The last lines that say something, each shortened to what fits a terminal or two."""
+    said = [line[:_WIDTH] for line in clean(console).split("\n") if line.strip()]
+    return said[-lines:] if lines > 0 else []
+
+
+def stuck(console: str) -> str | None:
+    """Why the machine will not come up, ``None`` while it may."""
+    text = clean(console)
+    return next((reason for pattern, reason in _STUCK if pattern.search(text)), None)
+
+
+def stand_in_name(name: str) -> str:
+    """Name of the domain that stands in for a VM."""
+    return f"{name}-rehearsal"
+
+
+def stand_in_uuid(vm: str) -> str:
+    """Its UUID: the same in every rehearsal of a VM, so that a leftover is found again."""
+    return str(uuid.uuid5(uuid.UUID(vm), "rehearsal"))
+
+
+def tap_names(vm: str, count: int) -> list[str]:
+    """Names of the host ends of its cards, short enough for the kernel and nobody else's."""
+    return [f"rfr{hashlib.sha256(vm.encode('ascii')).hexdigest()[:8]}{index}" for index in range(count)]
+
+
+def neighbour(own: t.Sequence[str], fallback: str, admin: str) -> str:
+    """The address the questions come from: this host's own on the admin network, as at the cutover, or else a free one."""
+    return next((each for each in own if each != admin), fallback)
