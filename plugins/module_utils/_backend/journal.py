@@ -79,6 +79,18 @@ class JournalStore:
                 raise RefusedError(f"The {self.what} {self.name} is being worked on already.", mend=self.mend) from error
             yield
 
+    def archive(self) -> pathlib.Path:
+        """Keep journal and log where no later run of the same name writes; done once, however often it is asked for."""
+        journal = self.read()
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(journal.ended if journal and journal.ended else 0))
+        kept = self.directory.parent.parent / "archive" / f"{self.name}-{stamp}"
+        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in ("journal.json", "log"):
+            text = read_text(self.directory / name)
+            if text is not None:
+                write_atomic(kept / name, text)
+        return kept
+
     def _make(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 

@@ -17,26 +17,26 @@ import pathlib
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, maintenance, source_network, source_services
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import interfaces, read_text, unit_state
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT, STOP_SERVICES, Container
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import holds_everything
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/source")
-DROP_IN = "zz-reduced-footprint-held.conf"
-_DROP_IN_TEXT = (
-    "# reduced.footprint: held while the master moves; taken away when this machine serves again\n"
-    "[Unit]\nConditionPathExists=/run/reduced.footprint/released\n"
-)
-_TRANSIENT = pathlib.Path("/run/systemd/system")
-_PERSISTENT = pathlib.Path("/etc/systemd/system")
 
 
 def boot_id() -> str:
     """Identity of the running boot of this machine."""
     return (read_text("/proc/sys/kernel/random/boot_id") or "").strip()
+
+
+def awaits_boot(data: t.Mapping[str, t.Any]) -> bool:
+    """Whether a source is on its way into its maintenance boot."""
+    return data["state"] == QUIESCED and bool(data.get("maintenance")) and not data["maintenance"]["arrived"]
 
 
 class SourceState:
@@ -51,7 +51,7 @@ class SourceState:
         """The state as it is now; a quiesced source that was rebooted serves again."""
         text = read_text(str(self.file))
         data = json.loads(text) if text else {"state": SERVING}
-        if data["state"] == QUIESCED and data.get("boot_id") != boot_id():
+        if data["state"] == QUIESCED and data.get("boot_id") != boot_id() and not awaits_boot(data):
             data["state"] = SERVING
             data["reason"] = "the source was rebooted"
         return dict(data)
@@ -72,10 +72,15 @@ class SourceState:
         """Put off the return by ``lease`` seconds from now."""
         with self.locked():
             data = self.read()
-            if data["state"] != SERVING:
-                data.update(boot_id=boot_id(), deadline=time.clock_gettime(time.CLOCK_BOOTTIME) + lease, lease=lease)
+            # on its way into another boot it is nobody's turn to put anything off
+            if data["state"] != SERVING and not awaits_boot(data):
+                self._lease(data, lease)
                 self.write(data)
             return data
+
+    @staticmethod
+    def _lease(data: dict[str, t.Any], lease: float) -> None:
+        data.update(boot_id=boot_id(), deadline=time.clock_gettime(time.CLOCK_BOOTTIME) + lease, lease=lease)
 
     def remaining(self, data: t.Mapping[str, t.Any]) -> float:
         """Seconds until the source returns by itself."""
@@ -83,64 +88,113 @@ class SourceState:
             return float("-inf")
         return float(data["deadline"]) - time.clock_gettime(time.CLOCK_BOOTTIME)
 
-    def begin(self, services: t.Sequence[str], lease: float, admin: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    def begin(
+        self,
+        services: t.Sequence[str],
+        lease: float,
+        admin: t.Mapping[str, t.Any],
+        containers: t.Sequence[Container] = (),
+        quiesce: str = STOP_SERVICES,
+    ) -> dict[str, t.Any]:
         """Note down what is about to be stopped, so that it comes back whatever happens next.
 
-        :arg admin: interface, prefix, address, temporary_address.
+        :arg admin: interface, prefix, address, temporary_address, cards (whose place the VM's cards take).
         """
         with self.locked():
             data = self.read()
+            if awaits_boot(data):
+                return data
             if data["state"] == SERVING:
-                running = [unit for unit in services if unit_state(unit)["active"] in ("active", "activating", "reloading")]
-                data = {"state": QUIESCED, "services": list(services), "running": running, "admin": dict(admin), "stopped_at": time.time()}
+                together = holds_everything(services, quiesce)
+                units = source_services.everything() if together else list(services)
+                named = [*containers, *(each for each in (source_services.running_containers() if together else []) if each not in containers)]
+                data = {
+                    "state": QUIESCED,
+                    "services": units,
+                    "together": together,
+                    "running": source_services.up(units),
+                    "containers": [each.__dict__ for each in named if source_services.container_state(each) == "running"],
+                    "admin": dict(admin),
+                    "stopped_at": time.time(),
+                }
+                if quiesce == MAINTENANCE_BOOT:
+                    maintenance.disarm(self.name)
+                    data["maintenance"] = {"arrived": False, "usual": maintenance.usual_target()}
                 self.request_file.unlink(missing_ok=True)
-            data.update(boot_id=boot_id(), deadline=time.clock_gettime(time.CLOCK_BOOTTIME) + lease, lease=lease)
+            self._lease(data, lease)
             self.write(data)
             return data
 
-    def stop_services(self, services: t.Sequence[str]) -> None:
-        """Hold and stop the services in the order given; they come back at a reboot or at :meth:`restore`.
+    def stop_services(self) -> None:
+        """Hold and stop what :meth:`begin` noted: containers, then services; they come back at a reboot or at :meth:`restore`.
 
         :raises BackendError: one of them still runs.
         """
-        _hold(_TRANSIENT, services)
-        for unit in services:
-            run(["systemctl", "stop", "--", unit], timeout=600)
-        alive = [unit for unit in services if unit_state(unit)["active"] not in ("inactive", "failed")]
-        if alive:
-            raise BackendError(f"{', '.join(alive)} did not stop on the source.", mend="List what keeps it up (sockets, timers) in services, before it.")
+        data = self.read()
+        source_services.stop_containers([Container(**each) for each in data.get("containers", [])])
+        source_services.stop(data["services"], together=bool(data.get("together")))
         run(["sync"])
+
+    def arrive(self) -> bool:
+        """The maintenance boot is there; tells whether somebody still waits for it."""
+        with self.locked():
+            data = self.read()
+            # its first command put the usual target back already; the rest of what was armed goes when it serves again
+            if awaits_boot(data):
+                data["maintenance"]["arrived"] = True
+                self._lease(data, float(data["lease"]))
+                self.write(data)
+            return data["state"] == QUIESCED
+
+    def missed(self) -> None:
+        """The machine was to boot without services and booted as usual: it serves."""
+        with self.locked():
+            if awaits_boot(self.read()):
+                self.write({"state": SERVING, "reason": "the source booted as usual instead of without services", "returned_at": time.time()})
+                maintenance.disarm(self.name)
 
     def detach(self, files_of: t.Callable[[str], dict[str, str]], readdress: t.Callable[[str, str, str], str]) -> None:
         """Step aside: temporary address up, admin address down, now and after a reboot.
+
+        The other static addresses of cards whose place a card of the VM takes go down as well: the
+        copy has them too.
 
         :arg files_of: gives the configuration files that name an address: path → text.
         :arg readdress: gives a file's text with one address for another.
         """
         with self.locked():
             data = self.read()
-            if data["state"] not in (QUIESCED, PARKED):
+            if data["state"] not in (QUIESCED, PARKED) or awaits_boot(data):
                 return
             admin = data["admin"]
-            files = data.get("files") or files_of(admin["address"])
-            data.update(state=PARKED, files=files, boot_id=boot_id())
+            if data["state"] == QUIESCED:
+                ours = source_network.upon([admin["interface"], *admin.get("cards", [])])
+                known = (admin["address"], admin["temporary_address"])
+                also = [each for each in source_network.addresses() if each["dev"] in ours and each["address"].partition("/")[0] not in known]
+                data.update(files=files_of(admin["address"]), also=also, routes=source_network.routes())
+            data.update(state=PARKED, boot_id=boot_id())
             # from here on a reboot finds the source parked, with the dead man's hand on it
             self.write(data)
-            _hold(_PERSISTENT, data["services"])
-            for path, text in files.items():
+            source_services.hold(source_services.PERSISTENT, data["services"])
+            for path, text in data["files"].items():
                 _rewrite(path, readdress(text, admin["address"], admin["temporary_address"]))
             interface = admin["interface"]
             # without this the kernel takes all other addresses of the network away with the first
-            _sysctl(f"net/ipv4/conf/{interface}/promote_secondaries", "1")
-            run(["ip", "address", "replace", f"{admin['temporary_address']}/{admin['prefix']}", "dev", interface])
-            routes = _default_routes()
-            drop_address(admin["address"])
-            for route in routes:
-                run(["ip", "route", "replace", *route], ok=range(256))
+            source_network.promote_secondaries(interface)
+            source_network.put(f"{admin['temporary_address']}/{admin['prefix']}", interface)
+            self.guard(data)
+            source_network.put_routes(data["routes"])
             arp.announce(interface, admin["temporary_address"])
-            _reload_network()
+            source_network.reload_manager()
+            self.guard(data)
             data["parked_at"] = time.time()
             self.write(data)
+
+    @staticmethod
+    def guard(data: t.Mapping[str, t.Any]) -> bool:
+        """Take off what is the VM's now; tells whether something had given it back to this machine."""
+        mine = [data["admin"]["address"], *(each["address"].partition("/")[0] for each in data.get("also", []))]
+        return source_network.drop(mine)
 
     def restore(self, reason: str) -> str | None:
         """Come back: admin address, services, everything as it was.
@@ -152,25 +206,46 @@ class SourceState:
             data = self.read()
             if data["state"] == SERVING:
                 return None
+            admin = data["admin"]
+            address = f"{admin['address']}/{admin['prefix']}"
             if data["state"] != QUIESCED:
-                admin = data["admin"]
                 taken = arp.probe(admin["interface"], admin["address"])
                 if taken:
                     return taken
                 for path, text in (data.get("files") or {}).items():
-                    _rewrite(path, text)
-                run(["ip", "address", "replace", f"{admin['address']}/{admin['prefix']}", "dev", admin["interface"]])
-                _reload_network()
-                run(["ip", "address", "replace", f"{admin['address']}/{admin['prefix']}", "dev", admin["interface"]])
+                    # a full disk costs the next boot its address, not this one its services
+                    with contextlib.suppress(OSError):
+                        _rewrite(path, text)
+                source_network.put(address, admin["interface"])
+                source_network.reload_manager()
+                source_network.put(address, admin["interface"])
                 arp.announce(admin["interface"], admin["address"])
-                drop_address(admin["temporary_address"])
-            release(data.get("services", []))
-            for unit in reversed(data.get("running", [])):
-                run(["systemctl", "start", "--no-block", "--", unit], ok=range(256))
+                for each in data.get("also", []):
+                    source_network.put(each["address"], each["dev"], needed=False)
+                source_network.drop([admin["temporary_address"]])
+                source_network.put_routes(data.get("routes", []))
+            failed = self._serve(data)
             if data["state"] != QUIESCED:
-                arp.announce(data["admin"]["interface"], data["admin"]["address"])
-            self.write({"state": SERVING, "reason": reason, "returned_at": time.time(), "running": data.get("running", [])})
+                arp.announce(admin["interface"], admin["address"])
+            done = {"state": SERVING, "reason": reason, "returned_at": time.time(), "running": data.get("running", []), "failed": failed}
+            self.write({**done, "containers": data.get("containers", [])})
             return None
+
+    def _serve(self, data: t.Mapping[str, t.Any]) -> list[str]:
+        """Services and containers as they were; returns what does not run."""
+        if data.get("maintenance"):
+            maintenance.disarm(self.name)
+        together = bool(data.get("together"))
+        units = list(data.get("running", []))
+        source_services.release(data.get("services", []))
+        if data.get("maintenance") and data["maintenance"]["arrived"]:
+            # also what systemd starts by its own reckoning: it never ran in this boot
+            with contextlib.suppress(CommandError):
+                run(["systemctl", "start", "--no-block", "--", data["maintenance"]["usual"]], timeout=30)
+        failed = source_services.start(units if together else units[::-1], together=together)
+        # after the services, for an engine may be one of them
+        containers = [Container(**each) for each in data.get("containers", [])]
+        return failed + source_services.start_containers(containers[::-1])
 
     def hand_over(self) -> dict[str, t.Any]:
         """The destination serves for good: no return by itself any more."""
@@ -182,62 +257,8 @@ class SourceState:
             return data
 
 
-def release(services: t.Sequence[str]) -> None:
-    """Let units start again."""
-    for base in (_TRANSIENT, _PERSISTENT):
-        for unit in services:
-            (base / f"{unit}.d" / DROP_IN).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                (base / f"{unit}.d").rmdir()
-    run(["systemctl", "daemon-reload"])
-
-
-def _hold(base: pathlib.Path, services: t.Sequence[str]) -> None:
-    for unit in services:
-        write_atomic(base / f"{unit}.d" / DROP_IN, _DROP_IN_TEXT, mode=0o644)
-    run(["systemctl", "daemon-reload"])
-
-
-def drop_address(address: str) -> bool:
-    """Take an address off whatever interface has it; tells whether one had."""
-    dropped = False
-    for interface in interfaces():
-        for each in interface["addresses"]:
-            if each.partition("/")[0] == address:
-                run(["ip", "address", "del", each, "dev", interface["name"]], ok=range(256))
-                dropped = True
-    return dropped
-
-
 def _rewrite(path: str, text: str) -> None:
     """Change a configuration file and keep its owner and mode."""
     before = os.stat(path)
     write_atomic(path, text, mode=before.st_mode & 0o7777)
     os.chown(path, before.st_uid, before.st_gid)
-
-
-def _sysctl(key: str, value: str) -> None:
-    with contextlib.suppress(OSError):
-        pathlib.Path("/proc/sys", key).write_text(value, encoding="ascii")
-
-
-def _default_routes() -> list[list[str]]:
-    routes = json.loads(run(["ip", "-json", "route", "show", "default"]).stdout or "[]")
-    return [["default", "via", each["gateway"], "dev", each["dev"]] for each in routes if each.get("gateway") and each.get("dev")]
-
-
-def _reload_network() -> None:
-    """Let a running network manager read its changed files, so that it does not bring back the old ones.
-
-    Best effort: the addresses themselves are set by hand, and nothing may keep a source from returning.
-    """
-    commands = {
-        "systemd-networkd.service": (["netplan", "generate"], ["networkctl", "reload"]),
-        "NetworkManager.service": (["nmcli", "connection", "reload"],),
-    }
-    for unit, argvs in commands.items():
-        if unit_state(unit)["active"] != "active":
-            continue
-        for argv in argvs:
-            with contextlib.suppress(CommandError):
-                run(argv, timeout=30)

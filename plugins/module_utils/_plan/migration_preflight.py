@@ -13,19 +13,21 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout, Filesystem
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import BIOS, EFI, DiskLayout, Filesystem
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import space_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import NicChange
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_notes import disk_warnings, machine_warnings, network_warnings, stack
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import source_problems
 
 SOURCE_TOOLS = ("rsync", "ip", "systemctl", "systemd-run")
 DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "losetup", "partx", "mount", "chroot", "ip")
 # where a problem stands that installing a package mends
 TOOLS_PATH = "destination.tools"
-MKFS_TOOLS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "vfat": "mkfs.vfat", "swap": "mkswap"}
+MKFS_TOOLS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "btrfs": "mkfs.btrfs", "vfat": "mkfs.vfat", "swap": "mkswap"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +46,17 @@ class Problem:
 def filesystems_of(source: t.Mapping[str, t.Any]) -> tuple[Filesystem, ...]:
     """The real file systems of the source, as its facts tell them."""
     return tuple(
-        Filesystem(mount=each["mount"], device=each["device"], fstype=each["fstype"], used=int(each["used"]), inodes_used=int(each["inodes_used"]))
+        Filesystem(
+            mount=each["mount"],
+            device=each["device"],
+            fstype=each["fstype"],
+            used=int(each["used"]),
+            inodes_used=int(each["inodes_used"]),
+            size=int(each.get("size") or each.get("total") or 0),
+            disks=tuple(each.get("disks") or ()),
+            subvolume=each.get("subvolume"),
+            options=each.get("options"),
+        )
         for each in source.get("filesystems", [])
     )
 
@@ -65,14 +77,20 @@ def admin_interface(spec: MigrationSpec, source: t.Mapping[str, t.Any]) -> tuple
 def fixup_context(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, source: t.Mapping[str, t.Any], key_marker: str) -> Context:
     """What the fix-ups need, from request and facts.
 
-    The VM's first card takes the place of the card with the admin address, the others follow in
-    the order the source lists its cards.
+    The VM's first card takes the place of the card with the admin address (or of the first one
+    below the VLAN, bridge or bond that has it), the others follow in the order the source lists its
+    cards.
     """
-    name, _prefix = admin_interface(spec, source)
-    cards = [each for each in source.get("interfaces", []) if each.get("mac")]
-    cards.sort(key=lambda each: each["name"] != name)
-    nics = tuple(NicChange(card["name"], card["mac"], nic.mac) for card, nic in zip(cards, vm.nics))
-    return Context(nics=nics, partitions=layout.partitions, key_marker=key_marker)
+    nics = tuple(NicChange(card["name"], card["mac"], nic.mac) for card, nic in zip(cards_of(spec, source), vm.nics))
+    return Context(nics=nics, layout=layout, key_marker=key_marker)
+
+
+def cards_of(spec: MigrationSpec, source: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
+    """The source's network cards, those that carry the admin address first."""
+    links = source.get("interfaces", [])
+    below = stack(links, admin_interface(spec, source)[0])
+    cards = [each for each in links if each.get("mac") and each.get("card", True)]
+    return sorted(cards, key=lambda each: below.index(each["name"]) if each["name"] in below else len(below))
 
 
 def find_problems(
@@ -91,8 +109,10 @@ def find_problems(
     return problems
 
 
-def find_warnings(source: t.Mapping[str, t.Any] | None) -> list[str]:
-    """What will not move, in plain words."""
+def find_warnings(
+    source: t.Mapping[str, t.Any] | None, spec: MigrationSpec | None = None, vm: VmDetails | None = None, tree: t.Mapping[str, str] | None = None
+) -> list[str]:
+    """What will not move or will be different, in plain words."""
     if source is None:
         return []
     warnings = [
@@ -101,7 +121,7 @@ def find_warnings(source: t.Mapping[str, t.Any] | None) -> list[str]:
     for unit, state in source.get("services", {}).items():
         if state.get("load") == "loaded" and state.get("active") not in ("active", "activating"):
             warnings.append(f"{unit} does not run on the source; it stays as it is.")
-    return warnings
+    return warnings + disk_warnings(source) + (network_warnings(spec, vm, source) if spec and vm else []) + machine_warnings(tree or {})
 
 
 def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.Any]) -> list[Problem]:
@@ -141,19 +161,22 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
         problems.append(Problem("The source has no kernel in /boot that a VM could start.", "Install its distribution's kernel package there."))
     if not source.get("initramfs"):
         problems.append(Problem("The source has neither update-initramfs nor dracut.", "Install initramfs-tools or dracut there."))
-    grub = source.get("grub", {})
-    if not grub.get("install") or not grub.get("i386_pc"):
-        problems.append(
-            Problem("The source has no GRUB for BIOS machines (grub-install and its i386-pc files).", "Install grub-pc-bin and grub2-common there.")
-        )
-    for unit, state in source.get("services", {}).items():
-        if state.get("load") != "loaded":
-            problems.append(
-                Problem(f"The source knows no unit {unit}.", "Correct the name; systemctl list-units on the source shows them.", "services")
-            )
+    problems += _boot_loader(layout, source)
+    problems += [Problem(*each) for each in source_problems(spec.containers, spec.quiesce, source)]
     too_small = space_problems(layout, filesystems_of(source))
-    problems += [Problem(text, "Make the disk or the partition larger, or leave something out.", "partitions") for text in too_small]
+    problems += [Problem(text, "Make the disk or the partition larger, or leave something out.", "disk_schema") for text in too_small]
     return problems
+
+
+def _boot_loader(layout: DiskLayout, source: t.Mapping[str, t.Any]) -> list[Problem]:
+    grub = source.get("grub", {})
+    if layout.firmware == BIOS and not (grub.get("install") and grub.get("i386_pc")):
+        mend = "Install grub-pc-bin and grub2-common there, or give the VM boot_firmware: efi."
+        return [Problem("The source has no GRUB for BIOS machines (grub-install and its i386-pc files).", mend)]
+    if layout.firmware == EFI and not (grub.get("install") and (grub.get("efi") or grub.get("shim"))):
+        mend = "Install grub-efi-amd64-bin (Debian, Ubuntu) or grub2-efi-x64 and shim-x64 there, or give the VM boot_firmware: bios."
+        return [Problem("The source has no GRUB for UEFI machines.", mend)]
+    return []
 
 
 def _destination(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, host: t.Mapping[str, t.Any]) -> list[Problem]:
@@ -162,6 +185,11 @@ def _destination(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, host: t
     missing = [tool for tool in needed if not host.get("tools", {}).get(tool)]
     if missing:
         problems.append(Problem(f"The destination lacks {', '.join(missing)}.", "Install them; the role master_migrate does.", TOOLS_PATH))
+    unknown = sorted({each.fs for each in layout.partitions} & set(host.get("unmountable", ())))
+    if unknown:
+        problems.append(Problem(f"The destination's kernel cannot mount {', '.join(unknown)}.", "Use another file system in the disk schema.", "disk_schema"))
+    if layout.firmware == EFI and host.get("uefi") is False:
+        problems.append(Problem("The destination has no UEFI firmware for VMs.", "Install ovmf or edk2-ovmf; the role virt_host does.", TOOLS_PATH))
     if not host.get("domain_exists"):
         memory = vm.memory_mib * MIB
         if host.get("memory_available", memory) < memory:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import typing as t
 
@@ -14,45 +15,95 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import HealthCheck
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import fixup_context
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_health
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import stop_clone
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
 
 _POLL = 0.3
 _ADDRESS_TIMEOUT = 60.0
+# a server's own self-test alone may take minutes
+_REBOOT_TIMEOUT = 900.0
+_POWER_OFF_TIMEOUT = 120.0
 
 
 def quiesce(context: Context, lease: Lease) -> None:
-    """Stop the services on the source; the pause begins."""
+    """Bring the source to rest, by stopping its services or by a boot without them; the pause begins."""
     facts = context.journal.facts["source"]
     context.journal.downtime.setdefault("started", time.time())
     context.save()
-    admin = {"interface": facts["interface"], "prefix": facts["prefix"], "address": facts["address"], "temporary_address": facts["temporary_address"]}
-    answer = context.source.ask(
-        "quiesce", {"services": list(context.spec.services), "lease": context.spec.return_after, "admin": admin}, timeout=660
-    )["state"]
+    given = {
+        "services": list(context.spec.services),
+        "containers": [dataclasses.asdict(each) for each in context.spec.containers],
+        "quiesce": context.spec.quiesce,
+        "lease": context.spec.return_after,
+        "admin": {**{key: facts[key] for key in ("interface", "prefix", "address", "temporary_address")}, "cards": _cards(context)},
+    }
+    answer = context.source.ask("quiesce", given, timeout=660)["state"]
     if answer["state"] not in (QUIESCED, PARKED):
         raise BackendError(f"The source is {answer['state']} instead of {QUIESCED}.")
     context.journal.downtime["started"] = answer.get("stopped_at", context.journal.downtime["started"])
+    # what the copy has to start, because its own engine may not
+    context.journal.facts["containers"] = answer.get("containers", [])
+    context.save()
+    if answer.get("maintenance") and not answer["maintenance"]["arrived"]:
+        _await_boot(context)
     lease.arm()
+
+
+def _cards(context: Context) -> list[str]:
+    """The source's cards whose place a card of the VM takes: their addresses are the VM's as well."""
+    nics = fixup_context(context.spec, context.vm, context.layout(), context.source_facts, "").nics
+    return [each.name for each in nics]
+
+
+def _await_boot(context: Context) -> None:
+    """Wait until the source is there again with nothing but network and ssh."""
+    began = time.monotonic()
+    context.log("the source boots without its services")
+    while True:
+        try:
+            state = context.source.ask("state", timeout=20)["state"]
+        except FootprintError:
+            state = {}
+        if state.get("state") == SERVING:
+            raise BackendError(f"The source did not stay in its maintenance boot: {state.get('reason', 'it serves')}.")
+        seconds = time.monotonic() - began
+        if state.get("maintenance", {}).get("arrived"):
+            context.log(f"the source is in its maintenance boot after {seconds:.0f} s")
+            context.journal.facts["reboot_seconds"] = round(seconds, 1)
+            return
+        if seconds > _REBOOT_TIMEOUT:
+            raise BackendError(
+                f"The source did not come back from its reboot in {_REBOOT_TIMEOUT:.0f} s.", mend="Look at its console; its next boot is the usual one."
+            )
+        context.progress(phase="quiesce", waiting_for="the source to boot without its services")
+        time.sleep(_POLL)
 
 
 def cutover(context: Context, lease: Lease) -> None:
     """The address goes from the source to the VM; the pause ends when everything answers there."""
     steps = context.journal.downtime.setdefault("parts", {})
-    for name, work in (("detach", _detach), ("boot", _boot_clone)):
+    for name, work in (("detach", _detach), ("boot", _boot_clone), ("checks", _check_clone)):
         context.progress(phase="cutover", step=name)
         began = time.monotonic()
         work(context, lease)
         steps[name] = round(time.monotonic() - began, 3)
         context.save()
+    now = time.time()
+    context.journal.downtime.update(ended=now, seconds=round(now - context.journal.downtime["started"], 2))
 
 
 def _detach(context: Context, lease: Lease) -> None:
     """The source steps aside to its temporary address; nobody answers on the admin address then."""
     lease.arm()
-    context.source.ask("detach")
     spec = context.spec
+    if context.bridge:
+        taken = arp.probe(context.bridge, spec.admin.temporary_address, attempts=2, wait=0.2)
+        if taken and taken not in _source_macs(context):
+            raise BackendError(f"{spec.admin.temporary_address} is taken by {taken}.", "admin.temporary_address", "Choose an address nobody uses.")
+    context.source.ask("detach")
     # from here on the source is found where it goes
     context.source.address = spec.admin.temporary_address
     _await_state(context, PARKED, "parked_at")
@@ -61,6 +112,10 @@ def _detach(context: Context, lease: Lease) -> None:
         taken = arp.probe(context.bridge, spec.admin.address, attempts=2, wait=0.2)
         if taken and taken not in context.vm.macs:
             raise BackendError(f"{spec.admin.address} is still answered for, by {taken}.", mend="Find that machine; it is neither the source nor the VM.")
+
+
+def _source_macs(context: Context) -> list[str]:
+    return [each.get("mac", "") for each in context.source_facts.get("interfaces", [])]
 
 
 def _await_state(context: Context, wanted: str, key: str | None = None, timeout: float = _ADDRESS_TIMEOUT) -> dict[str, t.Any]:
@@ -80,34 +135,48 @@ def _await_state(context: Context, wanted: str, key: str | None = None, timeout:
 
 
 def _boot_clone(context: Context, lease: Lease) -> None:
-    """Start the VM and ask it through the admin address until everything answers; the pause ends."""
+    """Start the VM and wait until it shows the source's host key at the admin address."""
     lease.arm()
     context.disk().release()
     _keep_clients_out(context)
     with context.domains() as host:
         host.start(context.vm.uuid)
     context.log("the VM starts")
-    spec = context.spec
-    checks = [HealthCheck("ssh", spec.source.port, None, 200), *spec.health_checks]
-    until = time.monotonic() + spec.boot_timeout
+    _await_answers(context, lease, migrate_health.questions(context)[:1], time.monotonic() + context.spec.boot_timeout)
+
+
+def _check_clone(context: Context, lease: Lease) -> None:
+    """Ask the rest; then let everybody in."""
+    # what is left of the boot's time, and never less than a slow service needs after ssh is up
+    spent = context.journal.downtime["parts"].get("boot", 0.0)
+    _await_answers(context, lease, migrate_health.questions(context)[1:], time.monotonic() + max(20.0, context.spec.boot_timeout - spent))
+    lease.check()
+    _let_clients_in(context)
+
+
+def _await_answers(context: Context, lease: Lease, checks: t.Sequence[HealthCheck], until: float) -> None:
+    ways = migrate_health.ways(context)
     wrong: str | None = "was not asked yet"
     while checks:
         lease.check()
         if not context.clone_running():
             raise BackendError("The VM stopped while it booted.", mend=f"Start it by hand and look at its console: virsh console {context.vm.name}.")
         if time.monotonic() > until:
-            raise BackendError(f"The new master was not healthy after {spec.boot_timeout} s: {wrong}", mend="Raise boot_timeout, or mend what the check says.")
-        wrong = _somebody_else(context) or health.ask(checks[0], spec.admin.address, spec.source.host_keys)
+            raise BackendError(
+                f"The new master was not healthy after {context.spec.boot_timeout} s: {wrong}", mend="Raise boot_timeout, or mend what the check says."
+            )
+        wrong = _somebody_else(context)
         if wrong is None:
-            context.log(f"{checks[0].type} answers")
-            checks.pop(0)
-            continue
-        context.progress(phase="cutover", waiting_for=wrong)
-        time.sleep(_POLL)
-    lease.check()
-    _let_clients_in(context)
-    now = time.time()
-    context.journal.downtime.update(ended=now, seconds=round(now - context.journal.downtime["started"], 2))
+            failures = health.check_all(checks, ways, stop_at_first=True)
+            left = [each.check for each in failures]
+            for check in checks:
+                if check not in left:
+                    context.log(f"{check.title} answers")
+            checks = left
+            wrong = str(failures[0]) if failures else None
+        if checks:
+            context.progress(waiting_for=wrong)
+            time.sleep(_POLL)
 
 
 def _keep_clients_out(context: Context) -> None:
@@ -158,15 +227,23 @@ def commit(context: Context, lease: Lease | None) -> None:
     _let_clients_in(context)
     with context.domains() as host:
         host.set_autostart(context.vm.uuid, True)
-    _close(context, power_off=context.spec.source_after == "shutdown")
+    migrate_health.withdraw_key(context)
+    if not context.journal.facts["source"].get("off"):
+        _leave(context, power_off=context.spec.source_after == "shutdown")
 
 
-def _close(context: Context, *, power_off: bool) -> None:
-    """Withdraw the one-time key; a source that is gone already keeps nothing from being done."""
+def _leave(context: Context, *, power_off: bool) -> None:
+    """Withdraw the one-time key, and switch the source off where that is wanted.
+
+    A source that is gone already keeps nothing from being done.
+    """
+    source = context.journal.facts["source"]
+    if power_off:
+        # noted first: whoever goes on after a kill finds a machine that does not answer, and why
+        source["off"] = True
+        context.save()
     try:
-        if power_off:
-            context.source.ask("power_off")
-        context.source.ask("forget_key", {"marker": context.key_marker})
+        context.source.ask("leave", {"marker": context.key_marker, "power_off": power_off})
     except FootprintError as error:
         context.journal.warnings.append(f"The one-time key may still be on the source: {error.message}")
         return
@@ -179,6 +256,9 @@ def give_back(context: Context, reason: str) -> None:
     :raises FootprintError: the source did not come back; what is known is in the message.
     """
     journal = context.journal
+    if journal.facts.get("handed_over") and not journal.facts.get("returning"):
+        # a VM that serves is only stopped for a source that can
+        _answers(context)
     journal.facts["returning"] = reason
     journal.reason = reason
     context.save()
@@ -194,14 +274,32 @@ def give_back(context: Context, reason: str) -> None:
         journal.downtime.update(ended=now, seconds=round(now - journal.downtime["started"], 2))
     if served:
         journal.warnings.append(f"What the VM was told after it served is only on its disk, {journal.facts['vm']['disk']}.")
+    if state.get("failed"):
+        journal.warnings.append(f"{', '.join(state['failed'])} did not start again on the source; look at systemctl status there.")
     journal.facts.pop("handed_over", None)
     journal.facts.pop("returning", None)
+    journal.facts.get("source", {}).pop("off", None)
     journal.state = "rolled_back"
     journal.ended = now
     context.save()
     context.log(f"the source serves again ({', '.join(state.get('running', [])) or 'no service was stopped'})")
-    _close(context, power_off=False)
+    _leave(context, power_off=False)
     context.save()
+
+
+def _answers(context: Context) -> dict[str, t.Any]:
+    """What a source says that handed over.
+
+    :raises BackendError: it does not answer.
+    """
+    context.source.address = context.spec.admin.temporary_address
+    try:
+        return dict(context.source.ask("state")["state"])
+    except FootprintError as error:
+        raise BackendError(
+            f"The source does not answer at {context.spec.admin.temporary_address}, so the VM goes on serving: {error.message}",
+            mend="Switch the source on, it comes up at that address; let the role place the one-time key, or place it by hand; then run this again.",
+        ) from error
 
 
 def _let_clients_in_again(context: Context) -> None:
@@ -213,8 +311,33 @@ def _let_clients_in_again(context: Context) -> None:
 
 
 def retire(context: Context) -> None:
-    """Shut the parked source down; there is no way back by itself afterwards."""
-    state = context.source.ask("state")["state"]
-    if state["state"] != HANDED_OVER:
-        raise BackendError(f"The source is {state['state']}; only a source that handed over can be retired.", mend="Finish the migration first.")
-    _close(context, power_off=True)
+    """Shut the parked source down; there is no way back by itself afterwards. The journal goes to the archive."""
+    journal = context.journal
+    if not journal.facts["source"].get("off"):
+        try:
+            state = _answers(context)["state"]
+        except BackendError as error:
+            if not context.bridge or arp.probe(context.bridge, context.spec.admin.temporary_address, attempts=5):
+                raise
+            journal.warnings.append(f"The source was off already, so its one-time key could not be withdrawn ({error.message}).")
+        else:
+            if state != HANDED_OVER:
+                raise BackendError(f"The source is {state}; only a source that handed over can be retired.", mend="Finish the migration first.")
+            _leave(context, power_off=True)
+    _await_silence(context)
+    journal.state = "retired"
+    journal.ended = time.time()
+    context.save()
+    context.log("the source is retired")
+    journal.facts["archive"] = str(context.store.archive())
+
+
+def _await_silence(context: Context) -> None:
+    """See that the temporary address is gone with the source."""
+    until = time.monotonic() + _POWER_OFF_TIMEOUT
+    temporary = context.spec.admin.temporary_address
+    while context.bridge and (mac := arp.probe(context.bridge, temporary)):
+        if time.monotonic() > until:
+            context.journal.warnings.append(f"{temporary} is still answered for, by {mac}; switch the source off by hand.")
+            return
+        time.sleep(_POLL)

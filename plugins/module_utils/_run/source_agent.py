@@ -19,15 +19,17 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import inside, source_facts
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import inside, journal_mirror, maintenance, source_facts, source_services
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import SourceState, drop_address
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import SourceState, awaits_boot, boot_id
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import ALL, MAINTENANCE_BOOT, STOP_SERVICES, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, drop_key, mask_secrets
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import is_network_file, replace_address
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import SOURCE_TOOLS
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import passphrase_volume, watch_service
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent"
 _AUTHORIZED_KEYS = "/root/.ssh/authorized_keys"
@@ -36,15 +38,25 @@ _POLL = 0.2
 _TAKEN_WAIT = 2.0
 # how often a parked source makes sure that nothing gave the admin address back to it
 _GUARD = 2.0
+# how long systemd gets to begin with a reboot before it is told again
+_ASK_AGAIN = 20.0
 
 
-def gather_facts(services: t.Sequence[str] = (), address: str | None = None, *, secrets: bool = False) -> dict[str, t.Any]:
+def gather_facts(
+    services: t.Sequence[str] = (), address: str | None = None, containers: t.Sequence[Container] = (), *, secrets: bool = False
+) -> dict[str, t.Any]:
     """All that preflight and fix-ups want to know of this machine as a source.
 
     :arg address: the admin address; ``address_files`` names the files that configure it.
     :arg secrets: give the configuration files as they are; without it passwords are blotted out.
     """
-    facts = source_facts.gather(services, SOURCE_TOOLS)
+    named = [each for each in services if each != ALL]
+    facts = source_facts.gather(named, SOURCE_TOOLS)
+    # what would rest if everything were to rest; a person wants to see that beforehand
+    facts["everything"] = source_services.everything()
+    facts["containers"] = [{**each.__dict__, "state": source_services.container_state(each)} for each in containers]
+    facts["running_containers"] = [each.__dict__ for each in source_services.running_containers()]
+    facts["asks_passphrase"] = passphrase_volume(source_facts.read_text("/etc/crypttab") or "")
     tree = source_facts.read_tree(PATTERNS)
     facts["address_files"] = sorted(_address_files(address)) if address else []
     facts["tree"] = tree if secrets else {path: mask_secrets(text) for path, text in tree.items()}
@@ -76,24 +88,22 @@ def _boot_link(name: str) -> pathlib.Path:
 
 
 def start_watch(name: str) -> None:
-    """Run the watch detached from whoever asks for it; a running one is left alone."""
+    """Run the watch detached from whoever asks for it; one that runs already is left alone, whatever started it."""
     unit = watch_unit(name)
-    if source_facts.unit_state(unit)["active"] == "active":
+    if source_services.up([unit, boot_unit(name), maintenance.unit(name)]):
         return
     run(["systemctl", "reset-failed", unit], ok=range(256))
-    run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", "--property=Restart=on-failure", "--property=RestartSec=1", *_watch_argv(name)])
+    # it is never given up on: without it nobody brings the services back
+    properties = ["--property=Restart=on-failure", "--property=RestartSec=1", "--property=StartLimitIntervalSec=0"]
+    run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", *properties, *_watch_argv(name)])
 
 
-def _watch_argv(name: str) -> list[str]:
-    return ["/usr/bin/env", f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}", sys.executable, "-m", MODULE, "watch", name]
+def _watch_argv(name: str, command: str = "watch") -> list[str]:
+    return ["/usr/bin/env", f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}", sys.executable, "-m", MODULE, command, name]
 
 
 def _enable_at_boot(name: str) -> None:
-    text = (
-        "[Unit]\nDescription=Way back of a master that was moved by reduced.footprint\nAfter=network.target\n\n"
-        "[Service]\nRestart=on-failure\nRestartSec=1\nExecStart=" + " ".join(_watch_argv(name)) + "\n\n[Install]\nWantedBy=multi-user.target\n"
-    )
-    write_atomic(_boot_file(name), text, mode=0o644)
+    write_atomic(_boot_file(name), watch_service(_watch_argv(name)), mode=0o644)
     _boot_link(name).parent.mkdir(parents=True, exist_ok=True)
     if not _boot_link(name).is_symlink():
         _boot_link(name).symlink_to(_boot_file(name))
@@ -109,32 +119,65 @@ def _disable_at_boot(name: str) -> None:
 def watch(name: str) -> None:
     """Do what is asked by the request file; return to service when the lease runs out."""
     state = SourceState(name)
-    guarded = 0.0
+    guarded = asked_to_boot = 0.0
     while True:
         request = source_facts.read_text(str(state.request_file))
         data = state.read()
-        if data["state"] == SERVING or (data["state"] == HANDED_OVER and request is None):
+        if data["state"] == SERVING or (data["state"] == HANDED_OVER and request is None and not data.get("also")):
             _disable_at_boot(name)
             return
-        if request == "detach":
+        if request is not None and request.startswith("restore"):
+            _come_back(state, request.partition(" ")[2] or "asked to")
+        elif awaits_boot(data):
+            if data["boot_id"] != boot_id():
+                # this is the usual boot's watch: the boot without services did not happen
+                state.missed()
+            elif state.remaining(data) <= 0:
+                _come_back(state, "the source did not go down for its maintenance boot in time")
+            elif request == "reboot" and time.monotonic() - asked_to_boot > _ASK_AGAIN:
+                asked_to_boot = time.monotonic()
+                _arm_maintenance(name)
+                run(["systemctl", "--no-block", "reboot"], ok=range(256))
+        elif request == "detach":
             _enable_at_boot(name)
             state.detach(_address_files, replace_address)
             state.request_file.unlink(missing_ok=True)
-        elif request is not None and request.startswith("restore"):
-            _come_back(state, request.partition(" ")[2] or "asked to")
-        elif data["state"] != HANDED_OVER:
-            left = state.remaining(data)
-            if left == float("-inf"):
-                # first look after a reboot: the destination gets the whole lease again to speak up
-                if data["state"] == PARKED:
-                    state.detach(_address_files, replace_address)
-                state.renew(float(data.get("lease", 120)))
-            elif left <= 0:
-                _come_back(state, "the destination was not heard from in time")
-            elif data["state"] == PARKED and time.monotonic() - guarded > _GUARD:
+        else:
+            if data["state"] != HANDED_OVER:
+                _keep_lease(state, data)
+            if data["state"] != QUIESCED and time.monotonic() - guarded > _GUARD:
                 guarded = time.monotonic()
-                drop_address(data["admin"]["address"])
+                state.guard(data)
         time.sleep(_POLL)
+
+
+def _arm_maintenance(name: str) -> None:
+    """The way back first, then the boot that needs it."""
+    _enable_at_boot(name)
+    maintenance.arm(name, _watch_argv(name, "maintain"))
+
+
+def _keep_lease(state: SourceState, data: t.Mapping[str, t.Any]) -> None:
+    left = state.remaining(data)
+    if left == float("-inf"):
+        # first look after a reboot: the destination gets the whole lease again to speak up
+        if data["state"] == PARKED:
+            state.detach(_address_files, replace_address)
+        state.renew(float(data.get("lease", 120)))
+    elif left <= 0:
+        _come_back(state, "the destination was not heard from in time")
+
+
+def maintain(name: str) -> None:
+    """The watch of a maintenance boot; when nobody waits for that any more, the usual boot is made up for."""
+    state = SourceState(name)
+    if state.arrive():
+        state.request_file.unlink(missing_ok=True)
+        watch(name)
+        return
+    maintenance.disarm(name)
+    run(["systemctl", "daemon-reload"])
+    run(["systemctl", "start", "--no-block", "--", maintenance.usual_target()])
 
 
 def _come_back(state: SourceState, reason: str) -> None:
@@ -162,24 +205,47 @@ def forget_key(marker: str) -> bool:
     return True
 
 
+def leave(marker: str, *, power_off: bool) -> bool:
+    """The last answer: the key is withdrawn, and the machine goes off a little later.
+
+    In this order, for whoever asked cannot ask again once the key is gone.
+    """
+    if power_off:
+        run(["systemd-run", "--quiet", "--collect", "--on-active=3", "--timer-property=AccuracySec=100ms", "systemctl", "poweroff"])
+    return forget_key(marker)
+
+
+def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    containers = [Container(**each) for each in given.get("containers", ())]
+    quiesce = given.get("quiesce", STOP_SERVICES)
+    data = state.begin(given["services"], given["lease"], given["admin"], containers, quiesce)
+    if awaits_boot(data):
+        return _request(state, "reboot")
+    # the dead man's hand is there before the first service stops
+    start_watch(state.name)
+    if data["state"] == QUIESCED and quiesce != MAINTENANCE_BOOT:
+        state.stop_services()
+    return {"state": data}
+
+
 def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """One command of the destination.
 
     :raises FootprintError: when it cannot be done.
     """
     state = SourceState(name)
+    if given.get("journal"):
+        journal_mirror.keep(name, given["journal"])
+    if command == "mirror":
+        return {"kept": journal_mirror.kept(name), "state": state.read()}
     if command == "facts":
-        facts = gather_facts(given.get("services", ()), given.get("address"), secrets=True)
+        containers = [Container(**each) for each in given.get("containers", ())]
+        facts = gather_facts(given.get("services", ()), given.get("address"), containers, secrets=True)
         return {"facts": facts, "state": state.read()}
     if command == "state":
         return {"state": state.read(), "boot_id": source_facts.read_text("/proc/sys/kernel/random/boot_id")}
     if command == "quiesce":
-        data = state.begin(given["services"], given["lease"], given["admin"])
-        # the dead man's hand is there before the first service stops
-        start_watch(name)
-        if data["state"] == QUIESCED:
-            state.stop_services(given["services"])
-        return {"state": data}
+        return _quiesce(state, given)
     if command == "renew":
         return {"state": state.renew(given["lease"])}
     if command == "detach":
@@ -190,14 +256,13 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
         return {"state": state.hand_over()}
     if command == "look_inside":
         return inside.look(given)
-    if command == "forget_key":
-        return {"changed": forget_key(given["marker"])}
     if command == "run":
         run(given["command"], timeout=given["timeout"])
         return {}
-    if command == "power_off":
-        run(["systemd-run", "--quiet", "--collect", "--on-active=5", "--timer-property=AccuracySec=1", "systemctl", "poweroff"])
-        return {}
+    if command == "forget_key":
+        return {"changed": forget_key(given["marker"])}
+    if command == "leave":
+        return {"changed": leave(given["marker"], power_off=bool(given.get("power_off")))}
     raise InputError(f"{command!r} is no command of the source's agent.")
 
 
@@ -207,8 +272,8 @@ def main(argv: t.Sequence[str]) -> int:
         sys.stderr.write("usage: source_agent COMMAND NAME\n")
         return 2
     command, name = argv
-    if command == "watch":
-        watch(name)
+    if command in ("watch", "maintain"):
+        {"watch": watch, "maintain": maintain}[command](name)
         return 0
     try:
         given = json.loads(sys.stdin.read() or "{}")
@@ -216,6 +281,10 @@ def main(argv: t.Sequence[str]) -> int:
         return 0
     except FootprintError as error:
         sys.stdout.write(json.dumps({"error": {"message": error.message, "mend": error.mend}}) + "\n")
+        return 1
+    except (OSError, ValueError, KeyError) as error:
+        # a full disk, for one; the destination's log is read, this machine's perhaps not
+        sys.stdout.write(json.dumps({"error": {"message": f"{command}: {type(error).__name__}: {error}", "mend": None}}) + "\n")
         return 1
 
 
