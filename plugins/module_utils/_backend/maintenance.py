@@ -17,7 +17,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_services import list_units
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import (
+from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import (
     MAINTENANCE_TARGET,
     maintenance_service,
     maintenance_target,

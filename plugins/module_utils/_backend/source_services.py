@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.files i
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import unit_state
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import ENGINES, Container
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import Unit, is_carrier, parse_units, rest_target, return_target, units_to_stop
+from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import Unit, is_carrier, parse_units, rest_target, return_target, units_to_stop
 
 DROP_IN = "zz-reduced-footprint-held.conf"
 _DROP_IN_TEXT = (

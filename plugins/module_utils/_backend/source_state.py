@@ -24,7 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT, STOP_SERVICES, Container
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import holds_everything
+from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import holds_everything
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/source")
 

@@ -29,7 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.migration
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, drop_key, mask_secrets
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import is_network_file, replace_address
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import SOURCE_TOOLS
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import passphrase_volume, watch_service
+from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import passphrase_volume, watch_service
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent"
 _AUTHORIZED_KEYS = "/root/.ssh/authorized_keys"

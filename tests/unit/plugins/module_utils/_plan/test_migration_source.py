@@ -4,56 +4,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import Container
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import migration_source as plan
-
-LISTED = """\
-  ssh.service               loaded active running OpenBSD Secure Shell server
-  mariadb.service           loaded active running MariaDB
-● broken.service            loaded failed failed  Something
-  docker.socket             loaded active running Docker Socket
-  apt-daily.timer           loaded active waiting Daily apt
-  networking.service        loaded active exited  Raise interfaces
-  once.service              loaded active exited  Done long ago
-  retry.service             loaded activating auto-restart Comes and goes
-  gone.service              not-found active running Half removed
-  user@0.service            loaded active running User manager
-  blk-availability.service  loaded active exited  Availability of block devices
-  getty@tty1.service        loaded active running Getty
-"""
-
-
-def test_all_is_what_serves_and_what_starts_it():
-    units = plan.parse_units(LISTED)
-    assert plan.units_to_stop(units, ()) == ["apt-daily.timer", "docker.socket", "mariadb.service", "retry.service"]
-    assert plan.units_to_stop(units, {"mariadb.service"}) == ["apt-daily.timer", "docker.socket", "retry.service"]
-
-
-def test_a_maintenance_boot_brings_the_carriers_and_nobodys_session():
-    assert plan.units_to_keep(plan.parse_units(LISTED)) == ["blk-availability.service", "getty@tty1.service", "networking.service", "ssh.service"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    "ssh.service sshd.service ssh@7.service systemd-networkd.service systemd-journald.socket dbus.service dbus-broker.service NetworkManager.service "
-    "networking.service netplan-ovs.service firewalld.service nftables.service multipathd.socket iscsid.service lvm2-lvmpolld.socket watchdog.service "
-    "reduced-footprint-source-master.service reduced-footprint-migrate-other.service".split(),
-)
-def test_carriers_keep_running(name):
-    assert plan.is_carrier(name)
-
-
-@pytest.mark.parametrize("name", "sshguard.service mariadb.service nginx.service docker.service cron.service networkd-thing.service ufwlog.service".split())
-def test_everything_else_does_not(name):
-    assert not plan.is_carrier(name)
-
-
-def test_the_maintenance_target_brings_no_sockets_and_no_timers():
-    text = plan.maintenance_target("w.service", ["ssh.service"])
-    assert "Requires=sysinit.target" in text and "basic.target" not in text.replace("# ", "") and "multi-user" not in text
-    assert "Wants=ssh.service\nWants=w.service\n" in text
 
 
 def test_the_first_boot_of_the_copy_starts_the_containers_once():
@@ -73,22 +25,6 @@ def test_containers_of_a_source_are_those_named_or_all_that_run():
     }
     assert [each["name"] for each in plan.containers_of(source, everything=False)] == ["web"]
     assert [each["name"] for each in plan.containers_of(source, everything=True)] == ["web", "more"]
-
-
-@pytest.mark.parametrize(
-    "crypttab, volume",
-    [
-        ("root UUID=1 none luks\n", "root"),
-        ("root UUID=1\n", "root"),
-        ("# root UUID=1 none\ndata UUID=2 /etc/key luks\n", None),
-        ("swap /dev/sda2 /dev/urandom swap\n", None),
-        ("late UUID=3 none luks,noauto\n", None),
-        ("chip UUID=3 - tpm2-device=auto\n", None),
-        ("", None),
-    ],
-)
-def test_who_asks_for_a_passphrase_cannot_boot_alone(crypttab, volume):
-    assert plan.passphrase_volume(crypttab) == volume
 
 
 def test_problems_name_their_path():
