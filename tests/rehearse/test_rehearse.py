@@ -1,0 +1,103 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The master's copy is rehearsed, again and again, while the master itself works on and never notices."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from address_watch import AddressWatch
+from stage import FOLDER, STAND_IN, StageLab
+from support import eventually
+
+pytestmark = pytest.mark.chapter
+
+
+def holds(text: str) -> dict[str, object]:
+    """A check that the copy holds what the source was marked with."""
+    return {"type": "command", "command": ["grep", "--quiet", "--line-regexp", text, "/srv/marker"]}
+
+
+def test_a_rehearsal_passes_and_nobody_notices(lab: StageLab) -> None:
+    lab.mark("one")
+    before = lab.identity()
+    with AddressWatch(lab.settings.bridge, lab.master) as watch, lab.watched() as seen:
+        done = lab.rehearse(holds("one"), {"type": "unit", "unit": "mariadb"}, {"type": "tcp", "port": 9, "rehearse": False})
+    assert done.rc == 0, done.output[-6000:]
+    journal = lab.journal()
+    assert journal["state"] == "stopped" and "quiesce" not in journal["phases"]
+    rehearsal = journal["facts"]["rehearsal"]
+    assert rehearsal["passed"] and 0 < rehearsal["seconds"] < 240
+    asked = ["ssh 22", "tcp 3306", f"http http://{lab.master}:8080/health", "command grep --quiet --line-regexp one /srv/marker", "unit mariadb.service"]
+    assert rehearsal["checks"] == asked
+    assert journal["facts"]["boot_seconds"] == rehearsal["seconds"]
+    assert any("login:" in line for line in rehearsal["console"]), rehearsal["console"]
+    # it did run, its disk an overlay, and the host had no card of it but for the moment it took to send it away
+    assert sum(STAND_IN in traces for traces in seen) > 5
+    assert sum(any(trace.startswith("rfr") for trace in traces) for traces in seen) <= 2
+    assert lab.traces() == []
+    # one machine answered for the address all the time, and it was the laptop
+    report = watch.report()
+    assert report["seconds_two"] == 0 and {mac for each in report["stretches"] for mac in each["macs"]} == {lab.settings.machine("laptop").mac}
+    assert lab.identity() == before
+    assert lab.writing()
+    assert lab.writer()["rows_lost"] == 0
+
+
+def test_a_second_rehearsal_sees_newer_data(lab: StageLab) -> None:
+    lab.mark("two")
+    first = lab.journal()["facts"]["rehearsal"]["at"]
+    done = lab.rehearse(holds("two"))
+    assert done.rc == 0, done.output[-6000:]
+    journal = lab.journal()
+    assert journal["facts"]["rehearsal"]["passed"] and journal["facts"]["rehearsal"]["at"] > first
+    # only what had changed was copied
+    assert journal["passes"][0]["bytes"] < 0.3 * journal["passes"][0]["total_bytes"]
+    assert lab.traces() == []
+
+
+def test_a_check_that_never_passes_ends_it_there(lab: StageLab) -> None:
+    before = lab.identity()
+    done = lab.rehearse(holds("three"), {"type": "tcp", "port": 9}, rehearse_timeout=120)
+    assert done.rc != 0
+    for words in ("The rehearsal failed", "command grep --quiet --line-regexp three /srv/marker: exit code 1", "tcp 9: ", "refused", "last words", "login:"):
+        assert words in done.output, f"{words!r} is not in:\n{done.output[-4000:]}"
+    journal = lab.journal()
+    assert journal["state"] == "failed" and "quiesce" not in journal["phases"] and not journal["facts"]["rehearsal"]["passed"]
+    assert "Linux version" in lab.ssh("metal1", "cat", f"{FOLDER}/rehearsal-console.log")
+    assert lab.traces() == []
+    assert lab.identity() == before and lab.writing()
+    assert "reduced.footprint-migrate" not in lab.ssh("laptop", "cat", "/root/.ssh/authorized_keys")
+
+
+def test_a_copy_that_does_not_come_up_is_not_waited_for(lab: StageLab) -> None:
+    usual = lab.ssh("laptop", "systemctl", "get-default").strip()
+    lab.ssh("laptop", "systemctl", "set-default", "emergency.target")
+    try:
+        done = lab.rehearse(rehearse_timeout=900)
+    finally:
+        lab.ssh("laptop", "systemctl", "set-default", usual)
+    assert done.rc != 0 and "it came up in emergency mode" in done.output, done.output[-4000:]
+    assert lab.journal()["phases"]["rehearse"]["seconds"] < 450
+    assert lab.traces() == []
+
+
+def test_a_killed_rehearsal_is_swept_by_the_next(lab: StageLab) -> None:
+    killer = threading.Thread(target=lab.kill_on_stage)
+    killer.start()
+    broken = lab.rehearse()
+    killer.join()
+    assert broken.rc != 0
+    # the VM is gone with the worker; what is left are files
+    eventually("the stand-in is gone", lambda: STAND_IN not in lab.traces(), 15)
+    left = lab.traces()
+    assert left and all(each.startswith("/") for each in left), left
+    assert lab.journal()["facts"]["rehearsing"]["files"]
+    done = lab.rehearse(holds("two"))
+    assert done.rc == 0, done.output[-6000:]
+    assert any("swept what a killed rehearsal left" in line and ".qcow2" in line for line in lab.log())
+    assert lab.traces() == [] and "rehearsing" not in lab.journal()["facts"]
+    assert lab.writing() and lab.writer()["rows_lost"] == 0
