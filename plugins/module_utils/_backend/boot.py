@@ -9,13 +9,16 @@ from __future__ import annotations
 import glob
 import os
 import pathlib
+import platform
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.chroot import Chroot
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import EFI
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 
+_EFI_TARGETS = {"x86_64": "x86_64-efi", "aarch64": "arm64-efi"}
 # What is made here and not copied; the last rsync leaves it alone.
 MADE_HERE = (
     "/boot/initrd.img-*",
@@ -23,11 +26,14 @@ MADE_HERE = (
     "/boot/grub/grub.cfg",
     "/boot/grub/grubenv",
     "/boot/grub/i386-pc",
+    "/boot/grub/x86_64-efi",
+    "/boot/grub/arm64-efi",
     "/boot/grub/fonts",
     "/boot/grub/locale",
     "/boot/grub2/grub.cfg",
     "/boot/grub2/i386-pc",
     "/boot/grub2/grubenv",
+    "/boot/efi/EFI",
     "/var/lib/initramfs-tools",
 )
 
@@ -91,12 +97,31 @@ def _grub(system: Chroot, image: DiskImage) -> None:
     folder = "grub2" if two else "grub"
     if system.has(install) is None:
         raise BackendError("The copy has no grub-install.", mend="Install grub2-common and grub-pc-bin on the source.")
-    loop = f"/dev/{os.path.basename(image.loop or '')}"
-    system.run([install, "--target=i386-pc", "--recheck", loop])
+    if image.layout.firmware == EFI:
+        _grub_efi(system, install, two)
+    else:
+        system.run([install, "--target=i386-pc", "--recheck", f"/dev/{os.path.basename(image.loop)}"])
+        if (system.root / "var/lib/dpkg/info/grub-pc.list").exists():
+            # the next upgrade of GRUB asks debconf where to install itself; the old disk is no answer
+            _answer(system, "grub-pc grub-pc/install_devices multiselect /dev/vda")
     system.run([mkconfig, "-o", f"/boot/{folder}/grub.cfg"])
-    if system.has("debconf-set-selections") and (system.root / "var/lib/dpkg/info/grub-pc.list").exists():
-        # the next upgrade of GRUB asks debconf where to install itself; the old disk is no answer
-        system.run(["debconf-set-selections"], stdin="grub-pc grub-pc/install_devices multiselect /dev/vda\n", ok=range(256))
+
+
+def _grub_efi(system: Chroot, install: str, two: bool) -> None:
+    """GRUB where firmware that remembers nothing looks for it: at the fallback path."""
+    if two and list((system.root / "boot/efi/EFI").glob("*/shim*.efi")):
+        # signed and complete, it came with the copy; only its few lines of configuration differ, and those are fixed up
+        return
+    where = ["--force-extra-removable"] if (system.root / "etc/debian_version").exists() else ["--removable", *(["--force"] if two else [])]
+    system.run([install, f"--target={_EFI_TARGETS[platform.machine()]}", "--efi-directory=/boot/efi", "--no-nvram", "--recheck", *where])
+    if (system.root / "etc/debian_version").exists():
+        # upgrades of GRUB keep that path up to date then
+        _answer(system, "grub-efi-amd64 grub2/force_efi_extra_removable boolean true")
+
+
+def _answer(system: Chroot, line: str) -> None:
+    if system.has("debconf-set-selections"):
+        system.run(["debconf-set-selections"], stdin=f"{line}\n", ok=range(256))
 
 
 def check_bootable(image: DiskImage, root: pathlib.Path) -> None:
@@ -112,5 +137,7 @@ def check_bootable(image: DiskImage, root: pathlib.Path) -> None:
         text += "".join(each.read_text(encoding="utf-8", errors="replace") for each in entries.glob("*.conf"))
     if f"root=UUID={uuid}" not in text or "/dev/loop" in text:
         raise BackendError("The boot loader's configuration does not find the new root by its UUID.", mend="Look at boot/grub/grub.cfg of the copy.")
+    if image.layout.firmware == EFI and not [each for each in (root / "boot/efi/EFI").glob("[Bb][Oo][Oo][Tt]/*") if each.name.upper().startswith("BOOT")]:
+        raise BackendError("There is no boot loader where UEFI firmware looks for one.", mend="Look at boot/efi/EFI/BOOT of the copy.")
     if not any((root / "boot").glob("init*")):
         raise BackendError("The copy has no initramfs.", mend="Look at the log of the migration.")

@@ -14,7 +14,8 @@ import shutil
 import typing as t
 from xml.etree import ElementTree
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, firmware
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
@@ -36,6 +37,8 @@ def gather(spec: MigrationSpec, vm: VmDetails, tools: t.Sequence[str], own_addre
         "arch": platform.machine(),
         "tools": {tool: shutil.which(tool, path=_PATH) for tool in tools},
         "bridges": bridges,
+        "uefi": firmware.fitting(platform.machine(), {}),
+        "unmountable": [each for each in ("ext4", "xfs", "btrfs", "vfat") if not _mountable(each)],
         "memory_available": _memory_available(),
         "temporary_taken": None,
     }
@@ -54,6 +57,14 @@ def gather(spec: MigrationSpec, vm: VmDetails, tools: t.Sequence[str], own_addre
         taken = arp.probe(t.cast(str, bridge), spec.admin.temporary_address)
         facts["temporary_taken"] = None if taken in own_addresses else taken
     return facts
+
+
+def _mountable(fs: str) -> bool:
+    """Whether this kernel has a file system or can load it."""
+    known = [line.split()[-1] for line in pathlib.Path("/proc/filesystems").read_text(encoding="ascii").splitlines()]
+    if fs in known:
+        return True
+    return shutil.which("modprobe", path=_PATH) is not None and run(["modprobe", "--dry-run", "--quiet", fs], ok=range(256)).rc == 0
 
 
 def _memory_available() -> int:

@@ -7,23 +7,20 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import pathlib
 import platform
-import re
 import shutil
 import socket
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import source_disks
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_links import interfaces
 
-# File systems that live on a disk of the machine and therefore move.
-_DISK_TYPES = frozenset(("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "exfat", "f2fs", "jfs", "reiserfs", "zfs", "nilfs2"))
 # File systems whose content lives elsewhere; the new master mounts them itself.
 _FOREIGN_TYPES = frozenset(("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "fuse.sshfs", "fuse.glusterfs", "9p", "virtiofs", "afs"))
-_NOT_BELOW = ("/proc", "/sys", "/dev", "/run")
 
 
 def read_text(path: str) -> str | None:
@@ -54,6 +51,7 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any
     :arg services: units whose state is wanted.
     :arg tools: programs whose paths are wanted.
     """
+    swaps, swap_files = source_disks.swaps()
     return {
         "hostname": socket.gethostname(),
         "machine_id": (read_text("/etc/machine-id") or "").strip(),
@@ -61,14 +59,17 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any
         "arch": platform.machine(),
         "time": time.time(),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "firmware": "uefi" if os.path.isdir("/sys/firmware/efi") else "bios",
-        "filesystems": filesystems(),
-        "foreign": [each for each in mounts() if each["fstype"] in _FOREIGN_TYPES],
+        # a container sees its host's
+        "firmware": "uefi" if os.path.isdir("/sys/firmware/efi") and not os.path.exists("/run/systemd/container") else "bios",
+        "filesystems": source_disks.filesystems(),
+        "swaps": swaps,
+        "swap_files": swap_files,
+        "foreign": [each for each in source_disks.mounts() if each["fstype"] in _FOREIGN_TYPES],
         "interfaces": interfaces(),
         "tools": {tool: _which(tool) for tool in tools},
         "kernels": sorted(os.path.basename(each)[len("vmlinuz-") :] for each in glob.glob("/boot/vmlinuz-*")),
         "initramfs": next((tool for tool in ("update-initramfs", "dracut") if _which(tool)), None),
-        "grub": {"install": _which("grub-install") or _which("grub2-install"), "i386_pc": os.path.isdir("/usr/lib/grub/i386-pc")},
+        "grub": _grub(),
         "host_keys": [" ".join((read_text(each) or "").split()[:2]) for each in sorted(glob.glob("/etc/ssh/ssh_host_*_key.pub"))],
         "services": {unit: unit_state(unit) for unit in services},
     }
@@ -78,58 +79,15 @@ def _which(tool: str) -> str | None:
     return shutil.which(tool, path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 
 
-def mounts() -> list[dict[str, str]]:
-    """The mount table: mount, root (of the mount inside its file system), device, fstype, id (major:minor)."""
-    found = []
-    for line in (read_text("/proc/self/mountinfo") or "").splitlines():
-        left, _dash, right = line.partition(" - ")
-        fields, kind = left.split(), right.split()
-        if len(fields) > 4 and len(kind) > 1:
-            found.append({"id": fields[2], "root": _unescape(fields[3]), "mount": _unescape(fields[4]), "fstype": kind[0], "device": _unescape(kind[1])})
-    return found
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), text)
-
-
-def filesystems() -> list[dict[str, t.Any]]:
-    """Every file system on a disk, once, with what is used in it.
-
-    A bind mount of something already listed is no file system of its own.
-    """
-    found: list[dict[str, t.Any]] = []
-    seen: set[str] = set()
-    for each in mounts():
-        inside = any(each["mount"] == top or each["mount"].startswith(top + "/") for top in _NOT_BELOW)
-        if each["fstype"] not in _DISK_TYPES or inside or each["id"] in seen or not os.path.isdir(each["mount"]):
-            continue
-        seen.add(each["id"])
-        space = os.statvfs(each["mount"])
-        found.append(
-            {
-                "mount": each["mount"],
-                "device": each["device"],
-                "fstype": each["fstype"],
-                "total": space.f_blocks * space.f_frsize,
-                "used": (space.f_blocks - space.f_bfree) * space.f_frsize,
-                "inodes_used": space.f_files - space.f_ffree,
-            }
-        )
-    return sorted(found, key=lambda each: each["mount"])
-
-
-def interfaces() -> list[dict[str, t.Any]]:
-    """Network cards with their addresses; the loopback and cards without a MAC are left out."""
-    done = run(["ip", "-json", "address", "show"])
-    found = []
-    for link in json.loads(done.stdout or "[]"):
-        if link.get("link_type") != "ether":
-            continue
-        addresses = [f"{each['local']}/{each['prefixlen']}" for each in link.get("addr_info", []) if each.get("family") == "inet"]
-        # a bridge's or bond's MAC is a member's; only what has hardware or an address is a card here
-        found.append({"name": link["ifname"], "mac": link.get("address", ""), "addresses": addresses})
-    return found
+def _grub() -> dict[str, t.Any]:
+    """What GRUB the machine has for which firmware; a signed one lies ready on the partition UEFI starts from."""
+    targets = {name: os.path.isdir(f"/usr/lib/grub/{name}") for name in ("i386-pc", "x86_64-efi", "arm64-efi")}
+    return {
+        "install": _which("grub-install") or _which("grub2-install"),
+        "i386_pc": targets["i386-pc"],
+        "efi": targets["x86_64-efi" if platform.machine() == "x86_64" else "arm64-efi"],
+        "shim": bool(glob.glob("/boot/efi/EFI/*/shim*.efi")),
+    }
 
 
 def unit_state(unit: str) -> dict[str, str]:

@@ -15,34 +15,28 @@ import difflib
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import PlannedPartition
-from ansible_collections.reduced.footprint.plugins.module_utils._plan import fixups_network
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout, PlannedMount
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import fixups_boot, fixups_machine, fixups_network
 
 # Globs of the files the functions below want to see; read on the source and on the copy alike.
 PATTERNS = (
-    "/etc/fstab",
-    "/etc/crypttab",
-    "/etc/mdadm/mdadm.conf",
-    "/etc/mdadm.conf",
-    "/etc/debian_version",
-    "/etc/redhat-release",
-    "/etc/default/grub",
-    "/etc/default/grub.d/*.cfg",
-    "/etc/initramfs-tools/initramfs.conf",
-    "/etc/initramfs-tools/conf.d/*",
-    "/etc/dracut.conf",
-    "/etc/cloud/cloud.cfg",
-    "/etc/cloud/cloud-init.disabled",
-    "/boot/grub/device.map",
-    "/boot/grub2/device.map",
-    "/root/.ssh/authorized_keys",
-) + fixups_network.PATTERNS
+    (
+        "/etc/fstab",
+        "/etc/systemd/system/*.mount",
+        "/etc/debian_version",
+        "/etc/redhat-release",
+        "/root/.ssh/authorized_keys",
+    )
+    + fixups_boot.PATTERNS
+    + fixups_machine.PATTERNS
+    + fixups_network.PATTERNS
+)
 
-MARK = "# reduced.footprint:"
+MARK = fixups_boot.MARK
 _DISK_SPEC = re.compile(r"\A(/dev/|UUID=|LABEL=|PARTUUID=|PARTLABEL=)", re.IGNORECASE)
 _NO_DISK = re.compile(r"\A/dev/(shm|pts|mqueue|hugepages|fuse)\b")
-# what a kernel command line may say about disks that stay behind
-_OLD_DISK_ARGUMENT = re.compile(r"(?<![\w.=-])(resume|resume_offset|root|cryptdevice|rd\.luks\.\w+|rd\.lvm\.\w+|rd\.md\.\w+|rd\.dm\.\w+)=[^\s\"']*\s?")
+# keys of the boot loader lie there
+_PRIVATE = "umask=0077"
 _SECRET = re.compile(r"(?im)^(\s*[\w.-]*(?:psk|password|passwd|secret|private[-_]?key|presharedkey|privatekey|wep-key\d?)[\w.-]*\s*[=:]\s*)(\S.*)$")
 
 
@@ -51,39 +45,36 @@ class Context:
     """What the fix-ups need to know besides the files.
 
     :arg nics: the cards whose place a card of the VM takes.
-    :arg partitions: of the new disk.
-    :arg key_marker: comment of the one-time ssh key, which must not travel.
+    :arg layout: of the new disks.
+    :arg key_marker: comment of the one-time ssh key, which must not travel; nothing drops nothing.
     """
 
     nics: tuple[fixups_network.NicChange, ...]
-    partitions: tuple[PlannedPartition, ...]
+    layout: DiskLayout
     key_marker: str
 
 
 def plan_fixups(tree: t.Mapping[str, str], context: Context) -> dict[str, str | None]:
     """The files that change: path → new text, ``None`` takes the file away."""
     changes: dict[str, str | None] = {}
-    changes["/etc/fstab"] = fix_fstab(tree.get("/etc/fstab", ""), context.partitions)
-    for path in ("/etc/crypttab", "/etc/mdadm/mdadm.conf", "/etc/mdadm.conf"):
-        if path in tree:
-            changes[path] = comment_out(tree[path], r"ARRAY\b" if "mdadm" in path else r"\S+\s+(/dev/|UUID=|LABEL=|PARTUUID=)")
-    for path in ("/boot/grub/device.map", "/boot/grub2/device.map"):
-        if path in tree:
-            changes[path] = None
-    changes.update(_boot_files(tree))
-    if "/etc/cloud/cloud.cfg" in tree:
-        changes["/etc/cloud/cloud-init.disabled"] = f"{MARK} this machine was moved, not made\n"
-    if "/root/.ssh/authorized_keys" in tree:
+    changes["/etc/fstab"] = fix_fstab(tree.get("/etc/fstab", ""), context.layout)
+    for path, text in tree.items():
+        if path.startswith("/etc/systemd/system/") and path.endswith(".mount"):
+            changes[path] = fix_mount_unit(text, context.layout)
+    changes.update(fixups_boot.fix_boot(tree, context.layout))
+    changes.update(fixups_machine.fix_machine(tree))
+    if "/root/.ssh/authorized_keys" in tree and context.key_marker:
         changes["/root/.ssh/authorized_keys"] = drop_key(tree["/root/.ssh/authorized_keys"], context.key_marker)
     changes.update(fixups_network.fix_network(tree, context.nics))
     return {path: text for path, text in changes.items() if text != tree.get(path)}
 
 
-def fix_fstab(text: str, partitions: t.Sequence[PlannedPartition]) -> str:
-    """fstab for the new disk: its file systems by UUID, old disks commented out, everything else untouched."""
-    homes = {each.mount: each for each in partitions if each.mount}
+def fix_fstab(text: str, layout: DiskLayout) -> str:
+    """fstab for the new disks: their file systems by UUID, old disks commented out, everything else untouched."""
+    homes = {each.mount: each for each in layout.mounts}
+    swaps = {f"uuid={each.uuid}".lower(): each for each in layout.partitions if each.fs == "swap"}
     # what an earlier run wrote stays as it is
-    ours = {f"uuid={each.uuid}".lower(): each for each in partitions}
+    ours = {f"uuid={each.uuid}".lower() for each in layout.partitions}
     seen: set[str] = set()
     lines = []
     for line in text.splitlines():
@@ -91,22 +82,19 @@ def fix_fstab(text: str, partitions: t.Sequence[PlannedPartition]) -> str:
         if not fields or fields[0].startswith("#") or len(fields) < 3 or not _is_disk(fields[0]):
             lines.append(line)
             continue
+        mount = fields[1].rstrip("/") or "/"
         if fields[0].lower() in ours:
-            seen.add(ours[fields[0].lower()].mount or fields[0].lower())
+            seen.add(fields[0].lower() if fields[0].lower() in swaps else mount)
             lines.append(line)
             continue
-        mount = fields[1].rstrip("/") or "/"
         home = homes.get(mount)
         if home is None or mount in seen:
             lines.append(f"{MARK} the old disk stayed behind: {line}")
             continue
         seen.add(mount)
         lines.append(_fstab_line(home, fields))
-    for each in partitions:
-        if each.mount is not None and each.mount not in seen:
-            lines.append(_fstab_line(each, []))
-        elif each.mount is None and f"uuid={each.uuid}".lower() not in seen:
-            lines.append(f"UUID={each.uuid} none swap sw 0 0")
+    lines += [_fstab_line(each, []) for each in layout.mounts if each.mount not in seen]
+    lines += [f"UUID={each.uuid} none swap sw 0 0" for spec, each in swaps.items() if spec not in seen]
     return "\n".join(lines) + "\n"
 
 
@@ -114,63 +102,34 @@ def _is_disk(spec: str) -> bool:
     return bool(_DISK_SPEC.match(spec)) and not _NO_DISK.match(spec)
 
 
-def _fstab_line(home: PlannedPartition, fields: t.Sequence[str]) -> str:
-    same = len(fields) > 3 and fields[2] == home.fs
-    options = fields[3] if same else "defaults"
-    check = "1" if home.mount == "/" else "2"
-    return f"UUID={home.uuid} {home.mount} {home.fs} {options} 0 {'0' if home.fs == 'xfs' else check}"
+def _fstab_line(home: PlannedMount, fields: t.Sequence[str]) -> str:
+    fs = home.partition.fs
+    # ext3 and its elders are read by the same driver and take the same options
+    same = len(fields) > 3 and (fields[2] == fs or (fs == "ext4" and fields[2] in ("ext2", "ext3")))
+    options = fields[3].split(",") if same else [_PRIVATE if fs == "vfat" else "defaults"]
+    if fs == "btrfs":
+        # the numbers of subvolumes are new
+        options = [each for each in options if not each.startswith(("subvol=", "subvolid="))]
+        options += [f"subvol=/{home.subvolume}"] if home.subvolume is not None else []
+    check = "0" if fs in ("xfs", "btrfs") else "1" if home.mount == "/" else "2"
+    return f"UUID={home.partition.uuid} {home.mount} {fs} {','.join(options) or 'defaults'} 0 {check}"
 
 
-def comment_out(text: str, pattern: str) -> str:
-    """Lines that begin with ``pattern`` become comments that say why."""
-    wanted = re.compile(rf"\A\s*{pattern}", re.IGNORECASE)
-    return "".join(f"{MARK} the old disk stayed behind: {line}" if wanted.match(line) else line for line in text.splitlines(keepends=True))
+def fix_mount_unit(text: str, layout: DiskLayout) -> str:
+    """A mount unit of systemd for one of the new file systems; all others are left alone."""
+    where = re.search(r"(?m)^\s*Where\s*=\s*(\S+)\s*$", text)
+    what = re.search(r"(?m)^\s*What\s*=\s*(\S+)\s*$", text)
+    homes = {each.mount: each for each in layout.mounts}
+    home = homes.get(where.group(1).rstrip("/") or "/") if where else None
+    if home is None or what is None or not _is_disk(what.group(1)):
+        return text
+    text = re.sub(r"(?m)^(\s*What\s*=).*$", rf"\g<1>/dev/disk/by-uuid/{home.partition.uuid}", text)
+    return re.sub(r"(?m)^(\s*Type\s*=).*$", rf"\g<1>{home.partition.fs}", text)
 
 
 def drop_key(text: str, marker: str) -> str:
     """authorized_keys without the lines that end in the marker."""
     return "".join(line for line in text.splitlines(keepends=True) if not line.rstrip().endswith(f" {marker}"))
-
-
-def _boot_files(tree: t.Mapping[str, str]) -> dict[str, str | None]:
-    changes: dict[str, str | None] = {}
-    grub = tree.get("/etc/default/grub")
-    console = "console=tty0 console=ttyS0,115200"
-    for path in [each for each in tree if each == "/etc/default/grub" or each.startswith("/etc/default/grub.d/")]:
-        changes[path] = clean_command_line(tree[path])
-    if "/etc/debian_version" in tree:
-        changes["/etc/default/grub.d/zz-reduced-footprint.cfg"] = (
-            f"{MARK} a VM is watched through its serial console and comes up without waiting for a key\n"
-            f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {console}"\n'
-            'GRUB_TERMINAL="console serial"\n'
-            'GRUB_SERIAL_COMMAND="serial --unit=0 --speed=115200"\n'
-            "GRUB_TIMEOUT=1\nGRUB_RECORDFAIL_TIMEOUT=1\n"
-            "GRUB_DISABLE_OS_PROBER=true\n"
-        )
-        changes["/etc/initramfs-tools/conf.d/resume"] = "RESUME=none\n"
-        changes["/etc/initramfs-tools/conf.d/zz-reduced-footprint"] = f"{MARK} the drivers of the new machine, not those of the old\nMODULES=most\n"
-    elif grub is not None:
-        changes["/etc/default/grub"] = _append_argument(clean_command_line(grub), console)
-        changes["/etc/dracut.conf.d/90-reduced-footprint.conf"] = (
-            f"{MARK} the drivers of the new machine, not those of the old\n"
-            'hostonly="no"\nadd_drivers+=" virtio_blk virtio_scsi virtio_net virtio_pci "\n'
-        )
-    return changes
-
-
-def clean_command_line(text: str) -> str:
-    """/etc/default/grub without kernel arguments that name disks of the old machine."""
-    lines = []
-    for line in text.splitlines(keepends=True):
-        lines.append(_OLD_DISK_ARGUMENT.sub("", line) if re.match(r"\s*GRUB_CMDLINE_LINUX\w*=", line) else line)
-    return "".join(lines)
-
-
-def _append_argument(text: str, argument: str) -> str:
-    if argument in text:
-        return text
-    changed, count = re.subn(r'(?m)^(GRUB_CMDLINE_LINUX=")([^"]*)"', rf'\1\2 {argument}"', text, count=1)
-    return changed if count else f'{text.rstrip()}\nGRUB_CMDLINE_LINUX="{argument}"\n'
 
 
 def mask_secrets(text: str) -> str:

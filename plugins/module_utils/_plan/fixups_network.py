@@ -17,10 +17,22 @@ PATTERNS = (
     "/etc/netplan/*.yaml",
     "/etc/network/interfaces",
     "/etc/network/interfaces.d/*",
+    "/etc/NetworkManager/NetworkManager.conf",
+    "/etc/NetworkManager/conf.d/*.conf",
     "/etc/NetworkManager/system-connections/*",
     "/etc/sysconfig/network-scripts/ifcfg-*",
-    "/etc/udev/rules.d/*net*.rules",
+    "/etc/udev/rules.d/*.rules",
+    "/etc/iftab",
+    "/etc/mactab",
+    "/etc/ethers",
+    # what a master tells others of itself
+    "/etc/dnsmasq.conf",
+    "/etc/dnsmasq.d/*",
+    "/etc/dhcp/*.conf",
+    "/etc/fuel/*.yaml",
 )
+# in them the cards may be named, but they give the machine no address
+_OWN = ("/etc/iftab", "/etc/mactab", "/etc/ethers", "/etc/dnsmasq.conf", "/etc/dnsmasq.d/", "/etc/dhcp/", "/etc/fuel/")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +52,7 @@ def fix_network(tree: t.Mapping[str, str], nics: t.Sequence[NicChange]) -> dict[
     """
     changes: dict[str, str | None] = {}
     for path, text in tree.items():
-        if is_network_file(path):
+        if is_network_file(path) or path.startswith(_OWN):
             changes[path] = replace_macs(text, nics)
     for nic in nics:
         # named so that it sorts before every link file a distribution or a person brings

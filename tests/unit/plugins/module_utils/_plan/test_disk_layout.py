@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import Filesystem
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import Filesystem, Partition
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CapacityError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import Partition
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import home_of, plan_layout, space_problems
 
 MIB = 1024**2
@@ -24,7 +23,7 @@ def fs(mount, used, inodes=10):
 
 
 def test_partitions_follow_each_other_and_stay_on_the_disk():
-    layout = plan_layout(6 * GIB, SCHEMA, (), VM)
+    layout = plan_layout([6 * GIB], SCHEMA, (), VM)
     place = 2 * MIB
     for each in layout.partitions:
         assert each.start == place and each.size % MIB == 0
@@ -34,7 +33,7 @@ def test_partitions_follow_each_other_and_stay_on_the_disk():
 
 
 def test_uuids_are_the_same_in_every_run_and_differ_within_one():
-    one, two = plan_layout(6 * GIB, SCHEMA, (), VM), plan_layout(8 * GIB, SCHEMA, (), VM)
+    one, two = plan_layout([6 * GIB], SCHEMA, (), VM), plan_layout([8 * GIB], SCHEMA, (), VM)
     assert [each.uuid for each in one.partitions] == [each.uuid for each in two.partitions]
     assert len({each.uuid for each in one.partitions} | {each.partuuid for each in one.partitions}) == 8
     assert len(one.partitions[3].uuid) == 9
@@ -42,27 +41,27 @@ def test_uuids_are_the_same_in_every_run_and_differ_within_one():
 
 def test_parents_are_mounted_before_children():
     schema = (Partition("/srv/data", "ext4", GIB), Partition("/srv", "ext4", GIB), Partition("/", "ext4", None))
-    assert [each.mount for each in plan_layout(6 * GIB, schema, (), VM).mounts] == ["/", "/srv", "/srv/data"]
+    assert [each.mount for each in plan_layout([6 * GIB], schema, (), VM).mounts] == ["/", "/srv", "/srv/data"]
 
 
 def test_no_schema_is_one_root():
-    (root,) = plan_layout(GIB, (), (), VM).partitions
+    (root,) = plan_layout([GIB], (), (), VM).partitions
     assert (root.mount, root.fs, root.size) == ("/", "ext4", GIB - 3 * MIB)
 
 
 def test_a_disk_too_small_is_told_with_numbers():
     with pytest.raises(CapacityError, match="need .*the disk has 1 GiB"):
-        plan_layout(GIB, SCHEMA, (), VM)
+        plan_layout([GIB], SCHEMA, (), VM)
 
 
 def test_many_small_files_get_inodes():
-    (root,) = plan_layout(GIB, (), (fs("/", 1, 100_000),), VM).partitions
+    (root,) = plan_layout([GIB], (), (fs("/", 1, 100_000),), VM).partitions
     assert root.inodes == 150_000
-    assert plan_layout(GIB, (), (fs("/", 1, 1000),), VM).partitions[0].inodes is None
+    assert plan_layout([GIB], (), (fs("/", 1, 1000),), VM).partitions[0].inodes is None
 
 
 def test_space_is_counted_where_the_files_come_to_lie():
-    layout = plan_layout(3 * GIB, (Partition("/", "ext4", None), Partition("/srv", "ext4", GIB)), (), VM)
+    layout = plan_layout([3 * GIB], (Partition("/", "ext4", None), Partition("/srv", "ext4", GIB)), (), VM)
     assert space_problems(layout, (fs("/", GIB), fs("/srv", GIB // 2), fs("/srv/x", GIB // 8))) == []
     (problem,) = space_problems(layout, (fs("/", GIB), fs("/srv", GIB // 2), fs("/srv/x", GIB // 2)))
     assert problem.startswith("/srv gets 1 GiB and needs")
@@ -79,7 +78,7 @@ def test_home_is_the_nearest_mount_above(mount, home):
 def test_a_layout_fits_or_is_refused(sizes, disk):
     schema = [Partition(f"/m{number}", "ext4", size * MIB) for number, size in enumerate(sizes)] + [Partition("/", "ext4", None)]
     try:
-        layout = plan_layout(disk * MIB, schema, (), VM)
+        layout = plan_layout([disk * MIB], schema, (), VM)
     except CapacityError:
         assert sum(sizes) + 3 + 16 > disk
     else:

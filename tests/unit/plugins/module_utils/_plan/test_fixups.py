@@ -6,24 +6,25 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import PlannedPartition
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout, PlannedPartition
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import (
     MARK,
     Context,
-    clean_command_line,
     drop_key,
     fix_fstab,
     fixups_diff,
     mask_secrets,
     plan_fixups,
 )
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_boot import clean_command_line
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import NicChange, replace_address, replace_macs
 
 ROOT = PlannedPartition(2, "/", "ext4", 0, 0, "aaaa-root", "p1", None)
 SRV = PlannedPartition(3, "/srv", "xfs", 0, 0, "bbbb-srv", "p2", None)
 SWAP = PlannedPartition(4, None, "swap", 0, 0, "cccc-swap", "p3", None)
 NIC = NicChange("enp0s31f6", "02:ab:00:00:00:02", "52:54:00:11:22:33")
-CONTEXT = Context(nics=(NIC,), partitions=(ROOT, SRV, SWAP), key_marker="reduced.footprint-migrate-master")
+LAYOUT = DiskLayout((), (ROOT, SRV, SWAP))
+CONTEXT = Context(nics=(NIC,), layout=LAYOUT, key_marker="reduced.footprint-migrate-master")
 
 FSTAB = """\
 # kept
@@ -83,11 +84,11 @@ def applied(tree):
 
 
 def test_fstab_speaks_of_the_new_disk_and_keeps_what_is_not_on_the_old():
-    assert fix_fstab(FSTAB, (ROOT, SRV, SWAP)) == FSTAB_NEW
+    assert fix_fstab(FSTAB, LAYOUT) == FSTAB_NEW
 
 
 def test_an_fstab_without_a_root_gets_one():
-    assert fix_fstab("# UNCONFIGURED\n", (ROOT,)) == "# UNCONFIGURED\nUUID=aaaa-root / ext4 defaults 0 1\n"
+    assert fix_fstab("# UNCONFIGURED\n", DiskLayout((), (ROOT,))) == "# UNCONFIGURED\nUUID=aaaa-root / ext4 defaults 0 1\n"
 
 
 def test_the_tree_of_a_debian_source():

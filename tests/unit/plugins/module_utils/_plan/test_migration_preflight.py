@@ -61,7 +61,7 @@ def found(source=None, host=None, params=None):
     spec = parse_spec({**PARAMS, **(params or {})})
     vm = parse_vms([spec.vm], cluster="c")[0]
     source = {**copy.deepcopy(SOURCE), **(source or {})}
-    layout = plan_layout(vm.disks[0].size, spec.partitions, filesystems_of(source), vm.uuid)
+    layout = plan_layout([vm.disks[0].size], spec.disk_schema, filesystems_of(source), vm.uuid)
     return find_problems(spec, vm, layout, source, {**HOST, **(host or {})})
 
 
@@ -108,7 +108,7 @@ def test_a_vm_that_is_there_already_needs_no_room():
 def test_the_first_card_takes_the_place_of_the_one_with_the_address():
     spec = parse_spec(PARAMS)
     vm = parse_vms([spec.vm], cluster="c")[0]
-    context = fixup_context(spec, vm, plan_layout(6 * GIB, (), (), vm.uuid), SOURCE, "k")
+    context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), SOURCE, "k")
     assert [(each.name, each.new_mac) for each in context.nics] == [("enp1", vm.macs[0]), ("aaa0", vm.macs[1])]
 
 

@@ -1,0 +1,105 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What in the copy speaks of the old machine's hardware (F19): volume managers, sensors, firmware, its clock. Pure text."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+MARK = "# reduced.footprint:"
+BEHIND = f"{MARK} the old disk stayed behind:"
+
+#: Services that have nothing to do without the metal they watch; in a VM they fail, or take hold of its disks.
+METAL_UNITS = (
+    "bolt.service", "bluetooth.service", "cpufrequtils.service", "edac.service", "fancontrol.service", "fwupd.service", "fwupd-refresh.service",
+    "fwupd-refresh.timer", "hddtemp.service", "hp-health.service", "ipmi.service", "ipmievd.service", "laptop-mode.service", "lm-sensors.service",
+    "lm_sensors.service", "loadcpufreq.service", "mbpfan.service", "mcelog.service", "mdmonitor.service", "ModemManager.service",
+    "multipathd.service", "multipathd.socket", "nvidia-persistenced.service", "openipmi.service", "powertop.service", "rasdaemon.service",
+    "sensord.service", "smartd.service", "smartmontools.service", "thermald.service", "tlp.service",
+)  # fmt: skip
+_UNIT_FOLDERS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
+# drivers of sensors and management controllers, which complain where there is none
+_METAL_MODULES = frozenset(
+    "coretemp k10temp it87 nct6775 nct6683 w83627ehf w83627hf w83795 f71882fg lm78 lm85 adt7475 drivetemp ipmi_si ipmi_ssif applesmc dell_smm_hwmon "
+    "thinkpad_acpi iTCO_wdt i8k".split()
+)
+
+PATTERNS = (
+    "/etc/crypttab",
+    "/etc/mdadm/mdadm.conf",
+    "/etc/mdadm.conf",
+    "/etc/lvm/lvm.conf",
+    "/etc/lvm/lvmlocal.conf",
+    "/etc/lvm/devices/system.devices",
+    "/etc/multipath.conf",
+    "/etc/multipath/bindings",
+    "/etc/multipath/wwids",
+    "/etc/multipath/conf.d/zz-reduced-footprint.conf",
+    "/etc/cloud/cloud.cfg",
+    "/etc/cloud/cloud-init.disabled",
+    "/etc/selinux/config",
+    "/.autorelabel",
+    "/etc/adjtime",
+    "/etc/modules",
+    "/etc/modules-load.d/*.conf",
+    "/etc/systemd/system/*.service.d/zz-reduced-footprint.conf",
+    "/etc/systemd/system/*.socket.d/zz-reduced-footprint.conf",
+    "/etc/systemd/system/*.timer.d/zz-reduced-footprint.conf",
+) + tuple(f"{folder}/{unit}" for folder in _UNIT_FOLDERS for unit in METAL_UNITS)
+
+
+def fix_machine(tree: t.Mapping[str, str]) -> dict[str, str | None]:
+    """The files that change: path → new text, ``None`` takes the file away."""
+    changes: dict[str, str | None] = {}
+    for path, text in tree.items():
+        if path == "/etc/crypttab":
+            changes[path] = comment_out(text, r"\S+\s+(/dev/|UUID=|LABEL=|PARTUUID=|PARTLABEL=)")
+        elif path in ("/etc/mdadm/mdadm.conf", "/etc/mdadm.conf"):
+            changes[path] = comment_out(text, r"(ARRAY|DEVICE)\b(?!\s+(partitions|containers))")
+        elif path in ("/etc/lvm/lvm.conf", "/etc/lvm/lvmlocal.conf"):
+            changes[path] = drop_filters(text)
+        elif path in ("/etc/lvm/devices/system.devices", "/etc/multipath/bindings", "/etc/multipath/wwids"):
+            # lists of the old machine's disks: with them, the volume managers know no other
+            changes[path] = None
+        elif path == "/etc/adjtime":
+            changes[path] = re.sub(r"(?m)^LOCAL$", "UTC", text)
+        elif path == "/etc/modules" or path.startswith("/etc/modules-load.d/"):
+            changes[path] = _drop_modules(text)
+    if "/etc/multipath.conf" in tree:
+        changes["/etc/multipath/conf.d/zz-reduced-footprint.conf"] = f'{MARK} the disks of a VM have one path\nblacklist {{\n\tdevnode "^vd[a-z]+"\n}}\n'
+    if "/etc/cloud/cloud.cfg" in tree:
+        changes["/etc/cloud/cloud-init.disabled"] = f"{MARK} this machine was moved, not made\n"
+    if re.search(r"(?m)^\s*SELINUX=(enforcing|permissive)\b", tree.get("/etc/selinux/config", "")):
+        # files written from outside have no label; the first start gives them theirs and starts anew
+        changes["/.autorelabel"] = "-F\n"
+    for unit in METAL_UNITS:
+        if any(f"{folder}/{unit}" in tree for folder in _UNIT_FOLDERS):
+            changes[f"/etc/systemd/system/{unit}.d/zz-reduced-footprint.conf"] = f"{MARK} there is no such hardware in a VM\n[Unit]\nConditionVirtualization=no\n"
+    return changes
+
+
+def comment_out(text: str, pattern: str) -> str:
+    """Lines that begin with ``pattern`` become comments that say why."""
+    wanted = re.compile(rf"\A\s*{pattern}", re.IGNORECASE)
+    return "".join(f"{BEHIND} {line}" if wanted.match(line) else line for line in text.splitlines(keepends=True))
+
+
+def drop_filters(text: str) -> str:
+    """LVM's configuration without the filters that name the disks of the old machine; a list may go over several lines."""
+    lines = []
+    inside = False
+    for line in text.splitlines(keepends=True):
+        begins = bool(re.match(r"\s*(global_)?filter\s*=", line))
+        lines.append(f"{BEHIND} {line}" if begins or inside else line)
+        inside = (begins or inside) and "]" not in line.split("#")[0]
+    return "".join(lines)
+
+
+def _drop_modules(text: str) -> str:
+    return "".join(
+        f"{MARK} there is no such hardware in a VM: {line}" if (line.split() or [""])[0].replace("-", "_") in _METAL_MODULES else line
+        for line in text.splitlines(keepends=True)
+    )
