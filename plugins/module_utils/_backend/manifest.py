@@ -16,6 +16,7 @@ import hashlib
 import os
 import pathlib
 import re
+import shutil
 import stat
 import struct
 import tempfile
@@ -371,3 +372,12 @@ def set_flags(full: bytes, text: bytes) -> None:
             fcntl.ioctl(handle, _SET_FLAGS, struct.pack("=Q", before & ~_KEPT_FLAGS | wanted))
     finally:
         os.close(handle)
+
+
+def remove(full: bytes) -> None:
+    """Take away a file, or a folder with all that is in it."""
+    if os.path.isdir(full) and not os.path.islink(full):
+        shutil.rmtree(full)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(full)

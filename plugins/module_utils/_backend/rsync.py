@@ -14,12 +14,17 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
 
+_EVERYTHING = ("-aHAXS", "--numeric-ids", "--no-human-readable")
 # hard links, ACLs, xattrs (capabilities among them), sparse files, ids as numbers, nothing that is too much
 # (a database writes its file twice within a second and keeps its size: without the fractions of the
 # time, which rsync leaves out by default, the second write would not be seen)
-FLAGS = ("-aHAXS", "--numeric-ids", "--delete", "--one-file-system", "--modify-window=-1", "--no-human-readable")
+FLAGS = (*_EVERYTHING, "--delete", "--one-file-system", "--modify-window=-1")
+# our own state on the source, which lies in others' folders
+HELD = "zz-reduced-footprint-held.conf"
+_LITTLE = 64 * MIB
 # files of the source that were gone before they could be read: harmless while it is alive
 VANISHED = 24
 # never part of a machine's disk, wherever they are mounted
@@ -31,6 +36,9 @@ ALWAYS_OUT = (
     "/var/lib/reduced.footprint/source",
     "/var/lib/reduced.footprint/lib",
 )
+_FULL = "No space left on device"
+# what a file system on an image says when there is no room for the image itself
+_IMAGE_FULL = ("Input/output error", "Read-only file system")
 
 _TOTAL = re.compile(r"^(Number of regular files transferred|Total transferred file size|Total bytes received|Total file size): ([0-9]+)", re.MULTILINE)
 _PROGRESS = re.compile(r"^\s*([0-9]+)\s+([0-9]+)%\s+(\S+)\s+(\S+)")
@@ -58,8 +66,7 @@ def filters(mount: str, other_mounts: t.Sequence[str], excludes: t.Sequence[str]
     for pattern in [*ALWAYS_OUT, *excludes, *(f"{each.rstrip('/')}/*" for each in other_mounts if each != mount)]:
         if pattern.startswith(prefix + "/"):
             patterns.append(pattern[len(prefix) :])
-    # our own state on the source, which lies in others' folders
-    patterns.append("zz-reduced-footprint-held.conf")
+    patterns.append(HELD)
     return [f"--exclude={each}" for each in patterns]
 
 
@@ -72,18 +79,59 @@ def pull(
     *,
     tolerate_vanished: bool,
     dry_run: bool = False,
+    limit: int = 0,
     progress: t.Callable[[int, int, str], None] | None = None,
 ) -> Copied:
     """Bring one file system of the source to ``target``.
 
     :arg ssh: the ssh command without user and host.
     :arg dry_run: only tell what would change (``changes``).
+    :arg limit: KiB per second at most, 0 for none.
     :arg progress: called with bytes, percent and rate while it runs.
     :raises CommandError: on any exit code but 0 (and 24 where that is tolerated).
     """
     how = ["--dry-run", "--itemize-changes"] if dry_run else ["--info=progress2,stats2"]
+    how += [f"--bwlimit={limit}"] if limit else []
     argv = ["rsync", *FLAGS, *how, "--stats", "--outbuf=L", *options, "-e", " ".join(ssh), f"{address}:{mount.rstrip('/')}/", f"{target.rstrip('/')}/"]
     return transfer(argv, tolerate_vanished=tolerate_vanished, dry_run=dry_run, progress=progress)
+
+
+def pull_paths(ssh: t.Sequence[str], address: str, paths: t.Iterable[bytes], target: str, *, tolerate_vanished: bool) -> Copied:
+    """Bring single files of the source anew, whatever their times and sizes say.
+
+    :arg paths: absolute; a folder stands for itself and not for what is in it.
+    :raises CommandError: on any exit code but 0 (and 24 where that is tolerated).
+    """
+    with tempfile.NamedTemporaryFile() as listed:
+        listed.write(b"".join(path.lstrip(b"/") + b"\0" for path in paths))
+        listed.flush()
+        argv = ["rsync", *_EVERYTHING, "--ignore-times", "--no-implied-dirs", "--from0", f"--files-from={listed.name}", "--stats", "--outbuf=L"]
+        return transfer([*argv, "-e", " ".join(ssh), f"{address}:/", f"{target.rstrip('/')}/"], tolerate_vanished=tolerate_vanished)
+
+
+def full_disk(error: CommandError, mount: str, target: str, image: str) -> BackendError | None:
+    """What a failed copy says about room, in words that name the numbers; ``None`` when it was something else.
+
+    :arg target: where the file system ``mount`` of the copy is mounted.
+    :arg image: the file that the copy's disk lies in.
+    """
+    if _FULL in error.stderr:
+        space = os.statvfs(target)
+        if space.f_files and space.f_favail == 0:
+            return BackendError(f"{mount} of the copy has no inodes left ({space.f_files} in all).", "disk_schema", "Make its partition larger.")
+        size, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
+        return BackendError(
+            f"{mount} of the copy is full: {size_text(size)} in all, {size_text(free)} free.",
+            "disk_schema",
+            "Make its partition larger (and the disk in vm.disks, if need be), leave something out with excludes, or free room on the source.",
+        )
+    space = os.statvfs(os.path.dirname(image) or "/")
+    free = space.f_bavail * space.f_frsize
+    if any(each in error.stderr for each in _IMAGE_FULL) and free < _LITTLE:
+        return BackendError(
+            f"The pool that holds the copy's disk is full: {size_text(free)} free beside {image}.", "pool", "Free room there, or use another pool; then run again."
+        )
+    return None
 
 
 def transfer(
@@ -138,5 +186,5 @@ def _mend(code: int) -> str | None:
     if code in (23, 24):
         return "Something wrote or vanished on the source; list what does in services, so that it is stopped before the last copy."
     if code == 11:
-        return "Make the partition larger."
+        return "Look whether the disk of the copy can be written to."
     return None

@@ -157,7 +157,7 @@ def matters(found: Difference, changed_here: t.Collection[bytes] = (), plain: t.
     what = found.what
     if under(found.path, plain):
         what = tuple(each for each in what if each in _PLAIN)
-    # a file replaced leaves its time on the folder
-    if any(each.rpartition(b"/")[0] == (found.path if found.path != b"/" else b"") for each in changed_here):
-        what = tuple(each for each in what if each != "time")
+    if any(each.startswith(found.path.rstrip(b"/") + b"/") for each in changed_here):
+        # a file replaced leaves its time on its folder, a new one may have needed the folder
+        what = tuple(each for each in what if each not in ("time", "too much"))
     return what

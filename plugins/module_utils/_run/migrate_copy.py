@@ -6,16 +6,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
+import pathlib
 import platform
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import boot, destination_facts, rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import boot, destination_facts, manifest, rsync
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_tree
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.manifest import NONE
+from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import converged
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_prediction import predict
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import (
     DESTINATION_TOOLS,
     MKFS_TOOLS,
@@ -25,6 +31,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_
     find_warnings,
     fixup_context,
 )
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import SOURCE_OWN, container_files, containers_of
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_health
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, layout_of, vm_entry
 
@@ -43,7 +51,8 @@ def preflight(context: Context) -> None:
     problems: list[Problem] = []
     try:
         asked = time.time()
-        answer = context.source.ask("facts", {"services": list(context.spec.services), "address": context.spec.admin.address})
+        containers = [dataclasses.asdict(each) for each in context.spec.containers]
+        answer = context.source.ask("facts", {"services": list(context.spec.services), "containers": containers, "address": context.spec.admin.address})
         source = answer["facts"]
         source["clock_offset"] = source["time"] - (asked + time.time()) / 2
     except FootprintError as error:
@@ -53,7 +62,7 @@ def preflight(context: Context) -> None:
     context.journal.problems = [each.as_dict() for each in problems]
     if problems or source is None:
         raise FootprintError(problem_text(problems))
-    source.pop("tree")
+    tree = source.pop("tree")
     name, prefix = admin_interface(context.spec, source)
     context.journal.facts["source_facts"] = source
     context.journal.facts["source"] = {
@@ -64,7 +73,7 @@ def preflight(context: Context) -> None:
         "address": context.spec.admin.address,
         "temporary_address": context.spec.admin.temporary_address,
     }
-    context.journal.warnings = find_warnings(source)
+    context.journal.warnings = find_warnings(source, context.spec, context.vm, tree)
 
 
 def problem_text(problems: t.Sequence[Problem]) -> str:
@@ -133,8 +142,12 @@ def final(context: Context) -> None:
 
 
 def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes: t.Sequence[str] = ()) -> None:
-    """One run over all file systems of the source, noted in the journal."""
+    """One run over all file systems of the source, noted in the journal.
+
+    :raises BackendError: it did not end well; a full disk is told as such.
+    """
     root = context.disk().mount()
+    _drop_flags(context, root)
     systems = context.source_facts["filesystems"]
     mounts = [each["mount"] for each in systems]
     number = len(context.journal.passes) + 1
@@ -144,24 +157,48 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     for system in systems:
 
         def report(done: int, percent: int, rate: str, before: int = entry["bytes"]) -> None:
-            context.progress(phase=context.journal.phase, number=number, bytes=before + done, percent=min(100, 100 * (before + done) // used), rate=rate)
+            values: dict[str, t.Any] = {"number": number, "bytes": before + done, "percent": min(100, 100 * (before + done) // used), "rate": rate}
+            if number == 1 and before + done > 0:
+                # only the first pass brings all; how much a later one brings is known when it is over
+                values["seconds_left"] = round((time.monotonic() - started) * max(0, used - before - done) / (before + done))
+            context.progress(phase=context.journal.phase, **values)
 
-        copied = rsync.pull(
-            context.source.ssh_argv(),
-            context.source.address,
-            system["mount"],
-            str(root / system["mount"].lstrip("/")),
-            rsync.filters(system["mount"], mounts, [*context.spec.excludes, *excludes]),
-            tolerate_vanished=tolerate_vanished,
-            progress=report,
-        )
+        target = str(root / system["mount"].lstrip("/"))
+        try:
+            copied = rsync.pull(
+                context.source.ssh_argv(),
+                context.source.address,
+                system["mount"],
+                target,
+                rsync.filters(system["mount"], mounts, [*SOURCE_OWN, *context.spec.excludes, *excludes]),
+                tolerate_vanished=tolerate_vanished,
+                # in the pause nobody is disturbed any more, and everybody waits
+                limit=context.spec.bandwidth_limit if kind == "live" else 0,
+                progress=report,
+            )
+        except CommandError as error:
+            full = rsync.full_disk(error, system["mount"], target, context.journal.facts["vm"]["disk"])
+            raise full or error from error
         entry["bytes"] += copied.bytes
         entry["files"] += copied.files
         entry["total_bytes"] += copied.total_bytes
     entry["seconds"] = round(time.monotonic() - started, 3)
     context.journal.passes.append(entry)
+    context.journal.progress.pop("seconds_left", None)
+    if kind == "live":
+        foretold = predict(context.journal.passes, context.journal.facts, len(context.spec.services))
+        context.journal.downtime.update(predicted=foretold["seconds"], predicted_parts=foretold["parts"])
     context.log(f"{kind} pass {number}: {entry['files']} files, {entry['bytes']} bytes in {entry['seconds']} s")
     context.save()
+
+
+def _drop_flags(context: Context, root: pathlib.Path) -> None:
+    """Let the copy be written to again where an earlier attempt made it immutable, as the source is."""
+    for path in context.journal.facts.get("flags", ()):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            manifest.set_flags(os.fsencode(root) + os.fsencode(path), NONE)
+    if context.journal.facts.pop("flags", None):
+        context.save()
 
 
 def _prepare_boot(context: Context) -> None:
@@ -184,11 +221,15 @@ def fixup(context: Context) -> None:
 
 def apply_fixups(context: Context) -> None:
     """Change the copy's configuration; repeated after every copy, which brings the originals back."""
+    began = time.monotonic()
     root = context.disk().mount()
     tree = read_tree(PATTERNS, str(root))
-    changes = plan_fixups(tree, fixup_context(context.spec, context.vm, context.layout(), context.source_facts, context.key_marker))
+    changes = plan_fixups(tree, fixup_context(context.spec, context.vm, context.layout(), context.source_facts, migrate_health.marker_to_drop(context)))
+    everything = holds_everything(context.spec.services, context.spec.quiesce)
+    changes.update(container_files(context.journal.facts.get("containers") or containers_of(context.source_facts, everything=everything)))
     boot.write_changes(root, changes)
     context.journal.facts["fixups"] = sorted(changes)
+    context.journal.facts["fixup_seconds"] = round(time.monotonic() - began, 3)
 
 
 def stop_clone(context: Context) -> bool:

@@ -2,54 +2,215 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the copy is what the source is."""
+"""The proof that the copy is what the source is: two manifests compared, what differs fetched anew, compared again.
+
+Nearly all is read while the source serves; in the pause only what changed since then is.
+"""
 
 from __future__ import annotations
 
-import re
+import dataclasses
+import os
+import pathlib
+import threading
+import time
+import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import boot, rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import boot, manifest, manifest_wire, rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.manifest import FIELDS, Line, parse_own, printable
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.manifest import Difference, compare, excluded, matters
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import SOURCE_OWN
+from ansible_collections.reduced.footprint.plugins.module_utils._run import manifest_agent, migrate_copy
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import apply_fixups, final
 
-# what a quiet machine still writes: its own logs and the state of its init
-_LIVELY = re.compile(r"^/(proc|sys|dev|run|tmp|boot)/$|(^|/)(var/log|var/lib/systemd|var/lib/dbus|var/tmp|tmp|root/\.ansible|var/lib/chrony|var/lib/ntp)(/|$)")
+# how often what differs is fetched anew before it counts as an error
+_ATTEMPTS = 2
+# more than so many differences are no files that changed, but a copy that went wrong
+_MOST = 20_000
+_FLAGS = FIELDS.index("flags")
+
+
+@dataclasses.dataclass
+class Look:
+    """One comparison: what differs and should not, flags the copy lacks, what it cost."""
+
+    wrong: dict[bytes, Difference]
+    flags: dict[bytes, bytes]
+    files: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+def live(context: Context) -> None:
+    """Read both sides whole while the source serves; the copy is to hold all that the source does not change meanwhile.
+
+    :raises BackendError: the copy cannot hold something, or it was spoilt.
+    """
+    first = _look(context, settle=True)
+    if first.wrong:
+        _mend(context, first.wrong, tolerate_vanished=True)
+    # what was not written to between the two looks must be the same now; and this is what a look costs in the pause
+    again = _look(context)
+    bad = {path: each for path, each in again.wrong.items() if path in first.wrong and each.source == first.wrong[path].source}
+    _note(context, again, whole=first)
+    if bad:
+        raise BackendError(_told(bad, "of the copy are not as on the source, though nothing changed them there"), mend=_MEND_COPY)
+
+
+def catch_up(context: Context) -> None:
+    """Bring copy and manifests up to date right before the pause, which then has little left to do."""
+    migrate_copy.copy_pass(context, "live", tolerate_vanished=True, excludes=boot.MADE_HERE)
+    live(context)
+    migrate_copy.copy_pass(context, "live", tolerate_vanished=True, excludes=boot.MADE_HERE)
 
 
 def verify(context: Context) -> None:
-    """Compare source and copy; what was written after the services stopped is fetched once more."""
-    differing = _differences(context)
-    if differing:
-        final(context)
-        apply_fixups(context)
-        differing = _differences(context)
-    context.journal.verified = not differing
-    if differing:
-        context.journal.warnings.append(
-            f"{len(differing)} file(s) changed on the source after its services were stopped, among them {', '.join(differing[:5])}; "
-            "list what writes them in services."
-        )
+    """Compare the source, which keeps still, with the copy; the copy is the source's equal afterwards.
+
+    :raises BackendError: something goes on changing on the source, or the copy does not take it.
+    """
+    context.journal.verified = False
+    fixed = [os.fsencode(each) for each in context.journal.facts.get("fixups", ())]
+    for attempt in range(_ATTEMPTS + 1):
+        look = _look(context, fixed=fixed)
+        if not look.wrong:
+            break
+        if attempt == _ATTEMPTS:
+            raise BackendError(_told(look.wrong, "differ between source and copy after the services were stopped"), mend=_MEND_SOURCE)
+        context.log(f"fetched anew: {_told(look.wrong, 'differ')}")
+        _mend(context, look.wrong, tolerate_vanished=False)
+    _set_flags(context, look.flags)
+    _note(context, look)
+    context.journal.verified = True
 
 
-def _differences(context: Context) -> list[str]:
-    """Paths that differ between source and copy, less what a quiet machine still writes."""
+_MEND_COPY = "Look at the log, and whether the copy's file system and its disk are sound."
+_MEND_SOURCE = "List what writes them in services, so that it is stopped for the last copy, or leave them out with excludes."
+
+
+def _note(context: Context, look: Look, whole: Look | None = None) -> None:
+    noted = {"files": look.files, "bytes": (whole or look).bytes, "seconds": look.seconds, "differing": len(look.wrong)}
+    context.journal.facts["manifest"] = noted
+    context.log(f"compared {look.files} files, {noted['bytes']} bytes read anew in {(whole or look).seconds} s, {noted['differing']} differ")
+    context.save()
+
+
+def _look(context: Context, *, settle: bool = False, fixed: t.Sequence[bytes] = ()) -> Look:
+    """Both manifests as things are now, and what they say."""
+    began = time.monotonic()
+    theirs, ours = _files(context)
     root = context.disk().mount()
-    mounts = [each["mount"] for each in context.source_facts["filesystems"]]
-    made = set(context.journal.facts.get("fixups", ()))
-    made |= {f"{path.rpartition('/')[0]}/" for path in made}
-    found = []
-    for mount in mounts:
-        looked = rsync.pull(
-            context.source.ssh_argv(),
-            context.source.address,
-            mount,
-            str(root / mount.lstrip("/")),
-            rsync.filters(mount, mounts, [*context.spec.excludes, *boot.MADE_HERE]),
-            tolerate_vanished=False,
-            dry_run=True,
-        )
-        for line in looked.changes:
-            path = f"{mount.rstrip('/')}/{line.split(' ', 1)[1].strip()}"
-            if not _LIVELY.search(path) and path.rstrip("/.") != "" and path not in made:
-                found.append(path)
-    return found
+    systems = context.source_facts["filesystems"]
+    mounts = [each["mount"] for each in systems]
+    # the copy may lie on more partitions than the source
+    lost = sorted({f"{each.rstrip('/')}/lost+found" for each in [*mounts, *(each.mount for each in context.layout().mounts)]})
+    patterns = [*rsync.ALWAYS_OUT, *SOURCE_OWN, *lost, *context.spec.excludes, *boot.MADE_HERE]
+    given = {"patterns": patterns, "names": [rsync.HELD], "mounts": mounts, "settle": settle, "nice": settle}
+    source = _Fetch(context.source.program(manifest_agent.MODULE), given, theirs)
+    source.start()
+    told = _teller(context)
+    copy = manifest.take(
+        os.fsencode(root), ours, excluded(patterns, [rsync.HELD]), manifest.new_header(ours, (lambda: None) if settle else None), told=told
+    )
+    while source.is_alive():
+        source.join(1.0)
+        told(copy.files, copy.bytes)
+    taken = source.result()
+    look = Look({}, {}, taken.files, max(taken.bytes, copy.bytes))
+    plain = [each["mount"] for each in systems if each["fstype"] == "vfat"] + [each.mount for each in context.layout().mounts if each.partition.fs == "vfat"]
+    for each in compare(manifest.read(theirs), manifest.read(ours)):
+        if "flags" in each.what and each.source is not None:
+            look.flags[each.path] = each.source.same.split(b" ")[_FLAGS]
+        what = tuple(name for name in matters(each, fixed, plain) if name != "flags")
+        if what:
+            look.wrong[each.path] = each._replace(what=what)
+            if len(look.wrong) > _MOST:
+                raise BackendError(_told(look.wrong, "or more differ between source and copy"), mend=_MEND_COPY)
+    look.seconds = round(time.monotonic() - began, 3)
+    return look
+
+
+def _files(context: Context) -> tuple[pathlib.Path, pathlib.Path]:
+    """Where the manifests of source and copy are kept."""
+    return context.store.directory / "source.manifest", context.store.directory / "copy.manifest"
+
+
+class _Fetch(threading.Thread):
+    """The source's manifest, on its way while the copy's is taken."""
+
+    def __init__(self, argv: t.Sequence[str], given: t.Mapping[str, t.Any], stored: pathlib.Path) -> None:
+        super().__init__(daemon=True)
+        self.asked = (argv, given, stored)
+        self.taken: manifest.Taken | None = None
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        """Fetch it."""
+        try:
+            self.taken = manifest_wire.fetch(*self.asked)
+        except Exception as error:  # raised where it is waited for
+            self.error = error
+
+    def result(self) -> manifest.Taken:
+        """What came.
+
+        :raises BackendError: nothing did.
+        """
+        if self.error is not None:
+            raise self.error
+        if self.taken is None:
+            raise BackendError("The source's list of files did not come.")
+        return self.taken
+
+
+def _teller(context: Context) -> t.Callable[[int, int], None]:
+    used = max(1, sum(int(each["used"]) for each in context.source_facts["filesystems"]))
+
+    def told(files: int, size: int) -> None:
+        context.progress(phase=context.journal.phase, step="compare", files=files, bytes=size, percent=min(100, 100 * size // used))
+
+    return told
+
+
+def _mend(context: Context, wrong: t.Mapping[bytes, Difference], *, tolerate_vanished: bool) -> None:
+    """Fetch anew what differs, take away what is too much."""
+    root = context.disk().mount()
+    for path, each in wrong.items():
+        if "too much" in each.what:
+            manifest.remove(os.fsencode(boot.inside(root, os.fsdecode(path))))
+    paths = {path for path, each in wrong.items() if "too much" not in each.what}
+    inodes = {parse_own(each.source.own)[1:3] for path, each in wrong.items() if path in paths and each.source is not None and not each.source.own.startswith(b"1 ")}
+    if inodes:
+        # one name of a file is linked to the others only when all are told of
+        paths |= {line.path for line in _linked(_files(context)[0]) if parse_own(line.own)[1:3] in inodes}
+    if paths:
+        rsync.pull_paths(context.source.ssh_argv(), context.source.address, sorted(paths), str(root), tolerate_vanished=tolerate_vanished)
+
+
+def _linked(path: pathlib.Path) -> t.Iterator[Line]:
+    return (line for line in manifest.read(path) if not line.own.startswith(b"1 "))
+
+
+def _told(found: t.Mapping[bytes, Difference], how: str) -> str:
+    """What differs, for a person."""
+    some = [f"{printable(path)} ({', '.join(each.what)})" for path, each in list(found.items())[:5]]
+    return f"{len(found)} file(s) {how}: {', '.join(some)}{' and more' if len(found) > 5 else ''}."
+
+
+def _set_flags(context: Context, flags: t.Mapping[bytes, bytes]) -> None:
+    """Make immutable and append-only on the copy what is so on the source; nothing is written to it afterwards.
+
+    :raises BackendError: the copy's file system does not take that.
+    """
+    root = os.fsencode(context.disk().mount())
+    if not flags:
+        return
+    # written down first: the next copy has to take them off again, whatever happens to this one
+    context.journal.facts["flags"] = sorted(os.fsdecode(path) for path in flags)
+    context.save()
+    for path, text in flags.items():
+        try:
+            manifest.set_flags(root + path, text)
+        except OSError as error:
+            raise BackendError(f"{printable(path)} cannot be made immutable or append-only on the copy: {error.strerror}.", mend=_MEND_COPY) from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, PHASES, QUIESCED, SERVING, Journal
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import FENCE, RENEW, converged, predict_downtime, resume
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import FENCE, RENEW, converged, resume
 
 
 def journal(done_until, begun=None):
@@ -70,8 +70,3 @@ def test_passes_end_when_another_is_not_worth_it(seconds, enough):
 
 def test_the_lease_is_lost_here_before_it_runs_out_there():
     assert 4 * RENEW <= FENCE < 1 - RENEW
-
-
-def test_prediction_grows_with_what_is_known():
-    assert predict_downtime([], 0, 30) == 30
-    assert predict_downtime([{"seconds": 9}, {"seconds": 2}], 3, 30) == 37
