@@ -24,7 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import source_problems
 
 SOURCE_TOOLS = ("rsync", "ip", "systemctl", "systemd-run")
-DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "losetup", "partx", "mount", "chroot", "ip")
+DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "losetup", "partx", "mount", "chroot", "ip", "qemu-img")
 # where a problem stands that installing a package mends
 TOOLS_PATH = "destination.tools"
 MKFS_TOOLS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "btrfs": "mkfs.btrfs", "vfat": "mkfs.vfat", "swap": "mkswap"}
