@@ -13,7 +13,7 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - On a virt host, tells how its migrations stand, from the journals they keep. It may be asked while one runs.
-  - On a source, gathers what M(reduced.footprint.master_migrate) wants to know of it beforehand.
+  - On a source, tells what it was last told of its migration, and gathers what M(reduced.footprint.master_migrate) wants to know of it beforehand.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
@@ -103,6 +103,20 @@ migrations:
       description: The last lines of its log.
       type: list
       elements: str
+told:
+  description:
+    - What this machine, as the source of migrations, was last told of them by the hosts that carry them out, each as
+      RV(reduced.footprint.master_migrate#module:migration) with the additions below. It stays when such a host is lost.
+  returned: O(gather=migrations)
+  type: list
+  elements: dict
+  contains:
+    host:
+      description: The destination host.
+      type: str
+    told:
+      description: When it said so, in Unix seconds.
+      type: float
 source_facts:
   description: Names, file systems, cards, tools, configuration files of this machine; passwords in them are blotted out.
   returned: O(gather=source)

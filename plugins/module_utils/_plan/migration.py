@@ -22,6 +22,9 @@ FENCE = 0.6
 # How often the lease is renewed, as a part of it.
 RENEW = 0.15
 
+# A destination that works tells its source something at every phase, and it may copy for long in one.
+SILENT = 6 * 3600.0
+
 _AT_QUIESCE = PHASES.index("quiesce")
 _AT_CUTOVER = PHASES.index("cutover")
 
@@ -61,6 +64,17 @@ def resume(journal: Journal, source_state: str | None, clone_running: bool) -> R
     return Resume(phase, clone_running and at < _AT_CUTOVER, None)
 
 
+def other_destination(kept: t.Mapping[str, t.Any] | None, source_state: str, host_id: str, now: float) -> str | None:
+    """The other host that moves this source at present, by what that host last told it; ``None`` when there is none.
+
+    A host that was not heard from for :data:`SILENT` while the source serves has given up or is lost.
+    """
+    if not kept or kept.get("host_id") in (None, "", host_id):
+        return None
+    works = kept["journal"].get("state") == "running" and now - float(kept.get("told", 0)) < SILENT
+    return str(kept.get("host")) if works or source_state in (QUIESCED, PARKED) else None
+
+
 def converged(passes: t.Sequence[t.Mapping[str, t.Any]], max_passes: int, max_downtime: float) -> bool:
     """Whether another live pass is not worth it (X9): short enough, no gain any more, or the limit."""
     if not passes:
@@ -69,12 +83,3 @@ def converged(passes: t.Sequence[t.Mapping[str, t.Any]], max_passes: int, max_do
     if last <= max_downtime or len(passes) >= max_passes:
         return True
     return len(passes) > 1 and last > 0.8 * float(passes[-2]["seconds"])
-
-
-def predict_downtime(passes: t.Sequence[t.Mapping[str, t.Any]], services: int, boot_seconds: float) -> float:
-    """Seconds from the first stopped service to the last health check.
-
-    The final pass costs what the last live one did; every service about a second to stop.
-    """
-    final = float(passes[-1]["seconds"]) if passes else 0.0
-    return round(2 * final + services + boot_seconds, 1)

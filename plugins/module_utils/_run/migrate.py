@@ -143,7 +143,7 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
     """What would be done: everything preflight sees, and the fix-ups as a diff."""
     vm = vm_details(spec)
     layout = layout_of(spec, vm, facts)
-    warnings = find_warnings(facts)
+    warnings = find_warnings(facts, spec, vm, (facts or {}).get("tree"))
     # in check mode nobody installed anything yet, so what a package or a role brings is no reason to stop
     try:
         host = destination(spec, vm, facts)

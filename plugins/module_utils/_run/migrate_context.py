@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import platform
 import time
 import typing as t
 
@@ -15,8 +16,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_im
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource, key_marker
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import BIOS, DiskLayout
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
@@ -26,6 +28,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_
 WORK = pathlib.Path("/run/reduced.footprint")
 # how often a progress report may rewrite the journal, in seconds
 _SAVE_EVERY = 1.0
+
+
+def machine_id() -> str:
+    """Who this host is."""
+    return (read_text("/etc/machine-id") or "").strip()
 
 
 def vm_details(spec: MigrationSpec) -> VmDetails:
@@ -138,6 +145,21 @@ class Context:
         self.journal.progress.update(values)
         if time.monotonic() - self.saved >= _SAVE_EVERY:
             self.save()
+
+    def told(self) -> dict[str, t.Any]:
+        """What the source keeps of the journal: all but its own facts, and who tells it."""
+        # from the file: another thread may ask while this one writes into the journal
+        journal = dataclasses.asdict(self.store.read() or self.journal)
+        for fact in ("source_facts", "layout"):
+            journal["facts"].pop(fact, None)
+        return {"journal": journal, "host": platform.node(), "host_id": machine_id(), "told": time.time()}
+
+    def mirror(self) -> None:
+        """Let the source keep the journal too; a source that cannot be told keeps nothing from being done."""
+        try:
+            self.source.ask("mirror", {"journal": self.told()}, timeout=20)
+        except FootprintError as error:
+            self.log(f"the source was not told: {error.message}")
 
     def log(self, message: str) -> None:
         """One line into the log."""

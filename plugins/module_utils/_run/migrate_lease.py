@@ -22,12 +22,14 @@ class Lease:
     :arg source: a connection of its own, for threads do not share one.
     :arg seconds: the length of the lease.
     :arg fence: stops the clone; called once, from the thread, when the lease is in danger.
+    :arg tell: what the source is told of the journal with each renewal.
     """
 
-    def __init__(self, source: RemoteSource, seconds: float, fence: t.Callable[[], object]) -> None:
+    def __init__(self, source: RemoteSource, seconds: float, fence: t.Callable[[], object], tell: t.Callable[[], t.Mapping[str, t.Any]]) -> None:
         self._source = source
         self._seconds = seconds
         self._fence = fence
+        self._tell = tell
         self._stop = threading.Event()
         self._armed = False
         self._lost: str | None = None
@@ -61,7 +63,7 @@ class Lease:
                 continue
             sent = time.monotonic()
             try:
-                answer = self._source.ask("renew", {"lease": self._seconds}, timeout=max(5.0, self._seconds * RENEW))
+                answer = self._source.ask("renew", {"lease": self._seconds, "journal": self._tell()}, timeout=max(5.0, self._seconds * RENEW))
                 if answer["state"]["state"] == SERVING:
                     self._lose("the source returned by itself")
                     return

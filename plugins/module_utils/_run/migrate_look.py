@@ -14,7 +14,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import journal as journal_files
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import units
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import journal_mirror, units
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal, report
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
@@ -50,7 +50,12 @@ def look(name: str | None, log_lines: int, wait: float = 0) -> dict[str, t.Any]:
             entry["state"] = "interrupted"
         entry["log"] = store.tail(log_lines) if log_lines else []
         found.append(entry)
-    return {"changed": False, "migrations": found}
+    return {"changed": False, "migrations": found, "told": [told_entry(told) for told_name, told in journal_mirror.all_kept().items() if name in (None, told_name)]}
+
+
+def told_entry(told: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What this machine, as a source, was last told, as modules report it."""
+    return {**report(Journal(**told["journal"])), "host": told["host"], "told": told["told"]}
 
 
 def _await_news(name: str, wait: float) -> None:

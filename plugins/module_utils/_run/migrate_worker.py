@@ -23,9 +23,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import predict_downtime, resume
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_copy, migrate_cutover, migrate_verify
-from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, remote, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import other_destination, resume
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_copy, migrate_cutover, migrate_rehearse, migrate_verify
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, machine_id, remote, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_hooks import run_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
 from ansible_collections.reduced.footprint.plugins.module_utils._run.phases import run_phase
@@ -51,8 +51,10 @@ def _prepare(context: Context) -> None:
     """The destination host builds the disk itself, so the definition has brought all that is needed."""
 
 
-def _rehearse(context: Context) -> None:
-    """The rehearsal, unless it is not wanted."""
+def _precopy(context: Context) -> None:
+    """The copy, and the proof that it holds what the source does not change meanwhile."""
+    migrate_copy.precopy(context)
+    migrate_verify.live(context)
 
 
 _BEFORE: t.Mapping[str, t.Callable[[Context], None]] = {
@@ -60,8 +62,8 @@ _BEFORE: t.Mapping[str, t.Callable[[Context], None]] = {
     "define": migrate_copy.define,
     "prepare": _prepare,
     "partition": migrate_copy.partition,
-    "precopy": migrate_copy.precopy,
-    "rehearse": _rehearse,
+    "precopy": _precopy,
+    "rehearse": migrate_rehearse.rehearse,
 }
 _PAUSE: t.Mapping[str, t.Callable[[Context, Lease], None]] = {
     "quiesce": migrate_cutover.quiesce,
@@ -71,8 +73,6 @@ _PAUSE: t.Mapping[str, t.Callable[[Context, Lease], None]] = {
     "cutover": migrate_cutover.cutover,
     "commit": migrate_cutover.commit,
 }
-# what a boot is thought to take before one was measured, in seconds
-_BOOT_GUESS = 30.0
 # a copy whose first pass began so many seconds ago is caught up with before the pause
 _FRESH = 900.0
 
@@ -91,6 +91,7 @@ def open_context(store: JournalStore, params: t.Mapping[str, t.Any]) -> Context:
 def carry_out(context: Context, action: str) -> None:
     """One action, from wherever things stand; the journal says how it ended."""
     journal = context.journal
+    migrate_rehearse.sweep(context)
     if action == ROLL_BACK:
         migrate_cutover.give_back(context, "asked to")
     elif action == RETIRE:
@@ -108,19 +109,21 @@ def _migrate(context: Context) -> None:
     journal = context.journal
     journal.state = "running"
     context.save()
+    if first in STOP_AFTER:
+        _one_destination(context)
     with _worktime(context):
         for phase in STOP_AFTER[PHASES.index(first) :]:
             if phase == "preflight" or not journal.finished(phase):
                 _phase(context, phase, _BEFORE[phase])
+                context.mirror()
             if context.spec.stop_after == phase:
                 journal.state, journal.ended, journal.reason = "stopped", time.time(), None
                 context.log("stops here, as asked")
                 return
-    if not journal.facts.get("handed_over"):
-        boot = journal.facts.get("boot_seconds", _BOOT_GUESS)
-        journal.downtime["predicted"] = predict_downtime(journal.passes, len(context.spec.services), boot)
+        if first in STOP_AFTER:
+            migrate_verify.catch_up(context)
     try:
-        with Lease(remote(context.spec, context.store, context.code), context.spec.return_after, lambda: migrate_copy.stop_clone(context)) as lease:
+        with Lease(remote(context.spec, context.store, context.code), context.spec.return_after, lambda: migrate_copy.stop_clone(context), context.told) as lease:
             for phase in PHASES[max(PHASES.index(first), len(STOP_AFTER)) :]:
                 _phase(context, phase, lambda context, phase=phase: _PAUSE[phase](context, lease))
     except Exception as error:
@@ -131,6 +134,22 @@ def _migrate(context: Context) -> None:
         migrate_cutover.give_back(context, f"{journal.phase}: {error}")
         return
     _summarize(context)
+
+
+def _one_destination(context: Context) -> None:
+    """Keep two hosts from moving the same source at once.
+
+    :raises RefusedError: another one is at it.
+    """
+    try:
+        answer = context.source.ask("mirror", timeout=20)
+    except FootprintError as error:
+        # preflight finds that too, and tells it beside all else
+        context.log(f"the source cannot be asked: {error.message}")
+        return
+    other = other_destination(answer["kept"], answer["state"]["state"], machine_id(), time.time())
+    if other:
+        raise RefusedError(f"{other} moves this source at present.", "source.address", f"Let it finish, or take it back there (state rolled_back on {other}).")
 
 
 def _phase(context: Context, name: str, work: t.Callable[[Context], None]) -> None:
@@ -247,12 +266,14 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
 
 
 def _release(context: Context | None) -> None:
-    """Leave no loop device behind."""
-    if context is not None and context.image is not None:
+    """Leave no rehearsal and no loop device behind."""
+    if context is None:
+        return
+    for let_go in (lambda: migrate_rehearse.sweep(context), lambda: context.image and context.image.release()):
         try:
-            context.image.release()
+            let_go()
         except FootprintError as error:
-            context.store.log(f"the disk could not be let go of: {error}")
+            context.store.log(f"not all could be let go of: {error}")
 
 
 if __name__ == "__main__":

@@ -29,9 +29,13 @@ class FakeSource:
     address = "192.0.2.2"
     state = SERVING
 
+    kept = None
+
     def ask(self, command, given=None, timeout=0):
-        assert command == "state"
-        return {"state": {"state": self.state}}
+        assert command in ("state", "mirror")
+        if given:
+            self.kept = given["journal"]
+        return {"state": {"state": self.state}, "kept": self.kept}
 
 
 class NoLease:
@@ -104,6 +108,7 @@ def fixture_world(tmp_path, monkeypatch):
 
     monkeypatch.setattr(worker, "_BEFORE", {name: phase(name) for name in BEFORE})
     monkeypatch.setattr(worker, "_PAUSE", {name: phase(name) for name in PAUSE})
+    monkeypatch.setattr(worker.migrate_verify, "catch_up", lambda context: None)
     monkeypatch.setattr(worker, "Lease", NoLease)
     monkeypatch.setattr(worker, "remote", lambda *unused: world.source)
     monkeypatch.setattr(worker.migrate_cutover, "give_back", give_back)
@@ -227,9 +232,25 @@ def test_hooks_run_around_their_phase(world, tmp_path, phase, when):
 def test_a_hook_on_the_source_is_run_by_its_agent(world, monkeypatch):
     asked = []
     world.more = {"hooks": [{"phase": "quiesce", "on": "source", "command": ["drain", "a b"], "timeout": 7}]}
-    monkeypatch.setattr(FakeSource, "ask", lambda self, *given, **more: asked.append((given, more)) or {"state": {"state": self.state}})
+    monkeypatch.setattr(FakeSource, "ask", lambda self, *given, **more: asked.append((given, more)) or {"state": {"state": self.state}, "kept": None})
     assert world.run().state == "done"
-    assert asked == [(("run", {"command": ["drain", "a b"], "timeout": 7}), {"timeout": 37})]
+    assert [each for each in asked if each[0][0] != "mirror"] == [(("run", {"command": ["drain", "a b"], "timeout": 7}), {"timeout": 37})]
+
+
+def test_the_source_keeps_the_journal_too(world):
+    world.run()
+    assert world.source.kept["journal"]["phase"] == "rehearse" and world.source.kept["journal"]["name"] == "master"
+    assert "source_facts" not in world.source.kept["journal"]["facts"]
+
+
+def test_a_source_that_another_host_moves_is_let_alone(world):
+    world.stop_after = "precopy"
+    world.run()
+    world.source.kept = {**world.source.kept, "host": "metal9", "host_id": "another"}
+    world.source.kept["journal"]["state"] = "running"
+    with pytest.raises(RefusedError, match="metal9"):
+        world.run()
+    assert not world.done
 
 
 def test_a_hook_that_fails_fails_its_phase(world):
