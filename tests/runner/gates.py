@@ -167,6 +167,7 @@ def torture() -> t.Iterator[Step]:
     yield _pytest("torture-drift", "tests/drift", env={"DRIFT_WHOLE": "1"}, timeout=3600)
     yield _pytest("torture-move", "tests/move", env={"MOVE_WHOLE": "1"}, timeout=7200)
     yield _pytest("torture-rehearse", "tests/rehearse", timeout=3600)
+    yield _pytest("torture-source", "tests/source", env={"SOURCE_WHOLE": "1"}, timeout=3600)
     yield _pytest("torture-grow", "tests/grow", env={"GROW_WHOLE": "1"}, timeout=10800)
     lab = {"ANSIBLE_CONFIG": str(ROOT / "lab" / "ansible.cfg"), "ANSIBLE_INVENTORY": str(labs.state("torture") / "inventory")}
     command = labs.COMMAND
@@ -195,6 +196,7 @@ GATES = (
     Gate("network", "networks changed on servers under QEMU, over the NIC that is changed", _folder("network"), TEST),
     Gate("integration", "modules against real libvirt", integration, TEST),
     with_lab(Gate("move", "VMs move between two servers, live and copied, killed on the way", _folder("move"), TEST)),
+    with_lab(Gate("source", "a source comes to rest, steps aside and returns, whatever dies", _folder("source"), TEST)),
     with_lab(Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST)),
     with_lab(Gate("molecule", "user stories on the lab", molecule, TEST)),
     with_lab(Gate("grow", "from two servers to three while a client writes: killed, completed, no row lost", _folder("grow"), ASKED)),

@@ -30,7 +30,7 @@ def container_files(containers: t.Sequence[t.Mapping[str, str]]) -> dict[str, st
     if not containers:
         return {}
     engines = sorted({each["engine"] for each in containers})
-    starts = "".join(f"ExecStart=-/usr/bin/{each['engine']} start {each['name']}\n" for each in containers)
+    starts = "".join(f"ExecStart=-{each['engine']} start {each['name']}\n" for each in containers)
     return {
         f"/etc/systemd/system/{_CONTAINERS_UNIT}": (
             "[Unit]\nDescription=Start what ran in containers before the master moved (reduced.footprint)\n"

@@ -229,6 +229,7 @@ def commit(context: Context, lease: Lease | None) -> None:
         host.set_autostart(context.vm.uuid, True)
     migrate_health.withdraw_key(context)
     if not context.journal.facts["source"].get("off"):
+        context.mirror()
         _leave(context, power_off=context.spec.source_after == "shutdown")
 
 
@@ -283,6 +284,7 @@ def give_back(context: Context, reason: str) -> None:
     journal.ended = now
     context.save()
     context.log(f"the source serves again ({', '.join(state.get('running', [])) or 'no service was stopped'})")
+    context.mirror()
     _leave(context, power_off=False)
     context.save()
 

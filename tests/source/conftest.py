@@ -1,0 +1,47 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lab's laptop as the source of a migration; this machine stands for the destination host.
+
+Each test begins and ends with a source that serves. ``SOURCE_KEEP=1`` leaves the lab up afterwards, ``SOURCE_REUSE=1``
+takes the one that is up, ``SOURCE_WHOLE=1`` adds what takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import typing as t
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "lab"), str(ROOT / "tests" / "e2e"), str(ROOT / "tests" / "support"), str(pathlib.Path(__file__).resolve().parent)]
+
+from source_machine import SourceMachine  # noqa: E402
+from support import Lab  # noqa: E402
+
+collect_ignore = [] if os.environ.get("SOURCE_WHOLE") == "1" else ["test_source_whole.py", "test_self_move.py"]
+
+
+@pytest.fixture(scope="session")
+def lab() -> t.Iterator[Lab]:
+    """A lab with one server, which nobody has set up."""
+    it = Lab()
+    if not os.environ.get("SOURCE_REUSE"):
+        it.command("down")
+        it.command("up", "--servers", "1")
+    yield it
+    if not os.environ.get("SOURCE_KEEP"):
+        it.command("down")
+
+
+@pytest.fixture
+def source(lab: Lab, tmp_path: pathlib.Path) -> t.Iterator[SourceMachine]:
+    """The source, serving; whatever a test leaves undone is taken back."""
+    it = SourceMachine(lab, tmp_path)
+    it.await_serving()
+    yield it
+    it.take_back()

@@ -1,0 +1,122 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A source and what a destination says to it, over the ssh and with the program of a real migration."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import subprocess
+import typing as t
+
+from address_watch import AddressWatch
+from support import REPOSITORY, Lab, eventually
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import units
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import MAINTENANCE_TARGET
+
+NIC = "enp0s31f6"
+SERVICES = ["footprint-api.service", "dnsmasq.service", "mariadb.service"]
+#: Seconds without word after which the source returns; long enough to be asked something in between.
+LEASE = 8
+
+
+class SourceMachine:
+    """The laptop of the lab."""
+
+    def __init__(self, lab: Lab, folder: pathlib.Path) -> None:
+        self.lab = lab
+        self.admin = lab.master
+        self.temporary = f"{lab.net}.3"
+        self.root = lab.state / "laptop" / "root"
+        shutil.copy(lab.settings.key, folder / "id_ed25519")
+        keys = [line for line in lab.ssh("laptop", "cat", "/etc/ssh/ssh_host_ed25519_key.pub").splitlines() if line]
+        code = units.keep_code(folder / "lib")
+        self.remote = RemoteSource("master", folder, [self.admin, self.temporary], 22, [" ".join(keys[0].split()[:2])], code)
+
+    def watch(self) -> AddressWatch:
+        """Who answers for the admin address from now on."""
+        return AddressWatch(self.lab.settings.bridge, self.admin)
+
+    def quiesce(self, services: t.Sequence[str] = SERVICES, quiesce: str = "stop_services", lease: float = LEASE, **more: t.Any) -> dict[str, t.Any]:
+        """Bring it to rest."""
+        admin = {"interface": NIC, "prefix": 24, "address": self.admin, "temporary_address": self.temporary, "cards": [NIC]}
+        given = {"services": list(services), "quiesce": quiesce, "lease": lease, "admin": admin, **more}
+        return self.remote.ask("quiesce", given, timeout=120)["state"]
+
+    def park(self, **more: t.Any) -> None:
+        """Bring it to rest and let it step aside."""
+        self.quiesce(**more)
+        self.remote.ask("detach")
+        self.remote.address = self.temporary
+        self.await_state("parked", lambda state: "parked_at" in state, 20)
+
+    def state(self) -> dict[str, t.Any]:
+        """What it says of itself."""
+        return self.remote.ask("state", timeout=15)["state"]
+
+    def await_state(self, wanted: str, also: t.Callable[[dict[str, t.Any]], bool] = lambda state: True, seconds: float = 60) -> float:
+        """Wait until it says it is that."""
+
+        def there() -> bool:
+            try:
+                state = self.state()
+            except FootprintError:
+                return False
+            return state["state"] == wanted and also(state)
+
+        return eventually(f"the source is {wanted}", there, seconds)
+
+    def await_serving(self, seconds: float = 90) -> float:
+        """Wait until it serves at the admin address, database included."""
+        return eventually("the source serves", lambda: self.lab.health()["rows"] is not None, seconds)
+
+    def powered(self) -> bool:
+        """Whether it is switched on."""
+        argv = [str(REPOSITORY / "lab" / "lab"), "status", "--json"]
+        machines = json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=False).stdout)["machines"]
+        return next(each["power"] for each in machines if each["name"] == "laptop") == "on"
+
+    def armed(self) -> bool:
+        """Whether its next boot is the one without services, as its disk has it."""
+        link = self.root / "etc" / "systemd" / "system" / "default.target"
+        return link.is_symlink() and link.readlink().name == MAINTENANCE_TARGET
+
+    def take_back(self) -> None:
+        """Everything as it was, from wherever a test left it."""
+        if not self.powered():
+            self.lab.command("start", "laptop")
+        try:
+            self.await_serving(5)
+        except AssertionError:
+            eventually("the source takes everything back", lambda: bool(self.remote.ask("restore", {"reason": "the test ended"})), 90)
+            self.await_serving()
+
+    def running(self) -> set[str]:
+        """Services that run."""
+        argv = ("systemctl", "list-units", "--type=service", "--state=running", "--plain", "--no-legend", "--no-pager")
+        return {line.split()[0] for line in self.lab.ssh(self.address(), *argv).splitlines() if line.strip()}
+
+    def listening(self) -> set[str]:
+        """TCP ports somebody listens at, beyond this machine."""
+        lines = self.lab.ssh(self.address(), "ss", "-Hltn").splitlines()
+        return {line.split()[3].rpartition(":")[2] for line in lines if not line.split()[3].startswith(("127.", "[::1]"))}
+
+    def addresses(self) -> str:
+        """Its addresses as ip prints them."""
+        return self.lab.ssh(self.address(), "ip", "-o", "address")
+
+    def address(self) -> str:
+        """Where it answered last."""
+        return self.remote.address
+
+
+def lasting(services: t.Iterable[str]) -> set[str]:
+    """Services less those of logins and of the migration itself, which come and go."""
+    passing = ("user@", "reduced-footprint-", "session-", "systemd-hostnamed", "systemd-timedated", "systemd-localed", "e2scrub", "apt-", "dpkg-", "man-db", "logrotate")
+    return {name for name in services if not name.startswith(passing)}

@@ -1,0 +1,96 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Power losses of a source at rest, a way back that is broken itself, and the end of a source."""
+
+from __future__ import annotations
+
+import time
+
+from source_machine import LEASE, SourceMachine, lasting
+from support import eventually
+
+
+def cut_power(source: SourceMachine) -> None:
+    """Power loss, and power again."""
+    source.lab.command("kill", "laptop")
+    source.lab.command("start", "laptop")
+
+
+def test_power_lost_while_parked(source: SourceMachine) -> None:
+    source.park(lease=12)
+    with source.watch() as watch:
+        cut_power(source)
+        source.await_state("parked", lambda state: True, 40)
+        assert "mariadb.service" not in source.running()
+        assert f"{source.admin}/24" not in source.addresses()
+        source.await_serving(60)
+    assert watch.report()["seconds_two"] == 0
+    assert "not heard from" in source.state()["reason"]
+
+
+def test_power_lost_after_the_hand_over_stays_aside(source: SourceMachine) -> None:
+    source.park(services=["all"])
+    source.remote.ask("hand_over")
+    with source.watch() as watch:
+        cut_power(source)
+        source.await_state("handed_over", seconds=40)
+        time.sleep(2 * LEASE)
+    assert watch.report()["stretches"][-1]["macs"] == []
+    assert sum(len(each["macs"]) for each in watch.report()["stretches"]) == 0
+    assert source.listening() == {"22"}
+
+
+def test_power_lost_while_the_services_rest(source: SourceMachine) -> None:
+    source.quiesce(["all"])
+    cut_power(source)
+    source.await_serving(60)
+    assert source.state()["state"] == "serving"
+
+
+def test_power_lost_in_a_maintenance_boot(source: SourceMachine) -> None:
+    before = lasting(source.running())
+    source.quiesce([], "maintenance_boot", lease=600)
+    source.await_state("quiesced", lambda state: state["maintenance"]["arrived"], 90)
+    cut_power(source)
+    source.await_serving(60)
+    eventually("everything runs again", lambda: before <= lasting(source.running()), 30)
+    assert "rebooted" in source.state()["reason"]
+
+
+def test_power_lost_on_the_way_into_a_maintenance_boot(source: SourceMachine) -> None:
+    source.quiesce([], "maintenance_boot")
+    eventually("the boot is armed", source.armed, 10)
+    cut_power(source)
+    # it is there, nobody speaks up, it returns
+    source.await_serving(LEASE + 60)
+    assert source.state()["state"] == "serving"
+
+
+def test_a_way_back_that_cannot_run_makes_one_more_boot(source: SourceMachine) -> None:
+    library = source.root / "var" / "lib" / "reduced.footprint" / "lib"
+    away = library.with_name("lib.away")
+    source.quiesce([], "maintenance_boot", lease=600)
+    eventually("the boot is armed", source.armed, 10)
+    library.rename(away)
+    try:
+        # five attempts, then a boot into the usual target, where the source serves
+        source.await_serving(120)
+    finally:
+        away.rename(library)
+    assert not source.armed()
+    assert source.lab.ssh("laptop", "systemctl", "is-active", "multi-user.target").strip() == "active"
+
+
+def test_leaving_withdraws_the_key_and_switches_off(source: SourceMachine) -> None:
+    marker = "reduced.footprint-migrate-master"
+    line = f'restrict ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl {marker}'
+    source.lab.ssh("laptop", "tee", "-a", "/root/.ssh/authorized_keys", stdin=line + "\n")
+    source.park()
+    source.remote.ask("hand_over")
+    source.remote.ask("leave", {"marker": marker, "power_off": True})
+    assert marker not in source.lab.ssh(source.temporary, "cat", "/root/.ssh/authorized_keys")
+    eventually("it is off", lambda: not source.powered(), 40)
+    source.lab.command("start", "laptop")
+    source.await_state("handed_over", seconds=40)
