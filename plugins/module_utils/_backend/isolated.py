@@ -54,6 +54,13 @@ class IsolatedNetwork:
         run(["ip", "link", "set", "dev", interface, "netns", str(self._id)], timeout=30)
         self.run(run, ["ip", "link", "set", "dev", interface, "up"], timeout=30)
 
+    def tag(self, interface: str, vlan: int) -> str:
+        """The end of a VLAN on an interface that was taken in."""
+        name = f"{interface}v"
+        self.run(run, ["ip", "link", "add", "link", interface, "name", name, "type", "vlan", "id", str(vlan)], timeout=30)
+        self.run(run, ["ip", "link", "set", "dev", name, "up"], timeout=30)
+        return name
+
     def settle(self, interface: str, address: str, prefix: int, neighbour: str) -> None:
         """Live at an address beside a neighbour, through whom everything else is looked for too."""
         self.run(run, ["ip", "address", "add", f"{address}/{prefix}", "dev", interface], timeout=30)

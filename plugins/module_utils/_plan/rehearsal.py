@@ -61,3 +61,21 @@ def tap_names(vm: str, count: int) -> list[str]:
 def neighbour(own: t.Sequence[str], fallback: str, admin: str) -> str:
     """The address the questions come from: this host's own on the admin network, as at the cutover, or else a free one."""
     return next((each for each in own if each != admin), fallback)
+
+
+def admin_vlan(interfaces: t.Sequence[t.Mapping[str, t.Any]], name: str | None) -> int | None:
+    """The VLAN whose tag the frames of an interface of the source carry, ``None`` for untagged ones.
+
+    :arg name: the interface with the admin address: a card, a VLAN, or a bridge or bond above one.
+    """
+    known = {each["name"]: each for each in interfaces}
+    seen: set[str] = set()
+    waiting = [name] if name else []
+    while waiting:
+        each = known.get(waiting.pop(0), {})
+        if each.get("kind") == "vlan" and each.get("vlan") is not None:
+            return int(each["vlan"])
+        lower = [below for below in each.get("lower", ()) if below not in seen]
+        seen.update(lower)
+        waiting += lower
+    return None

@@ -112,7 +112,10 @@ def _set_up(context: Context, host: DomainHost, network: isolated.IsolatedNetwor
     admin = context.spec.admin
     own = isolated.own_address(admin.address)
     address = plan.neighbour([own] if own else [], admin.temporary_address, admin.address)
-    network.settle(stage.taps[0], address, context.journal.facts["source"]["prefix"], admin.address)
+    source = context.journal.facts["source"]
+    vlan = plan.admin_vlan(context.source_facts.get("interfaces", []), source["interface"])
+    # the copy goes on to tag its frames as the source does
+    network.settle(stage.taps[0] if vlan is None else network.tag(stage.taps[0], vlan), address, source["prefix"], admin.address)
     context.log(f"the copy boots as {name}, alone with {address}")
     return stage
 

@@ -58,3 +58,18 @@ def test_the_neighbour_is_never_the_master():
     assert rehearsal.neighbour(["192.0.2.11"], "192.0.2.3", "192.0.2.2") == "192.0.2.11"
     assert rehearsal.neighbour(["192.0.2.2"], "192.0.2.3", "192.0.2.2") == "192.0.2.3"
     assert rehearsal.neighbour([], "192.0.2.3", "192.0.2.2") == "192.0.2.3"
+
+
+@pytest.mark.parametrize(
+    ("admin", "vlan"), [("eno1", None), ("eno1.42", 42), ("br0", 42), ("bond0", None), ("gone", None), (None, None), ("round", None)]
+)
+def test_the_vlan_of_the_admin_network_is_found_below_it(admin, vlan):
+    interfaces = [
+        {"name": "eno1"},
+        {"name": "eno1.42", "kind": "vlan", "vlan": 42, "lower": ["eno1"]},
+        {"name": "br0", "kind": "bridge", "lower": ["tap9", "eno1.42"]},
+        {"name": "bond0", "kind": "bond", "lower": ["eno1", "eno2"]},
+        {"name": "round", "kind": "bridge", "lower": ["ring"]},
+        {"name": "ring", "kind": "bridge", "lower": ["round"]},
+    ]
+    assert rehearsal.admin_vlan(interfaces, admin) == vlan
