@@ -41,6 +41,21 @@ options:
     type: list
     elements: str
     default: []
+  containers:
+    description: With O(gather=source), containers whose state is wanted.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      engine:
+        description: What runs it.
+        type: str
+        choices: [docker, podman]
+        required: true
+      name:
+        description: Its name.
+        type: str
+        required: true
   address:
     description: With O(gather=source), the admin address.
     type: str
@@ -107,7 +122,7 @@ told:
   description:
     - What this machine, as the source of migrations, was last told of them by the hosts that carry them out, each as
       RV(reduced.footprint.master_migrate#module:migration) with the additions below. It stays when such a host is lost.
-  returned: O(gather=migrations)
+  returned: success
   type: list
   elements: dict
   contains:
@@ -137,6 +152,12 @@ def main() -> None:
             "log_lines": {"type": "int", "default": 0},
             "wait": {"type": "int", "default": 0},
             "services": {"type": "list", "elements": "str", "default": []},
+            "containers": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {"engine": {"type": "str", "choices": ["docker", "podman"], "required": True}, "name": {"type": "str", "required": True}},
+            },
             "address": {"type": "str"},
         },
         supports_check_mode=True,
@@ -144,7 +165,7 @@ def main() -> None:
     params = module.params
     try:
         if params["gather"] == "source":
-            module.exit_json(**look_at_source(params["services"], params["address"]))
+            module.exit_json(**look_at_source(params["services"], params["address"], params["containers"]))
         module.exit_json(**look(params["name"], params["log_lines"], params["wait"]))
     except FootprintError as error:
         module.fail_json(**error.as_result())

@@ -16,6 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_text import MigrationFailed, still_running, summary
+from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import fixups_diff, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import TOOLS_PATH, find_problems, find_warnings, fixup_context
@@ -165,9 +166,9 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
         result["plan"] = {
             "phases": list(PHASES),
             "bytes": sum(int(each["used"]) for each in facts.get("filesystems", [])),
-            "services": list(spec.services),
+            "services": facts.get("everything", []) if holds_everything(spec.services, spec.quiesce) else list(spec.services),
             "fixups": sorted(changes),
-            "partitions": [{"mount": each.mount, "fs": each.fs, "size": each.size, "uuid": each.uuid} for each in layout.partitions],
+            "partitions": [{"disk": each.disk, "mount": each.mount, "fs": each.fs, "size": each.size, "uuid": each.uuid} for each in layout.partitions],
         }
     if warnings:
         result["warnings"] = warnings

@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import journal_mirror, units
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal, report
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import parse_containers
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._run import source_agent
 
@@ -50,12 +51,13 @@ def look(name: str | None, log_lines: int, wait: float = 0) -> dict[str, t.Any]:
             entry["state"] = "interrupted"
         entry["log"] = store.tail(log_lines) if log_lines else []
         found.append(entry)
-    return {"changed": False, "migrations": found, "told": [told_entry(told) for told_name, told in journal_mirror.all_kept().items() if name in (None, told_name)]}
+    return {"changed": False, "migrations": found, "told": told(name)}
 
 
-def told_entry(told: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What this machine, as a source, was last told, as modules report it."""
-    return {**report(Journal(**told["journal"])), "host": told["host"], "told": told["told"]}
+def told(name: str | None = None) -> list[dict[str, t.Any]]:
+    """What this machine, as a source, was last told of its migrations."""
+    kept = {each: word for each, word in journal_mirror.all_kept().items() if name in (None, each)}
+    return [{**report(Journal(**word["journal"])), "host": word["host"], "told": word["told"]} for word in kept.values()]
 
 
 def _await_news(name: str, wait: float) -> None:
@@ -72,6 +74,6 @@ def _news(store: JournalStore) -> tuple[t.Any, ...]:
     return (journal.state, journal.phase, journal.phases.get(journal.phase, {}).get("state"), len(journal.passes)) if journal else ()
 
 
-def look_at_source(services: t.Sequence[str], address: str | None) -> dict[str, t.Any]:
+def look_at_source(services: t.Sequence[str], address: str | None, containers: t.Sequence[t.Any] = ()) -> dict[str, t.Any]:
     """This machine as the source of a migration (``master_migrate_info``); passwords are blotted out."""
-    return {"changed": False, "source_facts": source_agent.gather_facts(services, address)}
+    return {"changed": False, "source_facts": source_agent.gather_facts(services, address, parse_containers(containers)), "told": told()}
