@@ -34,6 +34,7 @@ MADE_HERE = (
     "/boot/grub2/i386-pc",
     "/boot/grub2/grubenv",
     "/boot/efi/EFI",
+    "/efi/EFI",
     "/var/lib/initramfs-tools",
 )
 
@@ -98,7 +99,7 @@ def _grub(system: Chroot, image: DiskImage) -> None:
     if system.has(install) is None:
         raise BackendError("The copy has no grub-install.", mend="Install grub2-common and grub-pc-bin on the source.")
     if image.layout.firmware == EFI:
-        _grub_efi(system, install, two)
+        _grub_efi(system, image, install, two)
     else:
         system.run([install, "--target=i386-pc", "--recheck", f"/dev/{os.path.basename(image.loop)}"])
         if (system.root / "var/lib/dpkg/info/grub-pc.list").exists():
@@ -107,16 +108,25 @@ def _grub(system: Chroot, image: DiskImage) -> None:
     system.run([mkconfig, "-o", f"/boot/{folder}/grub.cfg"])
 
 
-def _grub_efi(system: Chroot, install: str, two: bool) -> None:
+def _grub_efi(system: Chroot, image: DiskImage, install: str, two: bool) -> None:
     """GRUB where firmware that remembers nothing looks for it: at the fallback path."""
-    if two and list((system.root / "boot/efi/EFI").glob("*/shim*.efi")):
+    if two and list(_efi_folder(image, system.root).glob("*/shim*.efi")):
         # signed and complete, it came with the copy; only its few lines of configuration differ, and those are fixed up
         return
     where = ["--force-extra-removable"] if (system.root / "etc/debian_version").exists() else ["--removable", *(["--force"] if two else [])]
-    system.run([install, f"--target={_EFI_TARGETS[platform.machine()]}", "--efi-directory=/boot/efi", "--no-nvram", "--recheck", *where])
+    system.run([install, f"--target={_EFI_TARGETS[platform.machine()]}", f"--efi-directory={_esp_mount(image)}", "--no-nvram", "--recheck", *where])
     if (system.root / "etc/debian_version").exists():
         # upgrades of GRUB keep that path up to date then
         _answer(system, "grub-efi-amd64 grub2/force_efi_extra_removable boolean true")
+
+
+def _esp_mount(image: DiskImage) -> str:
+    esp = image.layout.esp
+    return (esp.mount if esp else None) or "/boot/efi"
+
+
+def _efi_folder(image: DiskImage, root: pathlib.Path) -> pathlib.Path:
+    return root / _esp_mount(image).lstrip("/") / "EFI"
 
 
 def _answer(system: Chroot, line: str) -> None:
@@ -137,7 +147,7 @@ def check_bootable(image: DiskImage, root: pathlib.Path) -> None:
         text += "".join(each.read_text(encoding="utf-8", errors="replace") for each in entries.glob("*.conf"))
     if f"root=UUID={uuid}" not in text or "/dev/loop" in text:
         raise BackendError("The boot loader's configuration does not find the new root by its UUID.", mend="Look at boot/grub/grub.cfg of the copy.")
-    if image.layout.firmware == EFI and not [each for each in (root / "boot/efi/EFI").glob("[Bb][Oo][Oo][Tt]/*") if each.name.upper().startswith("BOOT")]:
-        raise BackendError("There is no boot loader where UEFI firmware looks for one.", mend="Look at boot/efi/EFI/BOOT of the copy.")
+    if image.layout.firmware == EFI and not list(_efi_folder(image, root).glob("[Bb][Oo][Oo][Tt]/[Bb][Oo][Oo][Tt]*.[Ee][Ff][Ii]")):
+        raise BackendError("There is no boot loader where UEFI firmware looks for one.", mend=f"Look at {_esp_mount(image)}/EFI/BOOT of the copy.")
     if not any((root / "boot").glob("init*")):
         raise BackendError("The copy has no initramfs.", mend="Look at the log of the migration.")

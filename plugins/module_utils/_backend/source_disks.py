@@ -139,12 +139,8 @@ def _descend(place: pathlib.Path, disks: list[str], layers: list[str]) -> None:
     if (place / "partition").exists():
         place = place.parent
     below = sorted(each.name for each in (place / "slaves").iterdir()) if (place / "slaves").is_dir() else []
-    kind = re.split(r"[-0-9]", _read(place / "dm" / "uuid").removeprefix("part"))[0] if (place / "dm").is_dir() else ""
-    if kind == "":
-        # a partition of a multipath device: part1-mpath-...
-        found = re.match(r"part[0-9]+-(mpath)", _read(place / "dm" / "uuid"))
-        kind = found.group(1) if found else ""
-    layer = "md" if (place / "md").is_dir() else _LAYERS.get(kind)
+    # a partition of a multipath device has no layer of its own (part1-mpath-...)
+    layer = "md" if (place / "md").is_dir() else _LAYERS.get(_read(place / "dm" / "uuid").partition("-")[0])
     if layer and layer not in layers:
         layers.append(layer)
     if not below or layer == "multipath":

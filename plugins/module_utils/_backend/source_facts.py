@@ -86,7 +86,7 @@ def _grub() -> dict[str, t.Any]:
         "install": _which("grub-install") or _which("grub2-install"),
         "i386_pc": targets["i386-pc"],
         "efi": targets["x86_64-efi" if platform.machine() == "x86_64" else "arm64-efi"],
-        "shim": bool(glob.glob("/boot/efi/EFI/*/shim*.efi")),
+        "shim": bool(glob.glob("/boot/efi/EFI/*/shim*.efi") + glob.glob("/efi/EFI/*/shim*.efi")),
     }
 
 

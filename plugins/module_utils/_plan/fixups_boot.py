@@ -24,6 +24,7 @@ PATTERNS = (
     "/boot/grub2/device.map",
     "/boot/grub2/grubenv",
     "/boot/efi/EFI/*/grub.cfg",
+    "/efi/EFI/*/grub.cfg",
 )
 
 MARK = "# reduced.footprint:"
@@ -48,7 +49,7 @@ def fix_boot(tree: t.Mapping[str, str], layout: DiskLayout) -> dict[str, str | N
             changes[path] = fix_arguments(text, layout) + "\n"
         elif path == "/boot/grub2/grubenv":
             changes[path] = fix_environment(text, layout)
-        elif path.startswith("/boot/efi/EFI/"):
+        elif path.startswith(("/boot/efi/EFI/", "/efi/EFI/")):
             changes[path] = fix_stub(text, layout)
         elif path.startswith("/etc/dracut.conf"):
             changes[path] = _clean_lines(text, r"\s*kernel_cmdline\+?=")

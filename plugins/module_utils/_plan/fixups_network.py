@@ -55,9 +55,10 @@ def fix_network(tree: t.Mapping[str, str], nics: t.Sequence[NicChange]) -> dict[
         if is_network_file(path) or path.startswith(_OWN):
             changes[path] = replace_macs(text, nics)
     for nic in nics:
-        # named so that it sorts before every link file a distribution or a person brings
+        # named so that it sorts before every link file a distribution or a person brings; a VLAN wears the
+        # MAC of its card and must not be taken for it
         changes[f"/etc/systemd/network/01-reduced-footprint-{nic.name}.link"] = (
-            f"# reduced.footprint: the card keeps the name it had on the old machine\n[Match]\nMACAddress={nic.new_mac}\n\n[Link]\nName={nic.name}\n"
+            f"# reduced.footprint: the card keeps the name it had on the old machine\n[Match]\nMACAddress={nic.new_mac}\nType=ether\n\n[Link]\nName={nic.name}\n"
         )
     return changes
 
