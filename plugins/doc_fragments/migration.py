@@ -15,20 +15,25 @@ options:
   quiesce:
     description:
       - How the source is brought to rest before the last copy. V(stop_services) stops O(services).
-      - With V(maintenance_boot) the source restarts into a level with nothing but network and ssh, and by itself back into the
-        usual one on a return.
+      - With V(maintenance_boot) the source restarts once into a level with nothing but network and ssh. Everything rests then,
+        whatever O(services) names. On a return it starts what it usually does without another restart; any other restart, such as
+        after a power loss, is a usual one. The pause contains that restart. A source that asks for a passphrase at its boot is refused.
     type: str
     choices: [stop_services, maintenance_boot]
     default: stop_services
   services:
     description:
       - Units of the source to stop before the last copy, in this order. They are started in the reverse order on a return.
-      - V(all) alone stops everything but ssh, the network and what they need.
+      - V(all) alone stops every service that runs, and every socket, timer and path that could start one, in systemd's own order,
+        and all containers that run. What stays is ssh, the network and its firewall, disks, D-Bus, the journal, logins and systemd's own.
     type: list
     elements: str
     default: []
   containers:
-    description: Containers of the source to stop before the last copy, in this order, after O(services).
+    description:
+      - Containers of the source to stop before the last copy, in this order, before O(services), and to start again in the reverse
+        order, after them. One that does not run stays as it is.
+      - The first boot of the VM starts those that ran, whatever their restart policy.
     type: list
     elements: dict
     default: []
