@@ -90,7 +90,7 @@ class SourceMachine:
     def take_back(self) -> None:
         """Everything as it was, from wherever a test left it."""
         if not self.powered():
-            self.lab.command("start", "laptop")
+            self.lab.command("start", "laptop", "--no-wait")
         try:
             self.await_serving(5)
         except AssertionError:

@@ -15,7 +15,7 @@ from support import eventually
 def cut_power(source: SourceMachine) -> None:
     """Power loss, and power again."""
     source.lab.command("kill", "laptop")
-    source.lab.command("start", "laptop")
+    source.lab.command("start", "laptop", "--no-wait")
 
 
 def test_power_lost_while_parked(source: SourceMachine) -> None:
@@ -92,5 +92,5 @@ def test_leaving_withdraws_the_key_and_switches_off(source: SourceMachine) -> No
     source.remote.ask("leave", {"marker": marker, "power_off": True})
     assert marker not in source.lab.ssh(source.temporary, "cat", "/root/.ssh/authorized_keys")
     eventually("it is off", lambda: not source.powered(), 40)
-    source.lab.command("start", "laptop")
+    source.lab.command("start", "laptop", "--no-wait")
     source.await_state("handed_over", seconds=40)

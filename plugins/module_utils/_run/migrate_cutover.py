@@ -238,10 +238,9 @@ def _leave(context: Context, *, power_off: bool) -> None:
 
     A source that is gone already keeps nothing from being done.
     """
-    source = context.journal.facts["source"]
     if power_off:
         # noted first: whoever goes on after a kill finds a machine that does not answer, and why
-        source["off"] = True
+        context.journal.facts["source"]["off"] = True
         context.save()
     try:
         context.source.ask("leave", {"marker": context.key_marker, "power_off": power_off})
@@ -266,7 +265,13 @@ def give_back(context: Context, reason: str) -> None:
     context.log(f"going back: {reason}")
     served = stop_clone(context) and journal.finished("cutover")
     _let_clients_in_again(context)
-    context.disk().release()
+    if journal.facts.get("vm"):
+        context.disk().release()
+    if "quiesce" not in journal.phases:
+        # it never felt anything, so it need not even answer
+        context.log("the source was not touched")
+        _returned(context)
+        return
     context.source.ask("restore", {"reason": reason[:200]})
     context.source.address = context.spec.source.address
     state = _await_state(context, SERVING, timeout=_ADDRESS_TIMEOUT + context.spec.return_after)
@@ -277,13 +282,19 @@ def give_back(context: Context, reason: str) -> None:
         journal.warnings.append(f"What the VM was told after it served is only on its disk, {journal.facts['vm']['disk']}.")
     if state.get("failed"):
         journal.warnings.append(f"{', '.join(state['failed'])} did not start again on the source; look at systemctl status there.")
+    context.log(f"the source serves again ({', '.join(state.get('running', [])) or 'no service was stopped'})")
+    _returned(context)
+
+
+def _returned(context: Context) -> None:
+    """The end of a return: the journal says so, here and on the source, and the key is withdrawn."""
+    journal = context.journal
     journal.facts.pop("handed_over", None)
     journal.facts.pop("returning", None)
     journal.facts.get("source", {}).pop("off", None)
     journal.state = "rolled_back"
-    journal.ended = now
+    journal.ended = time.time()
     context.save()
-    context.log(f"the source serves again ({', '.join(state.get('running', [])) or 'no service was stopped'})")
     context.mirror()
     _leave(context, power_off=False)
     context.save()

@@ -1,0 +1,172 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who is asked, told, stopped and left alone at the end of a migration; source and VM only remember what they were told."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_cutover
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, vm_details
+
+
+class FakeSource:
+    """Answers what it is told to; ``None`` for a source that is off."""
+
+    def __init__(self):
+        self.address = "192.0.2.2"
+        self.asked = []
+        self.state = {"state": HANDED_OVER}
+        self.after = {}
+
+    def ask(self, command, given=None, timeout=0):
+        self.asked.append((command, dict(given or {})))
+        if self.state is None:
+            raise BackendError("no route to host")
+        self.state = self.after.get(command, self.state)
+        return {"state": self.state}
+
+    def commands(self):
+        return [command for command, _given in self.asked]
+
+
+class FakeLease:
+    def arm(self):
+        pass
+
+    def check(self):
+        pass
+
+
+@pytest.fixture(name="world")
+def fixture_world(tmp_path, monkeypatch):
+    """A migration that ended well a moment ago."""
+    spec = parse_spec(
+        {
+            "vm": {"id": "master", "nics": [{"bridge": "b"}], "disks": [{"size": 6}]},
+            "admin": {"address": "192.0.2.2", "temporary_address": "192.0.2.3"},
+            "quiesce": "maintenance_boot",
+            "containers": [{"engine": "podman", "name": "web"}],
+        }
+    )
+    store = JournalStore("master", tmp_path / "migrations")
+    journal = Journal("master", state="done", started=1.0, ended=2.0)
+    journal.phases = {"quiesce": {"state": "done"}, "cutover": {"state": "done"}}
+    journal.facts = {
+        "handed_over": True,
+        "vm": {"disk": "/d"},
+        "source": {"interface": "eth0", "prefix": 24, "address": "192.0.2.2", "temporary_address": "192.0.2.3"},
+    }
+    context = Context(spec, vm_details(spec), store, journal, tmp_path, FakeSource())
+    context.stopped = []
+    context.heard = []
+    monkeypatch.setattr(migrate_cutover, "stop_clone", lambda each: context.stopped.append(1) or True)
+    monkeypatch.setattr(migrate_cutover.fence, "open_up", lambda name: None)
+    monkeypatch.setattr(migrate_cutover.arp, "probe", lambda *unused, **more: context.heard.pop(0) if context.heard else None)
+    monkeypatch.setattr(migrate_cutover, "_cards", lambda each: ["eth0"])
+    monkeypatch.setattr(migrate_cutover, "_POLL", 0.0)
+    monkeypatch.setattr(Context, "disk", lambda self: type("Disk", (), {"release": lambda self: None})())
+    return context
+
+
+def test_a_vm_that_serves_is_not_stopped_for_a_source_that_is_off(world):
+    world.source.state = None
+    with pytest.raises(BackendError) as caught:
+        migrate_cutover.give_back(world, "asked to")
+    assert "goes on serving" in caught.value.message and "Switch the source on" in caught.value.mend
+    assert world.stopped == [] and "returning" not in world.journal.facts and world.journal.facts["handed_over"]
+
+
+def test_a_return_stops_the_vm_before_the_source_is_asked_back(world):
+    world.source.after = {"restore": {"state": SERVING, "running": ["a.service"], "failed": ["b.service"]}}
+    migrate_cutover.give_back(world, "asked to")
+    assert world.stopped == [1]
+    assert world.source.commands() == ["state", "restore", "state", "mirror", "leave"]
+    assert world.source.asked[-1][1]["power_off"] is False
+    assert world.journal.state == "rolled_back" and "handed_over" not in world.journal.facts
+    assert any("b.service did not start" in each for each in world.journal.warnings)
+
+
+def test_a_return_that_was_begun_does_not_ask_again_who_is_there(world):
+    world.journal.facts["returning"] = "boot: no"
+    world.source.state = {"state": SERVING}
+    migrate_cutover.give_back(world, "boot: no")
+    assert world.source.commands()[0] == "restore"
+
+
+def test_a_source_that_was_never_touched_need_not_answer(world):
+    world.journal.phases, world.journal.facts, world.source.state = {}, {}, None
+    migrate_cutover.give_back(world, "asked to")
+    assert world.journal.state == "rolled_back"
+    assert "restore" not in world.source.commands()
+
+
+def test_retiring_waits_for_silence_and_keeps_the_journal(world):
+    world.heard = ["52:54:00:00:00:01", "52:54:00:00:00:01"]
+    migrate_cutover.retire(world)
+    assert world.heard == []
+    assert world.source.commands() == ["state", "leave"]
+    assert world.source.asked[-1][1] == {"marker": world.key_marker, "power_off": True}
+    assert world.journal.state == "retired"
+    (kept,) = (world.store.directory.parent.parent / "archive").iterdir()
+    assert str(kept) == world.journal.facts["archive"] and "retired" in (kept / "journal.json").read_text()
+
+
+def test_retiring_a_source_that_was_switched_off_before_asks_nobody(world):
+    world.journal.facts["source"]["off"] = True
+    migrate_cutover.retire(world)
+    assert world.source.asked == [] and world.journal.state == "retired"
+
+
+def test_retiring_a_source_that_is_gone_is_told(world):
+    world.source.state = None
+    migrate_cutover.retire(world)
+    assert world.journal.state == "retired" and "could not be withdrawn" in world.journal.warnings[0]
+
+
+def test_a_source_that_is_silent_but_there_is_not_retired(world):
+    world.source.state = None
+    world.heard = ["52:54:00:00:00:01"]
+    with pytest.raises(BackendError):
+        migrate_cutover.retire(world)
+    assert world.journal.state == "done"
+
+
+def test_only_who_handed_over_is_retired(world):
+    world.source.state = {"state": PARKED}
+    with pytest.raises(BackendError):
+        migrate_cutover.retire(world)
+    assert "leave" not in world.source.commands()
+
+
+def test_a_shutdown_is_noted_before_it_is_asked_for(world, monkeypatch):
+    world.source.state = None
+    migrate_cutover._leave(world, power_off=True)
+    assert world.store.read().facts["source"]["off"] and "may still be" in world.journal.warnings[0]
+
+
+def test_a_maintenance_boot_is_waited_for(world):
+    coming = {"state": QUIESCED, "stopped_at": 5.0, "maintenance": {"arrived": False}, "containers": [{"engine": "podman", "name": "web"}]}
+    world.source.after = {"quiesce": coming, "state": dict(coming, maintenance={"arrived": True})}
+    migrate_cutover.quiesce(world, FakeLease())
+    given = world.source.asked[0][1]
+    assert (given["quiesce"], given["containers"], given["admin"]["cards"]) == ("maintenance_boot", [{"engine": "podman", "name": "web"}], ["eth0"])
+    assert world.source.commands() == ["quiesce", "state"]
+    assert world.journal.facts["containers"] == coming["containers"] and world.journal.downtime["started"] == 5.0
+    assert "reboot_seconds" in world.journal.facts
+
+
+def test_a_maintenance_boot_that_was_not_one_ends_the_pause(world):
+    world.source.after = {
+        "quiesce": {"state": QUIESCED, "maintenance": {"arrived": False}},
+        "state": {"state": SERVING, "reason": "the source booted as usual instead of without services"},
+    }
+    with pytest.raises(BackendError) as caught:
+        migrate_cutover.quiesce(world, FakeLease())
+    assert "booted as usual" in caught.value.message
