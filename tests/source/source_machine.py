@@ -118,5 +118,17 @@ class SourceMachine:
 
 def lasting(services: t.Iterable[str]) -> set[str]:
     """Services less those of logins and of the migration itself, which come and go."""
-    passing = ("user@", "reduced-footprint-", "session-", "systemd-hostnamed", "systemd-timedated", "systemd-localed", "e2scrub", "apt-", "dpkg-", "man-db", "logrotate")
+    passing = (
+        "user@",
+        "reduced-footprint-",
+        "session-",
+        "systemd-hostnamed",
+        "systemd-timedated",
+        "systemd-localed",
+        "e2scrub",
+        "apt-",
+        "dpkg-",
+        "man-db",
+        "logrotate",
+    )
     return {name for name in services if not name.startswith(passing)}

@@ -22,7 +22,20 @@ from support import REPOSITORY, Lab, eventually
 HOME = pathlib.PurePosixPath("/opt/move")
 JOURNAL = "/var/lib/reduced.footprint/migrations/master/journal.json"
 # what ansible-playbook needs beside Python itself
-LIBRARIES = ("ansible", "ansible_core*", "jinja2", "markupsafe", "yaml", "_yaml", "packaging", "resolvelib", "cryptography", "cffi", "_cffi_backend*", "pycparser")
+LIBRARIES = (
+    "ansible",
+    "ansible_core*",
+    "jinja2",
+    "markupsafe",
+    "yaml",
+    "_yaml",
+    "packaging",
+    "resolvelib",
+    "cryptography",
+    "cffi",
+    "_cffi_backend*",
+    "pycparser",
+)
 
 
 def settle(lab: Lab) -> None:
@@ -67,7 +80,18 @@ def settle(lab: Lab) -> None:
 def argv(playbook: str, *more: str) -> list[str]:
     """A playbook as it is started on the master."""
     environment = [f"PYTHONPATH={HOME}/lib", f"ANSIBLE_COLLECTIONS_PATH={HOME}/collections", "HOME=/root", "LC_ALL=C.UTF-8", "ANSIBLE_NOCOLOR=1"]
-    return ["/usr/bin/env", *environment, "/usr/bin/python3", "-m", "ansible", "playbook", "-i", f"{HOME}/inventory.yml", f"reduced.footprint.{playbook}", *more]
+    return [
+        "/usr/bin/env",
+        *environment,
+        "/usr/bin/python3",
+        "-m",
+        "ansible",
+        "playbook",
+        "-i",
+        f"{HOME}/inventory.yml",
+        f"reduced.footprint.{playbook}",
+        *more,
+    ]
 
 
 def journal(lab: Lab) -> dict[str, t.Any]:

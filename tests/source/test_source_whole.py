@@ -85,7 +85,7 @@ def test_a_way_back_that_cannot_run_makes_one_more_boot(source: SourceMachine) -
 
 def test_leaving_withdraws_the_key_and_switches_off(source: SourceMachine) -> None:
     marker = "reduced.footprint-migrate-master"
-    line = f'restrict ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl {marker}'
+    line = f"restrict ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl {marker}"
     source.lab.ssh("laptop", "tee", "-a", "/root/.ssh/authorized_keys", stdin=line + "\n")
     source.park()
     source.remote.ask("hand_over")

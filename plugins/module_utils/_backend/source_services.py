@@ -16,7 +16,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.files i
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import unit_state
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import ENGINES, Container
-from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import Unit, is_carrier, parse_units, rest_target, return_target, units_to_stop
+from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import (
+    Unit,
+    is_carrier,
+    parse_units,
+    rest_target,
+    return_target,
+    units_to_stop,
+)
 
 DROP_IN = "zz-reduced-footprint-held.conf"
 _DROP_IN_TEXT = (
@@ -153,9 +160,15 @@ def stop_containers(containers: t.Sequence[Container]) -> None:
     :raises BackendError: one of them cannot be stopped.
     """
     for each in containers:
-        run([each.engine, "stop", "-t", str(_CONTAINER_GRACE), each.name], timeout=2 * _CONTAINER_GRACE, mend=f"Stop it by hand: {each.engine} stop {each.name}.")
+        run(
+            [each.engine, "stop", "-t", str(_CONTAINER_GRACE), each.name],
+            timeout=2 * _CONTAINER_GRACE,
+            mend=f"Stop it by hand: {each.engine} stop {each.name}.",
+        )
         if container_state(each) == "running":
-            raise BackendError(f"The container {each.name} did not stop on the source.", mend=f"Let {each.engine} not restart it, or list what starts it in services.")
+            raise BackendError(
+                f"The container {each.name} did not stop on the source.", mend=f"Let {each.engine} not restart it, or list what starts it in services."
+            )
 
 
 def start_containers(containers: t.Sequence[Container]) -> list[str]:

@@ -58,7 +58,9 @@ def source_problems(containers: t.Sequence[Container], quiesce: str, source: t.M
     for index, each in enumerate(containers):
         state = known.get((each.engine, each.name), "unknown")
         if state == "missing":
-            problems.append((f"The source has no container {each.name} of {each.engine}.", f"{each.engine} ps --all on the source lists them.", f"containers[{index}]"))
+            problems.append(
+                (f"The source has no container {each.name} of {each.engine}.", f"{each.engine} ps --all on the source lists them.", f"containers[{index}]")
+            )
         elif state == "no engine":
             problems.append((f"The source has no {each.engine}.", "Correct the engine, or leave the container out.", f"containers[{index}].engine"))
     if quiesce == MAINTENANCE_BOOT and source.get("asks_passphrase"):

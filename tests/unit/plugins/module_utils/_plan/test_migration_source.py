@@ -34,5 +34,10 @@ def test_problems_name_their_path():
         "asks_passphrase": "root",
     }
     containers = [Container("docker", "x"), Container("podman", "y")]
-    assert [each[2] for each in plan.source_problems(containers, "maintenance_boot", source)] == ["services", "containers[0]", "containers[1].engine", "quiesce"]
+    assert [each[2] for each in plan.source_problems(containers, "maintenance_boot", source)] == [
+        "services",
+        "containers[0]",
+        "containers[1].engine",
+        "quiesce",
+    ]
     assert [each[2] for each in plan.source_problems([], "stop_services", source)] == ["services"]
