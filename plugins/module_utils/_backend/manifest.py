@@ -241,7 +241,7 @@ def describe(path: bytes, full: bytes, status: os.stat_result, settled_ns: int, 
             sparse = b"s"
         content, flags = _content(full, counter)
     elif stat.S_ISDIR(mode) and not foreign:
-        flags = _flags_text(get_flags(full))
+        flags = flags_text(get_flags(full))
     elif stat.S_ISLNK(mode):
         content = hashlib.sha256(os.readlink(full)).hexdigest().encode("ascii")
     elif stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
@@ -281,7 +281,7 @@ def _content(full: bytes, counter: _Counter | None) -> tuple[bytes, bytes]:
             raise
         return b"unreadable:" + errno.errorcode.get(error.errno or 0, "?").encode("ascii"), model.NONE
     try:
-        flags = _flags_text(_flags_of(handle))
+        flags = flags_text(_flags_of(handle))
         return _hash(handle, counter), flags
     except OSError as error:
         return b"unreadable:" + errno.errorcode.get(error.errno or 0, "?").encode("ascii"), model.NONE
@@ -345,7 +345,8 @@ def _flags_of(handle: int) -> int:
     return int(struct.unpack_from("=I", buffer)[0])
 
 
-def _flags_text(flags: int) -> bytes:
+def flags_text(flags: int) -> bytes:
+    """Flags as they stand in a manifest."""
     text = (b"i" if flags & model.IMMUTABLE else b"") + (b"a" if flags & model.APPEND else b"")
     return text or model.NONE
 

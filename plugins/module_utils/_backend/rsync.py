@@ -17,11 +17,11 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
 
-_EVERYTHING = ("-aHAXS", "--numeric-ids", "--no-human-readable")
 # hard links, ACLs, xattrs (capabilities among them), sparse files, ids as numbers, nothing that is too much
 # (a database writes its file twice within a second and keeps its size: without the fractions of the
 # time, which rsync leaves out by default, the second write would not be seen)
-FLAGS = (*_EVERYTHING, "--delete", "--one-file-system", "--modify-window=-1")
+_EVERYTHING = ("-aHAXS", "--numeric-ids", "--modify-window=-1", "--no-human-readable")
+FLAGS = (*_EVERYTHING, "--delete", "--one-file-system")
 # our own state on the source, which lies in others' folders
 HELD = "zz-reduced-footprint-held.conf"
 _LITTLE = 64 * MIB
@@ -78,22 +78,20 @@ def pull(
     options: t.Sequence[str],
     *,
     tolerate_vanished: bool,
-    dry_run: bool = False,
     limit: int = 0,
     progress: t.Callable[[int, int, str], None] | None = None,
 ) -> Copied:
     """Bring one file system of the source to ``target``.
 
     :arg ssh: the ssh command without user and host.
-    :arg dry_run: only tell what would change (``changes``).
     :arg limit: KiB per second at most, 0 for none.
     :arg progress: called with bytes, percent and rate while it runs.
     :raises CommandError: on any exit code but 0 (and 24 where that is tolerated).
     """
-    how = ["--dry-run", "--itemize-changes"] if dry_run else ["--info=progress2,stats2"]
-    how += [f"--bwlimit={limit}"] if limit else []
-    argv = ["rsync", *FLAGS, *how, "--stats", "--outbuf=L", *options, "-e", " ".join(ssh), f"{address}:{mount.rstrip('/')}/", f"{target.rstrip('/')}/"]
-    return transfer(argv, tolerate_vanished=tolerate_vanished, dry_run=dry_run, progress=progress)
+    how = [f"--bwlimit={limit}"] if limit else []
+    # -s: no shell of the source sees the path
+    argv = ["rsync", *FLAGS, "-s", *how, "--info=progress2,stats2", "--stats", "--outbuf=L", *options, "-e", " ".join(ssh)]
+    return transfer([*argv, f"{address}:{mount.rstrip('/')}/", f"{target.rstrip('/')}/"], tolerate_vanished=tolerate_vanished, progress=progress)
 
 
 def pull_paths(ssh: t.Sequence[str], address: str, paths: t.Iterable[bytes], target: str, *, tolerate_vanished: bool) -> Copied:

@@ -147,7 +147,7 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     :raises BackendError: it did not end well; a full disk is told as such.
     """
     root = context.disk().mount()
-    _drop_flags(context, root)
+    drop_flags(context, root)
     systems = context.source_facts["filesystems"]
     mounts = [each["mount"] for each in systems]
     number = len(context.journal.passes) + 1
@@ -192,7 +192,7 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     context.save()
 
 
-def _drop_flags(context: Context, root: pathlib.Path) -> None:
+def drop_flags(context: Context, root: pathlib.Path) -> None:
     """Let the copy be written to again where an earlier attempt made it immutable, as the source is."""
     for path in context.journal.facts.get("flags", ()):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):

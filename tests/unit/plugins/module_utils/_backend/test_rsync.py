@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
@@ -52,13 +54,54 @@ def test_a_copy_brings_everything_and_takes_away_what_is_too_much(tmp_path: path
     assert copied.files == 2 and copied.bytes == 64 * 1024 * 1024 + 5
     assert seen and not copied.vanished
 
-    options = ["--exclude=/skipped/*"]
-    assert rsync.pull(ssh, "host", str(source), str(target), options, tolerate_vanished=False, dry_run=True).changes == ()
-    (source / "a").write_text("other")
-    (target / "new").write_text("x")
-    changes = rsync.pull(ssh, "host", str(source), str(target), options, tolerate_vanished=False, dry_run=True).changes
-    assert any(each.endswith(" a") or each.endswith(" c") for each in changes) and any("deleting" in each for each in changes)
-    assert (target / "new").exists()
+
+def test_what_only_is_listed_is_brought_anew_whatever_its_time_says(tmp_path: pathlib.Path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "d").mkdir(parents=True)
+    (source / "d" / "odd\nname").write_text("new")
+    (source / "d" / "other").write_text("new")
+    subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+    for name in ("odd\nname", "other"):
+        before = (target / "d" / name).stat()
+        (target / "d" / name).write_text("old")
+        os.utime(target / "d" / name, ns=(before.st_atime_ns, before.st_mtime_ns))
+    (target / "d" / "too much").write_text("x")
+    # the root of the machine that is asked is a folder here
+    script = tmp_path / "ssh"
+    script.write_text(f"#!{sys.executable}\nimport os, sys\nargv = sys.argv[2:]\nos.execvp(argv[0], [*argv[:-1], {str(source)!r}])\n")
+    script.chmod(0o755)
+    rsync.pull_paths([str(script)], "host", [b"/d", b"/d/odd\nname"], str(target), tolerate_vanished=False)
+    assert sorted(each.read_text() for each in (target / "d").iterdir()) == ["new", "old", "x"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a disk that is full")
+@pytest.mark.parametrize("options, words", [("size=1m", "/srv of the copy is full: 1 MiB in all"), ("nr_inodes=10", "/srv of the copy has no inodes left")])
+def test_a_full_disk_is_told_as_such(tmp_path: pathlib.Path, ssh, options, words):
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    target.mkdir()
+    for number in range(20):
+        (source / str(number)).write_bytes(os.urandom(100_000))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(target)], check=True)
+    try:
+        with pytest.raises(CommandError) as caught:
+            rsync.pull(ssh, "host", str(source), str(target), [], tolerate_vanished=True)
+        found = rsync.full_disk(caught.value, "/srv", str(target), "/var/lib/image")
+    finally:
+        subprocess.run(["umount", str(target)], check=True)
+    assert found is not None and words in found.message and found.path == "disk_schema" and found.mend
+
+
+def test_another_failure_is_no_full_disk(tmp_path):
+    assert rsync.full_disk(CommandError(["rsync"], 23, "Permission denied"), "/", str(tmp_path), str(tmp_path / "image")) is None
+
+
+def test_a_limit_is_kept(tmp_path: pathlib.Path, ssh, monkeypatch):
+    asked = []
+    monkeypatch.setattr(rsync, "transfer", lambda argv, **unused: asked.append(argv))
+    rsync.pull(ssh, "host", "/srv", str(tmp_path), [], tolerate_vanished=True, limit=2048)
+    rsync.pull(ssh, "host", "/srv", str(tmp_path), [], tolerate_vanished=True)
+    assert "--bwlimit=2048" in asked[0] and not any("bwlimit" in each for each in asked[1])
 
 
 def test_a_failure_has_rsyncs_own_words(tmp_path, ssh):

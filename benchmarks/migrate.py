@@ -1,0 +1,211 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How long the data keep a migrating master's services waiting, beside one offline rsync: measures and prints.
+
+    LAB_NAME=bench LAB_NETWORK=10.240.0.0/24 python -m benchmarks.migrate [--sizes 1 2 4] [--rate KIB] [--rates 512 4096] [--files 1000000]
+
+Runs as root in a lab of its own, between the lab's laptop and its first server. For each size the same files are
+copied twice from the same machine to a new disk on the same server: by one rsync after the services stopped, and by the
+steps of the worker, with a service that goes on writing until the pause. See docs/benchmarks-migration.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import typing as t
+
+from benchmarks import figures, process
+from benchmarks.contenders import HERE, ROOT
+
+GIB = 1024**3
+SOURCE, DESTINATION = "laptop", "metal1"
+WRITER = "footprint-bench-writer.service"
+FOLDER = "/srv/bench"
+#: The least that the pause is to be shorter at 4 GiB, the least of rsync's own speed, the most memory in bytes.
+SHORTER, SPEED, MEMORY = 10.0, 0.9, 150 * 1024**2
+HEADS = (
+    "size, GiB", "written, KiB/s", "offline rsync, s", "data part of the pause, s", "shorter by", "final, s", "proof, s", "foretold, s",
+    "brought in the pause, MiB", "first pass, × rsync's speed",
+)  # fmt: skip
+
+
+class Pair:
+    """The two machines of the lab."""
+
+    def __init__(self) -> None:
+        sys.path.insert(0, str(ROOT / "lab"))
+        from rflab.settings import current  # pylint: disable=import-outside-toplevel
+
+        self.lab = current()
+        if not self.lab.name:
+            sys.exit("Name a lab for this alone: LAB_NAME=bench LAB_NETWORK=10.240.0.0/24.")
+
+    def command(self, *arguments: str, given: bytes | None = None) -> str:
+        """A command of ``lab/lab``."""
+        done = subprocess.run([str(ROOT / "lab" / "lab"), *arguments], input=given, stdout=subprocess.PIPE, check=True)
+        return done.stdout.decode()
+
+    def ssh(self, machine: str, *command: str, given: bytes | None = None) -> str:
+        """A command on a machine."""
+        return self.command("ssh", machine, *command, given=given)
+
+    def up(self, room: int) -> None:
+        """Both machines with what they need, and ``room`` bytes on the source."""
+        self.command("down")
+        self.command("up")
+        self.ssh(DESTINATION, "apt-get", "-qq", "update")
+        self.ssh(DESTINATION, "DEBIAN_FRONTEND=noninteractive apt-get -qq -y install rsync python3-libvirt python3-lxml python3-jinja2 fdisk >/dev/null")
+        image = next(self.lab.state.rglob("srv.img"))
+        loop = subprocess.run(["losetup", "-j", str(image), "-n", "-O", "NAME"], capture_output=True, text=True, check=True).stdout.split()[0]
+        os.truncate(image, room + 2 * GIB)
+        for argv in (["losetup", "-c", loop], ["resize2fs", loop]):
+            subprocess.run(argv, check=True, capture_output=True)
+        self.ssh(SOURCE, "mkdir", "-p", FOLDER)
+        self.ssh(SOURCE, "tee", "/root/migrate_source.py", given=(HERE / "migrate_source.py").read_bytes())
+        # what else writes on this machine is not what is measured
+        self.ssh(SOURCE, "systemctl", "stop", "mariadb", "dnsmasq", "footprint-api")
+
+    def params(self, room: int) -> dict[str, t.Any]:
+        """What the worker is told."""
+        key = self.ssh(SOURCE, "cat", "/etc/ssh/ssh_host_ed25519_key.pub").strip()
+        return {
+            "name": "bench",
+            "vm": {"id": "bench", "cpu": 1, "ram": 1, "hypervisor": "qemu", "disks": [{"size": f"{room // GIB + 7}GiB"}], "nics": [{"bridge": "br-admin"}]},
+            "source": {"address": f"{self.lab.net}.2", "host_keys": [key]},
+            "admin": {"address": f"{self.lab.net}.2", "temporary_address": f"{self.lab.net}.3"},
+            "disk_schema": [{"mount": "/", "size": "4GiB"}, {"mount": "/srv", "size": "rest"}],
+            "excludes": ["/tmp/*", "/var/cache/*", "/var/log/*"],
+        }
+
+    def write(self, rate: int) -> None:
+        """Start the service that goes on writing."""
+        self.ssh(SOURCE, f"systemctl stop {WRITER} 2>/dev/null; systemd-run --quiet --collect --unit={WRITER} python3 /root/migrate_source.py write {FOLDER}/live {rate}")
+
+    def run(self, what: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        """One run of migrate_destination on the server."""
+        given = json.dumps({"what": what, "params": params}).encode()
+        command = f"PYTHONPATH={LIBRARY} unshare -m python3 {LIBRARY}/migrate_destination.py"
+        return dict(json.loads(self.ssh(DESTINATION, command, given=given).strip().splitlines()[-1]))
+
+    def install(self, params: t.Mapping[str, t.Any]) -> None:
+        """Bring the code to the server, and its key to the source."""
+        self.ssh(DESTINATION, "mkdir", "-p", LIBRARY)
+        inner = "ansible_collections/reduced/footprint/plugins/module_utils"
+        packed = subprocess.run(
+            ["tar", "-c", "--exclude=__pycache__", f"--transform=s,^plugins/module_utils,{inner},", "--transform=s,^benchmarks/,,",
+             "plugins/module_utils", "benchmarks/migrate_destination.py"],
+            cwd=ROOT, stdout=subprocess.PIPE, check=True,
+        ).stdout  # fmt: skip
+        self.ssh(DESTINATION, "tar", "-x", "-C", LIBRARY, given=packed)
+        key = self.run("key", params)["key"]
+        self.ssh(SOURCE, "tee", "-a", "/root/.ssh/authorized_keys", given=f"{key}\n".encode())
+
+
+LIBRARY = "/root/footprint-bench"
+
+
+def compared(pair: Pair, size: int, rate: int, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """One size, both ways; what was read once is in the source's memory for both."""
+    pair.ssh(SOURCE, "python3", "/root/migrate_source.py", "fill", FOLDER, str(size * 1024))
+    pair.write(rate)
+    time.sleep(2)
+    pair.ssh(SOURCE, f"find {FOLDER} -type f -exec cat {{}} + > /dev/null; sync")
+    offline = pair.run("offline", params)
+    pair.write(rate)
+    found = pair.run("ours", params)
+    return {"size": size, "rate": rate, "offline": offline["data"], **found}
+
+
+def row(found: t.Mapping[str, t.Any]) -> list[str]:
+    """One line of the table."""
+    return [
+        str(found["size"]),
+        str(found["rate"]),
+        f"{found['offline']:.1f}",
+        f"{found['data']:.2f}",
+        f"{found['offline'] / found['data']:.1f} ×",
+        f"{found['parts']['final']:.2f}",
+        f"{found['parts']['verify']:.2f}",
+        f"{found['predicted']:.1f}",
+        f"{found['final_bytes'] / 1024**2:.1f}",
+        f"{found['offline'] / found['cold']:.2f}",
+    ]
+
+
+def slope(found: t.Sequence[t.Mapping[str, t.Any]], by: str) -> float | None:
+    """Seconds of the pause for one more of something (least squares), ``None`` for a single point."""
+    points = [(float(each[by]), float(each["data"])) for each in found]
+    mean_x, mean_y = (sum(each) / len(points) for each in zip(*points)) if points else (0.0, 0.0)
+    spread = sum((x - mean_x) ** 2 for x, _y in points)
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else None
+
+
+def main() -> None:
+    """Set up, measure, print, take the lab down."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1, 2, 4, 8], metavar="GIB")
+    parser.add_argument("--rate", type=int, default=1024, metavar="KIB", help="what the service writes per second, for all sizes")
+    parser.add_argument("--rates", type=int, nargs="*", default=[], metavar="KIB", help="other rates, at the first size")
+    parser.add_argument("--files", type=int, default=0, help="so many small files for the memory of the unit")
+    asked = parser.parse_args()
+    room = max([*asked.sizes, asked.files * 18 // 1024**2, 1]) * GIB
+    pair = Pair()
+    facts = process.machine(sys.executable, str(pathlib.Path(sys.executable).with_name("ansible-playbook")))
+    results: dict[str, t.Any] = {"machine": facts, "sizes": [], "rates": []}
+    try:
+        pair.up(room)
+        params = pair.params(room)
+        pair.install(params)
+        for size, rate, where in [*((size, asked.rate, "sizes") for size in asked.sizes[:1]), *((asked.sizes[0], rate, "rates") for rate in asked.rates),
+                                  *((size, asked.rate, "sizes") for size in asked.sizes[1:])]:  # fmt: skip
+            results[where].append(compared(pair, size, rate, params))
+            print(" | ".join(row(results[where][-1])), file=sys.stderr, flush=True)
+        if asked.files:
+            pair.ssh(SOURCE, "rm", "-rf", FOLDER)
+            pair.ssh(SOURCE, "python3", "/root/migrate_source.py", "many", f"{FOLDER}/many", str(asked.files))
+            pair.write(asked.rate)
+            results["many"] = {"files": asked.files, **pair.run("many", params)}
+    finally:
+        # what was measured is kept, whatever came after it
+        (HERE / "results").mkdir(exist_ok=True)
+        (HERE / "results" / "migrate.json").write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+        pair.command("down")
+    print(report(results))
+
+
+def report(results: t.Mapping[str, t.Any]) -> str:
+    """All tables, in Markdown."""
+    everything = [*results["sizes"], *results["rates"]]
+    parts = [figures.markdown(HEADS, [row(each) for each in everything])]
+    largest = next((each for each in results["sizes"] if each["size"] == 4), None)
+    targets = []
+    if largest:
+        value = largest["offline"] / largest["data"]
+        targets.append(["data part of the pause at 4 GiB, shorter by", f"≥ {SHORTER:g} ×", f"{value:.1f} ×", "met" if value >= SHORTER else "MISS"])
+    if everything:
+        speed = sorted(each["offline"] / each["cold"] for each in everything)[len(everything) // 2]
+        targets.append(["first pass, of plain rsync's speed (median)", f"≥ {SPEED:g}", f"{speed:.2f}", "met" if speed >= SPEED else "MISS"])
+        for by, of, unit in (("size", results["sizes"], "GiB"), ("rate", [*results["rates"], *results["sizes"][:1]], "KiB/s")):
+            found = slope(of, by)
+            if found is not None:
+                targets.append([f"one more {unit}, seconds of the pause", "", f"{found:.4f}", ""])
+    many = results.get("many")
+    if many:
+        value = many["unit_bytes"]
+        targets.append([f"memory of the unit at {many['files']} files", f"< {MEMORY // 1024**2} MiB", f"{value / 1024**2:.0f} MiB", "met" if value < MEMORY else "MISS"])
+        targets.append(["the worker's own part of it", "", f"{many['worker_bytes'] / 1024**2:.0f} MiB", ""])
+    parts.append(figures.markdown(("what", "limit", "measured", ""), targets))
+    parts.append(figures.markdown(("machine", "is"), [list(each) for each in results["machine"].items()]))
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    main()
