@@ -11,6 +11,7 @@ import pathlib
 import re
 import sys
 import tempfile
+import typing as t
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "network"
@@ -69,7 +70,7 @@ def _make(target: pathlib.Path) -> None:
     files.remove(work)
     work.mkdir()
     root = work / "root"
-    _debian(root)
+    debian(root, PACKAGES, INITRAMFS)
     for unit in MASKED:
         files.mask(root, unit)
     files.put(root, "usr/local/sbin/first", FIRST, 0o755)
@@ -87,16 +88,17 @@ def _make(target: pathlib.Path) -> None:
     work.rename(target)
 
 
-def _debian(root: pathlib.Path) -> None:
+def debian(root: pathlib.Path, packages: t.Sequence[str], modules: str) -> None:
+    """A Debian root with ``packages``, whose initial RAM disk has ``modules``."""
     main, security = images.sources()
     signed = f"[signed-by={images.KEYRING}] " if os.path.exists(images.KEYRING) else ""
     with tempfile.TemporaryDirectory() as folder:
         early = pathlib.Path(folder, "initramfs-tools")
         files.put(early, "conf.d/driver-policy", "MODULES=list\n")
-        files.put(early, "modules", INITRAMFS)
+        files.put(early, "modules", modules)
         argv = [*images.APART, "--mount-proc", "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory",
                 '--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Languages "none"', "--aptopt=Acquire::Retries \"3\"",
-                f"--essential-hook=copy-in {early} /etc", "--include=" + ",".join(PACKAGES)]  # fmt: skip
+                f"--essential-hook=copy-in {early} /etc", "--include=" + ",".join(packages)]  # fmt: skip
         argv += [f"--dpkgopt={option}" for option in images.DPKG_OPTIONS]
         argv += [images.SUITE, str(root), f"deb {signed}{main} {images.SUITE} main", f"deb {signed}{main} {images.SUITE}-updates main",
                  f"deb {signed}{security} {images.SUITE}-security main"]  # fmt: skip

@@ -1,0 +1,67 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A server of the lab with libvirt, and beside it an old master that is no container.
+
+``MIGRATE_REUSE=1`` takes the lab that is up and leaves it so.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import typing as t
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(ROOT / "lab"))
+
+import source_image  # noqa: E402
+from rflab.plays import play  # noqa: E402
+from rflab.settings import Lab, current  # noqa: E402
+from source import Source  # noqa: E402
+
+LOGS = ROOT / "tests" / "output" / "migrate"
+
+
+def command(*arguments: str) -> None:
+    """A command of ``lab/lab``."""
+    subprocess.run([str(ROOT / "lab" / "lab"), *arguments], check=True)
+
+
+@pytest.fixture(scope="session", name="lab")
+def fixture_lab() -> t.Iterator[Lab]:
+    """One server as the role leaves it."""
+    if os.environ.get("MIGRATE_REUSE"):
+        yield current()
+        return
+    command("down")
+    command("up", "--servers", "1")
+    done = play("reduced.footprint.provision_virt", "--limit", "metal1", log=LOGS / "provision.log")
+    assert done.rc == 0, done.output[-4000:]
+    yield current()
+    command("down")
+
+
+@pytest.fixture(scope="session", name="source")
+def fixture_source(lab: Lab) -> t.Iterator[Source]:
+    """The old master, switched on and serving at the admin address."""
+    disk = source_image.build()
+    # a socket lives there, so its name is short
+    with tempfile.TemporaryDirectory(prefix="rfmig-", dir="/var/tmp") as folder:
+        source = Source(pathlib.Path(folder), disk, lab)
+        source.on()
+        try:
+            source.settle()
+            yield source
+        finally:
+            source.off()
+            LOGS.mkdir(parents=True, exist_ok=True)
+            (LOGS / "source-console.log").write_bytes(source.console.read_bytes() if source.console.exists() else b"")

@@ -1,0 +1,106 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""An old master with UEFI firmware, an NVMe disk, LVM, xfs and a /var of its own becomes a VM that starts in the same way."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from conftest import LOGS, command
+from rflab.plays import PlayRun, play
+from rflab.settings import Lab
+from source import Source
+
+
+def request(lab: Lab, source: Source, **more: object) -> list[str]:
+    """What the operator asks for, beside the lab's own values."""
+    given = {
+        "master_migrate_source": "oldmaster",
+        "master_migrate_name": "oldmaster",
+        "master_migrate_admin_address": source.address,
+        "master_migrate_temporary_address": source.parked,
+        "master_migrate_services": ["proof-writer"],
+        "master_migrate_disk_schema": "same",
+        "master_migrate_disk_size": "5GiB",
+        "master_migrate_ram": "1GiB",
+        "master_migrate_boot_timeout": 600,
+        "master_migrate_health_checks": [{"type": "http", "url": f"http://{source.address}:8080/"}],
+        **more,
+    }
+    beside = source.folder / "old.yml"
+    beside.write_text(json.dumps({"all": {"hosts": {"oldmaster": {"ansible_host": source.address}}}}), encoding="utf-8")
+    return ["-i", str(beside), "-e", json.dumps(given)]
+
+
+def moved(lab: Lab, source: Source, name: str, *arguments: str) -> PlayRun:
+    """Run the playbook; its output is kept."""
+    return play("reduced.footprint.migrate_master", *request(lab, source), *arguments, log=LOGS / f"{name}.log")
+
+
+def mounts(source: Source) -> dict[str, tuple[str, str]]:
+    """Where it mounts what: path → (file system, kind of disk)."""
+    found = {}
+    for line in (source.ssh("findmnt", "--real", "--noheadings", "--list", "--output", "TARGET,FSTYPE,SOURCE") or "").splitlines():
+        target, fstype, device = line.split()[:3]
+        found[target] = (fstype, device.rstrip("0123456789"))
+    return found
+
+
+def told(source: Source) -> dict[str, str]:
+    """Who it is."""
+    texts = {name: source.ssh("cat", f"/etc/{name}") or "" for name in ("machine-id", "hostname", "ssh/ssh_host_ed25519_key.pub")}
+    return {**texts, "nic": (source.ssh("ip", "-json", "route", "get", f"{source.lab.net}.1") or "").partition('"dev":"')[2].partition('"')[0]}
+
+
+def state(source: Source, unit: str, address: str | None = None) -> str:
+    """What systemd says of a unit."""
+    return (source.ssh("systemctl", "show", "--property=ActiveState", "--value", unit, address=address) or "").strip()
+
+
+def test_it_moves_and_starts_as_it_did(lab: Lab, source: Source) -> None:
+    before, who = mounts(source), told(source)
+    assert before["/"] == ("xfs", "/dev/mapper/vg0-root") and before["/boot/efi"][1] == "/dev/nvme0n1p"
+    looked = moved(lab, source, "1-check", "--check", "--diff")
+    assert looked.rc == 0, looked.output[-6000:]
+    assert "+UUID=" in looked.output and "vg0-var" in looked.output
+    acknowledged = source.numbers()
+
+    done = moved(lab, source, "2-move")
+    assert done.rc == 0, done.output[-8000:]
+    # the same name, the same address; another machine, with the same mounts on other disks
+    assert (source.ssh("systemd-detect-virt") or "").strip() == "qemu"
+    assert told(source) == who
+    after = mounts(source)
+    assert {path: fs for path, (fs, _disk) in after.items()} == {path: fs for path, (fs, _disk) in before.items()}
+    assert {disk for _fs, disk in after.values()} == {"/dev/vda"}
+    assert source.ssh("test", "-d", "/sys/firmware/efi", check=False) is not None
+    assert "/dev/vda" in (source.ssh("cat", "/proc/swaps") or "")
+    assert (source.ssh("systemctl", "--failed", "--plain", "--no-legend") or "").strip() == ""
+    assert state(source, "smartd.service") == "inactive"
+    # nothing that a client was told is missing, and it goes on
+    numbers = source.numbers()
+    assert numbers[: len(acknowledged)] == acknowledged and numbers == list(range(len(numbers)))
+    time.sleep(3)
+    assert len(source.numbers()) > len(numbers)
+    # the old machine stands aside, its service held
+    assert state(source, "proof-writer.service", source.parked) == "inactive"
+    assert f" {source.address}/" not in (source.ssh("ip", "-4", "address", address=source.parked) or "")
+
+    again = moved(lab, source, "3-again")
+    assert again.rc == 0 and again.changed == 0, again.changed_tasks()
+
+
+def test_it_starts_by_itself_with_its_host(source: Source) -> None:
+    boot = source.ssh("cat", "/proc/sys/kernel/random/boot_id")
+    command("kill", "metal1")
+    command("start", "metal1")
+    until = time.monotonic() + 420
+    while source.ssh("cat", "/proc/sys/kernel/random/boot_id", check=False) in (None, boot):
+        assert time.monotonic() < until, "the VM did not come back with its host"
+        time.sleep(2)
+    assert source.numbers()
+
+
