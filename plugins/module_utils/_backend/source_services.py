@@ -13,7 +13,6 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import unit_state
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import ENGINES, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import (
@@ -63,9 +62,21 @@ def _needed(units: t.Sequence[str]) -> set[str]:
     return found
 
 
-def up(units: t.Iterable[str]) -> list[str]:
+def states(units: t.Sequence[str]) -> dict[str, str]:
+    """ActiveState of units, in one question: each of its own would cost the pause."""
+    if not units:
+        return {}
+    said = run(["systemctl", "show", "--property=ActiveState", "--", *units], ok=range(256)).stdout.split()
+    return dict(zip(units, (each.partition("=")[2] for each in said)))
+
+
+def up(units: t.Sequence[str]) -> list[str]:
     """Those of the units that run or are about to."""
-    return [unit for unit in units if unit_state(unit)["active"] in _UP]
+    return [unit for unit, state in states(units).items() if state in _UP]
+
+
+def _alive(units: t.Sequence[str]) -> list[str]:
+    return [unit for unit, state in states(units).items() if state not in ("inactive", "failed")]
 
 
 def stop(units: t.Sequence[str], *, together: bool) -> None:
@@ -78,12 +89,12 @@ def stop(units: t.Sequence[str], *, together: bool) -> None:
         write_atomic(TRANSIENT / _REST, rest_target(units), mode=0o644)
         run(["systemctl", "daemon-reload"])
         run(["systemctl", "start", _REST], timeout=600, ok=range(256))
-        units_left = [unit for unit in units if unit_state(unit)["active"] not in ("inactive", "failed")]
+        units_left = _alive(units)
     else:
         units_left = list(units)
     for unit in units_left:
         run(["systemctl", "stop", "--", unit], timeout=600)
-    alive = [unit for unit in units if unit_state(unit)["active"] not in ("inactive", "failed")]
+    alive = _alive(units)
     if alive:
         raise BackendError(f"{', '.join(alive)} did not stop on the source.", mend="List what keeps it up (sockets, timers) in services, before it.")
 
@@ -103,7 +114,8 @@ def start(units: t.Sequence[str], *, together: bool) -> list[str]:
     else:
         for unit in units:
             _attempt(["systemctl", "start", "--", unit], _START)
-    return [unit for unit in units if unit_state(unit)["active"] not in _UP]
+    running = up(units)
+    return [unit for unit in units if unit not in running]
 
 
 def _attempt(argv: t.Sequence[str], timeout: float) -> None:

@@ -62,7 +62,7 @@ def fixture_machine(tmp_path, monkeypatch):
     for module in (source_state, source_services, source_network, maintenance):
         monkeypatch.setattr(module, "run", run)
     monkeypatch.setattr(source_services.shutil, "which", lambda name: "/usr/bin/podman" if name == "podman" else None)
-    monkeypatch.setattr(source_services, "unit_state", unit_state)
+    monkeypatch.setattr(source_services, "states", lambda units: {unit: unit_state(unit)["active"] for unit in units})
     monkeypatch.setattr(source_network, "unit_state", unit_state)
     monkeypatch.setattr(source_state, "boot_id", lambda: machine.boot)
     monkeypatch.setattr(source_network, "promote_secondaries", lambda *unused: None)
