@@ -6,11 +6,14 @@
 """Files that a careless copy loses. Runs on the machine itself, standard library only.
 
 ``corpus.py plant DIR`` makes them, ``corpus.py describe DIR`` prints a manifest as JSON: content hash, type, owner,
-mode, times, extended attributes (ACLs and capabilities among them), hard links, sparseness.
+mode, times, extended attributes (ACLs and capabilities among them), hard links, sparseness, flags. ``corpus.py flag DIR``
+makes some of them immutable or append-only, which nobody can remove before ``corpus.py unflag DIR``; ``corpus.py change DIR``
+goes on rewriting one of them for ten seconds.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -18,6 +21,7 @@ import socket
 import stat
 import struct
 import sys
+import time
 
 ACL = struct.pack("<I", 2) + b"".join(
     struct.pack("<HHI", tag, permission, identity)
@@ -25,6 +29,53 @@ ACL = struct.pack("<I", 2) + b"".join(
 )
 # cap_net_raw+ep, revision 2
 CAPABILITY = struct.pack("<IIIII", 0x02000001, 1 << 13, 0, 0, 0)
+
+# FS_IMMUTABLE_FL, FS_APPEND_FL
+FLAGGED = {"flagged/immutable": 0x10, "flagged/append-only": 0x20, "flagged": 0x10}
+
+
+def flags_of(path: str, give: int | None = None) -> int:
+    """The flags of a file or folder; with ``give`` these instead."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        buffer = bytearray(8)
+        fcntl.ioctl(handle, 0x80086601, buffer)
+        before = int.from_bytes(buffer[:4], sys.byteorder)
+        if give is not None:
+            fcntl.ioctl(handle, 0x40086602, (before & ~0x30 | give).to_bytes(8, sys.byteorder))
+        return before & 0x30
+    except OSError:
+        # some file systems have none
+        return 0
+    finally:
+        os.close(handle)
+
+
+def flag(base: str, on: bool) -> None:
+    """Immutable and append-only files, in a folder that is immutable itself; or none of that any more."""
+    inner = os.path.join(base, "flagged")
+    if on and not os.path.isdir(inner):
+        os.mkdir(inner)
+        for name in list(FLAGGED)[:2]:
+            with open(os.path.join(base, name), "wb") as stream:
+                stream.write(name.encode())
+    for name, value in FLAGGED.items() if on else reversed(FLAGGED.items()):
+        if os.path.exists(os.path.join(base, name)):
+            flags_of(os.path.join(base, name), value if on else 0)
+
+
+def change(base: str) -> None:
+    """Rewrite a file in place again and again, its size and its time kept as they are."""
+    path = os.path.join(base, "changes")
+    until = time.monotonic() + 10
+    with open(path, "wb") as stream:
+        stream.write(bytes(4 << 20))
+    while time.monotonic() < until:
+        with open(path, "r+b") as stream:
+            stream.seek(int.from_bytes(os.urandom(2), "big") * 64)
+            stream.write(os.urandom(64))
+        os.utime(path, ns=(1, 1_000_000_001))
+        time.sleep(0.01)
 
 
 def plant(base: str) -> None:
@@ -92,6 +143,8 @@ def describe(base: str) -> dict:
                 "device": found.st_rdev if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode) else None,
             }
             inner = os.path.relpath(path, base).encode("utf-8", "surrogateescape").hex()
+            if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+                entry["flags"] = flags_of(path)
             if stat.S_ISREG(found.st_mode):
                 entry["size"], entry["modified"] = found.st_size, found.st_mtime_ns
                 entry["sparse"] = found.st_blocks * 512 < found.st_size // 2
@@ -115,10 +168,15 @@ def describe(base: str) -> dict:
     return manifest
 
 
+ACTIONS = {
+    "plant": plant,
+    "flag": lambda base: flag(base, True),
+    "unflag": lambda base: flag(base, False),
+    "change": change,
+    "describe": lambda base: json.dump(describe(base), sys.stdout, sort_keys=True),
+}
+
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ("plant", "describe"):
-        sys.exit("usage: corpus.py plant|describe DIR")
-    if sys.argv[1] == "plant":
-        plant(sys.argv[2])
-    else:
-        json.dump(describe(sys.argv[2]), sys.stdout, sort_keys=True)
+    if len(sys.argv) != 3 or sys.argv[1] not in ACTIONS:
+        sys.exit(f"usage: corpus.py {'|'.join(ACTIONS)} DIR")
+    ACTIONS[sys.argv[1]](sys.argv[2])

@@ -97,6 +97,18 @@ def test_what_the_quick_look_of_rsync_misses_is_found_and_fetched_anew(machines)
     assert any("/srv/1 (content)" in each for each in machines.said)
 
 
+def test_a_file_rewritten_under_its_old_time_is_found_in_the_pause(machines):
+    migrate_verify.live(machines.context)
+    path = machines.source / "srv" / "1"
+    before = path.stat()
+    path.write_text("CONTENT 1")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    machines.bring()
+    assert (machines.copy / "srv" / "1").read_text() == "content 1"
+    migrate_verify.verify(machines.context)
+    assert (machines.copy / "srv" / "1").read_text() == "CONTENT 1"
+
+
 def test_names_that_were_one_file_are_one_file_again(machines):
     os.link(machines.source / "srv" / "1", machines.source / "srv" / "one")
     machines.bring()
