@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import HealthCheck
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import fixup_context
 from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_health
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
@@ -40,6 +41,12 @@ def quiesce(context: Context, lease: Lease) -> None:
         "lease": context.spec.return_after,
         "admin": {**{key: facts[key] for key in ("interface", "prefix", "address", "temporary_address")}, "cards": _cards(context)},
     }
+    if context.spec.quiesce == MAINTENANCE_BOOT and context.journal.facts.get("rebooting"):
+        # an earlier worker saw it go down; it answers nobody before it is up
+        _await_boot(context, may_serve=True)
+    if context.spec.quiesce == MAINTENANCE_BOOT:
+        context.journal.facts["rebooting"] = True
+        context.save()
     answer = context.source.ask("quiesce", given, timeout=660)["state"]
     if answer["state"] not in (QUIESCED, PARKED):
         raise BackendError(f"The source is {answer['state']} instead of {QUIESCED}.")
@@ -49,6 +56,7 @@ def quiesce(context: Context, lease: Lease) -> None:
     context.save()
     if answer.get("maintenance") and not answer["maintenance"]["arrived"]:
         _await_boot(context)
+    context.journal.facts.pop("rebooting", None)
     lease.arm()
 
 
@@ -58,8 +66,12 @@ def _cards(context: Context) -> list[str]:
     return [each.name for each in nics]
 
 
-def _await_boot(context: Context) -> None:
-    """Wait until the source is there again with nothing but network and ssh."""
+def _await_boot(context: Context, *, may_serve: bool = False) -> None:
+    """Wait until the source is there again with nothing but network and ssh.
+
+    :arg may_serve: it is fine when it serves; it will be asked to rest again.
+    :raises BackendError: it serves instead, or does not come back.
+    """
     began = time.monotonic()
     context.log("the source boots without its services")
     while True:
@@ -67,12 +79,13 @@ def _await_boot(context: Context) -> None:
             state = context.source.ask("state", timeout=20)["state"]
         except FootprintError:
             state = {}
-        if state.get("state") == SERVING:
-            raise BackendError(f"The source did not stay in its maintenance boot: {state.get('reason', 'it serves')}.")
         seconds = time.monotonic() - began
-        if state.get("maintenance", {}).get("arrived"):
-            context.log(f"the source is in its maintenance boot after {seconds:.0f} s")
-            context.journal.facts["reboot_seconds"] = round(seconds, 1)
+        if state.get("state") == SERVING and not may_serve:
+            raise BackendError(f"The source did not stay in its maintenance boot: {state.get('reason', 'it serves')}.")
+        if state.get("state") not in (None, QUIESCED) or state.get("maintenance", {}).get("arrived"):
+            context.log(f"the source is {state['state']} after {seconds:.0f} s")
+            if state["state"] == QUIESCED:
+                context.journal.facts["reboot_seconds"] = round(seconds, 1)
             return
         if seconds > _REBOOT_TIMEOUT:
             raise BackendError(
@@ -289,8 +302,8 @@ def give_back(context: Context, reason: str) -> None:
 def _returned(context: Context) -> None:
     """The end of a return: the journal says so, here and on the source, and the key is withdrawn."""
     journal = context.journal
-    journal.facts.pop("handed_over", None)
-    journal.facts.pop("returning", None)
+    for passing in ("handed_over", "returning", "rebooting"):
+        journal.facts.pop(passing, None)
     journal.facts.get("source", {}).pop("off", None)
     journal.state = "rolled_back"
     journal.ended = time.time()

@@ -170,3 +170,11 @@ def test_a_maintenance_boot_that_was_not_one_ends_the_pause(world):
     with pytest.raises(BackendError) as caught:
         migrate_cutover.quiesce(world, FakeLease())
     assert "booted as usual" in caught.value.message
+
+
+def test_a_worker_that_died_while_the_source_booted_waits_for_it(world):
+    world.journal.facts["rebooting"] = True
+    there = {"state": QUIESCED, "stopped_at": 5.0, "maintenance": {"arrived": True}, "containers": []}
+    world.source.after = {"state": there, "quiesce": there}
+    migrate_cutover.quiesce(world, FakeLease())
+    assert world.source.commands() == ["state", "quiesce"] and "rebooting" not in world.journal.facts
