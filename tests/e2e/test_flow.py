@@ -194,9 +194,30 @@ def test_migrate_in_check_mode_touches_nothing(lab: Lab) -> None:
     assert touched == []
 
 
-def test_a_failed_health_check_returns_to_the_source(lab: Lab) -> None:
+def test_a_rehearsal_that_fails_is_not_felt(lab: Lab) -> None:
     checks = [{"type": "tcp", "port": 3306}, {"type": "tcp", "port": 9}]
-    lab.fails("migrate_master", "-e", json.dumps({"master_migrate_health_checks": checks, "master_migrate_boot_timeout": 60}), words=["rolled back"])
+    limits = {"master_migrate_health_checks": checks, "master_migrate_rehearse_timeout": 90}
+    lab.fails("migrate_master", "-e", json.dumps(limits), words=["rehearse", "tcp 9", "the source serves as before"])
+    assert lab.writing()
+    assert "master" not in lab.ssh("metal1", "virsh", "list", "--name", "--state-running")
+
+
+def test_a_copy_is_kept_up_to_date_until_it_is_wanted(lab: Lab) -> None:
+    ready = lab.play("migrate_master", "-e", "master_migrate_stop_after=rehearse")
+    assert ready.rc == 0, ready.output[-4000:]
+    for words in ("master: precopy, pass 1", "predicted downtime", "the copy is ready up to rehearse", "rehearsal: passed"):
+        assert words in ready.output, ready.output[-4000:]
+    told = lab.ssh("laptop", "cat", "/var/lib/reduced.footprint/source/master.journal")
+    assert json.loads(told)["journal"]["facts"]["rehearsal"]["passed"]
+    lab.fails("migrate_master", "-e", "master_migrate_stop_after=quiesce", words=["stop_after", "lies in the pause"])
+    assert lab.writing()
+
+
+def test_a_failed_health_check_returns_to_the_source(lab: Lab) -> None:
+    checks = [{"type": "tcp", "port": 3306}, {"type": "tcp", "port": 9, "rehearse": False}]
+    # the copy was rehearsed a moment ago
+    limits = {"master_migrate_health_checks": checks, "master_migrate_boot_timeout": 60, "master_migrate_rehearse": False}
+    lab.fails("migrate_master", "-e", json.dumps(limits), words=["rolled back"])
     eventually("the source serves again", lab.writing, 30)
     assert lab.health()["machine_id"] == lab.ssh("laptop", "cat", "/etc/machine-id").strip()
     domains = lab.ssh("metal1", "virsh", "list", "--name", "--state-running")
@@ -208,7 +229,9 @@ def test_migrate_killed_is_completed(lab: Lab) -> None:
     lab.killed("migrate_master", kill_at="TASK [reduced.footprint.master_migrate : Move", kill_delay=6)
     lab.ssh("metal1", "systemctl", "kill", "--signal=KILL", "reduced-footprint-migrate-master.service", check=False)
     assert lab.writing(), "a killed copy must not disturb the source"
-    lab.succeeds("migrate_master")
+    moved = lab.succeeds("migrate_master", "-e", json.dumps({"master_migrate_rehearse": False}))
+    for words in ("master serves from a VM of metal1", "downtime:", "source and copy found equal"):
+        assert words in moved.output, moved.output[-4000:]
     eventually("rows are written again", lab.writing, 30)
     writer = lab.writer()
     assert writer["rows_lost"] == 0, writer

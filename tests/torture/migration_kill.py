@@ -25,7 +25,20 @@ LAB = ROOT / (".lab" + (f"-{os.environ['LAB_NAME']}" if os.environ.get("LAB_NAME
 DESTINATION = "metal1"
 UNIT = "reduced-footprint-migrate-master.service"
 JOURNAL = "/var/lib/reduced.footprint/migrations/master/journal.json"
-PHASES = ("preflight", "define", "partition", "precopy", "prepare_boot", "quiesce", "final_sync", "detach", "boot", "commit")
+PHASES = (
+    "preflight",
+    "define",
+    "prepare",
+    "partition",
+    "precopy",
+    "rehearse",
+    "quiesce",
+    "final",
+    "fixup",
+    "verify",
+    "cutover",
+    "commit",
+)
 CORPUS = "/srv/corpus"
 
 

@@ -152,6 +152,9 @@ class Context:
         journal = dataclasses.asdict(self.store.read() or self.journal)
         for fact in ("source_facts", "layout"):
             journal["facts"].pop(fact, None)
+        if journal["facts"].get("handed_over"):
+            # the last word before the key is withdrawn; from there on the source has nothing to do with it
+            journal["state"] = "done"
         return {"journal": journal, "host": platform.node(), "host_id": machine_id(), "told": time.time()}
 
     def mirror(self) -> None:

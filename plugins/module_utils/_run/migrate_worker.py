@@ -20,6 +20,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import units
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import HOME, JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
@@ -117,8 +118,7 @@ def _migrate(context: Context) -> None:
                 _phase(context, phase, _BEFORE[phase])
                 context.mirror()
             if context.spec.stop_after == phase:
-                journal.state, journal.ended, journal.reason = "stopped", time.time(), None
-                context.log("stops here, as asked")
+                _stop(context)
                 return
         if first in STOP_AFTER:
             migrate_verify.catch_up(context)
@@ -134,6 +134,21 @@ def _migrate(context: Context) -> None:
         migrate_cutover.give_back(context, f"{journal.phase}: {error}")
         return
     _summarize(context)
+
+
+def _stop(context: Context) -> None:
+    """Leave the source as it was found, for hours or days: the next run brings a key of its own."""
+    context.journal.state, context.journal.ended, context.journal.reason = "stopped", time.time(), None
+    context.journal.progress = {}
+    context.log("stops here, as asked")
+    context.save()
+    context.mirror()
+    try:
+        context.source.ask("leave", {"marker": context.key_marker})
+    except FootprintError as error:
+        context.journal.warnings.append(f"The one-time key may still be on the source: {error.message}")
+        return
+    drop_key_files(context.store.directory)
 
 
 def _one_destination(context: Context) -> None:
@@ -246,6 +261,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
         if job is None:
             raise InputError(f"There is no migration {argv[0]}.", "name")
         journal = store.read() or Journal(name=argv[0])
+        context: Context | None = None
         try:
             context = open_context(store, job["params"])
             journal = context.journal
@@ -258,8 +274,9 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             journal.ended = time.time()
             journal.reason = f"{journal.phase}: {error}"
             store.write(journal)
-        finally:
-            _release(locals().get("context"))
+        if context is not None and journal.state == "failed":
+            context.mirror()
+        _release(context)
         # a worker that was killed never comes here, and the next boot goes on
         units.forget_at_boot(units.unit_name(store.name))
     return 0 if journal.state in ("done", "stopped", "retired") or (journal.state == "rolled_back" and job["action"] == ROLL_BACK) else 1

@@ -32,8 +32,8 @@ class FakeSource:
     kept = None
 
     def ask(self, command, given=None, timeout=0):
-        assert command in ("state", "mirror")
-        if given:
+        assert command in ("state", "mirror", "leave")
+        if command == "mirror" and given:
             self.kept = given["journal"]
         return {"state": {"state": self.state}, "kept": self.kept}
 
@@ -239,6 +239,7 @@ def test_a_hook_on_the_source_is_run_by_its_agent(world, monkeypatch):
 
 def test_the_source_keeps_the_journal_too(world):
     world.run()
+    assert world.source.kept["journal"]["state"] == "running"
     assert world.source.kept["journal"]["phase"] == "rehearse" and world.source.kept["journal"]["name"] == "master"
     assert "source_facts" not in world.source.kept["journal"]["facts"]
 
@@ -246,6 +247,7 @@ def test_the_source_keeps_the_journal_too(world):
 def test_a_source_that_another_host_moves_is_let_alone(world):
     world.stop_after = "precopy"
     world.run()
+    assert world.source.kept["journal"]["state"] == "stopped"
     world.source.kept = {**world.source.kept, "host": "metal9", "host_id": "another"}
     world.source.kept["journal"]["state"] = "running"
     with pytest.raises(RefusedError, match="metal9"):

@@ -1,0 +1,215 @@
+#!/usr/bin/env python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A migration and everything that can befall it, phase by phase, in a lab that is up and whose writer writes.
+
+A hook of the migration's own holds it still in the phase, so that the fault strikes where it is meant to. Then nobody
+touches anything until it has come to an end by itself; the fault is mended, and the playbook is run as its user would
+until the master serves from the VM. All the while somebody counts who answers for the admin address.
+
+``--only FAULT[:PHASE]`` chooses; without ``TORTURE_WHOLE=1`` a slice is done. ``LAB_NAME`` and ``LAB_NETWORK`` choose the
+lab, as for ``lab/lab``. Writes a table to tests/output; exit code 0 when every cell held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import typing as t
+
+from migration_kill import DESTINATION, LAB, ROOT, UNIT, journal, last_acknowledged, playbook, ssh, start_anew
+
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "lab")]
+
+from address_watch import AddressWatch  # noqa: E402
+from rflab import settings  # noqa: E402
+
+# a lease short enough to wait for, and the time a phase is held still: longer than the lease
+LEASE, HELD = 40, 75
+MARK = "/var/tmp/fault-strikes"
+SERVICE_TIMEOUT = 400
+
+
+class Cell(t.NamedTuple):
+    """One fault in one phase; ``ends`` are the states it may come to by itself."""
+
+    fault: str
+    phase: str
+    when: str
+    ends: tuple[str, ...]
+
+
+BEFORE = ("preflight", "define", "prepare", "partition", "precopy", "rehearse")
+STILL = ("quiesce", "final", "fixup", "verify")
+CELLS = (
+    *(Cell("host", phase, "before", ("done",)) for phase in BEFORE),
+    *(Cell("host", phase, "before", ("done", "rolled_back")) for phase in STILL),
+    Cell("host", "cutover", "before", ("done", "rolled_back")),
+    Cell("host", "cutover", "after", ("done", "rolled_back")),
+    Cell("host", "commit", "after", ("done",)),
+    *(Cell("link", phase, "before", ("failed",)) for phase in BEFORE),
+    *(Cell("link", phase, "before", ("failed", "rolled_back")) for phase in STILL),
+    Cell("link", "cutover", "before", ("failed", "rolled_back")),
+    Cell("link", "cutover", "after", ("failed", "rolled_back")),
+    Cell("link", "commit", "after", ("done",)),
+    *(Cell("controller", phase, "before", ("done",)) for phase in (*BEFORE, *STILL, "cutover", "commit")),
+    *(Cell("two", phase, "before", ("done",)) for phase in ("precopy", "quiesce", "cutover")),
+    Cell("unbootable", "fixup", "after", ("rolled_back",)),
+    Cell("unhealthy", "rehearse", "before", ("failed",)),
+    Cell("unhealthy", "cutover", "before", ("rolled_back",)),
+)
+SLICE = {("host", "precopy", "before"), ("host", "verify", "before"), ("link", "cutover", "after"), ("controller", "precopy", "before"), ("two", "precopy", "before")}
+
+
+def lab(*command: str) -> None:
+    """One command of the lab."""
+    subprocess.run([str(ROOT / "lab/lab"), *command], check=True, capture_output=True)
+
+
+def options(cell: Cell) -> list[str]:
+    """Extra variables that hold the migration still, once, in the phase."""
+    hold = f"test -e {MARK} || {{ touch {MARK}; sync; sleep {HELD}; }}"
+    hooks = [{"phase": cell.phase, "when": cell.when, "command": ["sh", "-c", hold], "timeout": HELD + 30}]
+    given: dict[str, t.Any] = {"master_migrate_hooks": hooks, "master_migrate_return_after": LEASE}
+    given["master_migrate_rehearse"] = "rehearse" == cell.phase
+    if cell.fault in ("unbootable", "unhealthy"):
+        given["master_migrate_boot_timeout"] = 90
+        given["master_migrate_hooks"] = []
+    if cell.fault == "unbootable":
+        break_it = "rm -r /run/reduced.footprint/migrate-master/root/boot/grub"
+        given["master_migrate_hooks"] = [{"phase": "fixup", "when": "after", "command": ["sh", "-c", break_it]}]
+    if cell.fault == "unhealthy":
+        given["master_migrate_health_checks"] = [{"type": "tcp", "port": 3306}, {"type": "tcp", "port": 9}]
+    return ["-e", json.dumps(given)]
+
+
+def strike(cell: Cell, network: str, run: subprocess.Popen[bytes], more: t.Sequence[str]) -> subprocess.Popen[bytes] | None:
+    """Let the fault happen; returns a second run of the playbook where there is one."""
+    if cell.fault == "host":
+        lab("kill", DESTINATION)
+        time.sleep(2)
+        lab("start", DESTINATION)
+    elif cell.fault == "link":
+        rules = f"add table inet fault\nadd chain inet fault out {{ type filter hook output priority 0; }}\n"
+        rules += f"add rule inet fault out ip daddr {{ {network}.2, {network}.3 }} drop\n"
+        ssh(DESTINATION, "nft", "-f", "-", given=rules.encode())
+    elif cell.fault == "controller":
+        run.kill()
+    elif cell.fault == "two":
+        return playbook("migrate_master", *more)
+    return None
+
+
+def mend(cell: Cell) -> None:
+    """The fault is over."""
+    if cell.fault == "link":
+        ssh(DESTINATION, "nft", "delete", "table", "inet", "fault", ok=False)
+
+
+def await_true(what: str, true: t.Callable[[], bool], seconds: float) -> float:
+    """Wait until something is so; how long that took."""
+    began = time.monotonic()
+    while not true():
+        if time.monotonic() - began > seconds:
+            raise RuntimeError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(0.5)
+    return time.monotonic() - began
+
+
+def at_rest() -> bool:
+    """Whether the migration has come to an end by itself."""
+    active = ssh(DESTINATION, "systemctl", "is-active", UNIT, ok=False).strip()
+    return active in ("inactive", "failed", "unknown") and journal().get("state") in ("done", "failed", "rolled_back", "stopped")
+
+
+def longest_pause(since: float) -> float:
+    """The longest time without an acknowledged row."""
+    times = [float(each["t"]) for each in map(json.loads, (LAB / "writer.jsonl").read_text(encoding="utf-8").splitlines()) if float(each["t"]) >= since]
+    return round(max((after - before for before, after in zip(times, times[1:])), default=0.0), 1)
+
+
+def lost(first_row: int) -> int:
+    """Acknowledged rows that the master lacks."""
+    rows = {int(each["n"]) for each in map(json.loads, (LAB / "writer.jsonl").read_text(encoding="utf-8").splitlines()) if int(each["n"]) > first_row}
+    return len(rows - {int(each) for each in ssh("laptop", "mariadb", "-N", "-e", "'SELECT n FROM footprint.events'").split()})
+
+
+def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
+    """One cell from beginning to end."""
+    if journal().get("state") == "done" and playbook("rollback_master").wait() != 0:
+        raise RuntimeError("the cell before could not be taken back")
+    ssh(DESTINATION, "rm", "-f", MARK)
+    more = options(cell)
+    first_row, since = last_acknowledged(), time.time()
+    with AddressWatch(here.bridge, f"{here.net}.2") as watch:
+        run = playbook("migrate_master", *more)
+        if cell.fault not in ("unbootable", "unhealthy"):
+            await_true("the phase", lambda: bool(ssh(DESTINATION, "ls", MARK, ok=False).strip()), 900)
+        second = strike(cell, here.net, run, more)
+        # a host that was switched off is asked again when it is up
+        took = await_true("its own end", at_rest, 900)
+        run.wait()
+        ended, serves = journal(), ""
+        await_true("somebody who serves", lambda: writing(), SERVICE_TIMEOUT)
+        serves = ssh("laptop", "systemd-detect-virt", ok=False).strip()
+        mend(cell)
+        if second is not None and second.wait() != 0:
+            raise RuntimeError("the second run of the playbook failed")
+        for runs in range(1, 5):
+            if playbook("migrate_master", "-e", json.dumps({"master_migrate_rehearse": False})).wait() == 0:
+                break
+    seen = watch.report()
+    return {
+        "fault": cell.fault,
+        "phase": f"{cell.when} {cell.phase}",
+        "by itself": ended["state"],
+        "served then": "VM" if serves in ("qemu", "kvm") else "source",
+        "after (s)": round(took, 1),
+        "longest pause (s)": longest_pause(since),
+        "two on the address (s)": seen["seconds_two"],
+        "runs until done": runs,
+        "rows lost": lost(first_row),
+        "reason": ended.get("reason"),
+        "held": ended["state"] in cell.ends and journal().get("state") == "done" and seen["seconds_two"] == 0,
+    }
+
+
+def writing() -> bool:
+    """Whether rows are being acknowledged."""
+    before = last_acknowledged()
+    time.sleep(2)
+    return last_acknowledged() > before
+
+
+def main() -> int:
+    """The whole matrix, or what was asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", action="append", default=[], metavar="FAULT[:PHASE]")
+    only = [each.partition(":") for each in parser.parse_args().only]
+    whole = os.environ.get("TORTURE_WHOLE") == "1"
+    cells = [each for each in CELLS if (whole or only or (each.fault, each.phase, each.when) in SLICE)]
+    cells = [each for each in cells if not only or any(fault == each.fault and phase in ("", each.phase) for fault, _colon, phase in only)]
+    start_anew()
+    rows = []
+    for cell in cells:
+        row = suffer(cell, settings.current())
+        row["held"] = row["held"] and row["rows lost"] == 0
+        rows.append(row)
+        sys.stdout.write(json.dumps(row) + "\n")
+        sys.stdout.flush()
+    columns = [each for each in rows[0] if each not in ("held", "reason")]
+    table = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *("| " + " | ".join(str(row[each]) for each in columns) + " |" for row in rows)]
+    output = ROOT / "tests" / "output"
+    output.mkdir(exist_ok=True)
+    (output / "migration-faults.md").write_text("\n".join(table) + "\n", encoding="utf-8")
+    return 0 if all(row["held"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
