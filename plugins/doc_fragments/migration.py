@@ -63,7 +63,8 @@ options:
     default: rsync
   disk_schema:
     description:
-      - The new disks' partitions. V(same) makes them as the source has them.
+      - The new disks' partitions. V(same) makes them as the source has them, LVM, md and encryption flattened. Each is as large as
+        there but the largest of a disk, which takes the rest; what does not fit so is made smaller as far as its files allow.
       - Otherwise a list of mappings with C(mount) (none for swap), C(fs) (ext4, xfs, btrfs, vfat, swap), C(size) and C(disk), the
         number of the VM's disk, counted from 0. C(size) is a size with a unit (a bare number counts in GiB), a part of the disk
         such as C(30%), or C(rest), the default, which takes what the others leave.

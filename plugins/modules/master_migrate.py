@@ -120,7 +120,8 @@ options:
     default: 7200
 notes:
   - The copy keeps hard links, ACLs, extended attributes, file capabilities, sparse files and numeric owners.
-  - The source must have a static IPv4 admin address, a kernel, GRUB's i386-pc files, rsync and Python 3.9 or newer.
+  - The source must have a static IPv4 admin address, a kernel, GRUB for the VM's firmware, rsync and Python 3.9 or newer.
+  - The VM starts from UEFI firmware where O(source_facts) tell that the source does, unless O(vm) names C(boot_firmware).
 seealso:
   - module: reduced.footprint.master_migrate_info
   - module: reduced.footprint.vm_define

@@ -53,6 +53,15 @@ def write_changes(root: pathlib.Path, changes: t.Mapping[str, str | None]) -> No
             os.chown(target, before.st_uid, before.st_gid)
 
 
+def fill_holes(root: pathlib.Path, swap_files: t.Sequence[str]) -> None:
+    """Give swap files all their blocks again: a copy leaves out zeros, and a swap file with holes is refused."""
+    for path in swap_files:
+        target = inside(root, path)
+        if target.is_file() and not target.is_symlink():
+            with open(target, "rb+") as stream:
+                os.posix_fallocate(stream.fileno(), 0, os.fstat(stream.fileno()).st_size)
+
+
 def inside(root: pathlib.Path, path: str) -> pathlib.Path:
     """A path of the copy, made sure not to lead out of it through a link.
 

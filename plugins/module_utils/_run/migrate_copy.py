@@ -228,6 +228,7 @@ def apply_fixups(context: Context) -> None:
     everything = holds_everything(context.spec.services, context.spec.quiesce)
     changes.update(container_files(context.journal.facts.get("containers") or containers_of(context.source_facts, everything=everything)))
     boot.write_changes(root, changes)
+    boot.fill_holes(root, context.source_facts.get("swap_files", []))
     context.journal.facts["fixups"] = sorted(changes)
     context.journal.facts["fixup_seconds"] = round(time.monotonic() - began, 3)
 
