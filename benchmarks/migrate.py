@@ -87,7 +87,10 @@ class Pair:
 
     def write(self, rate: int) -> None:
         """Start the service that goes on writing."""
-        self.ssh(SOURCE, f"systemctl stop {WRITER} 2>/dev/null; systemd-run --quiet --collect --unit={WRITER} python3 /root/migrate_source.py write {FOLDER}/live {rate}")
+        self.ssh(
+            SOURCE,
+            f"systemctl stop {WRITER} 2>/dev/null; systemd-run --quiet --collect --unit={WRITER} python3 /root/migrate_source.py write {FOLDER}/live {rate}",
+        )
 
     def run(self, what: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         """One run of migrate_destination on the server."""
@@ -200,7 +203,9 @@ def report(results: t.Mapping[str, t.Any]) -> str:
     many = results.get("many")
     if many:
         value = many["unit_bytes"]
-        targets.append([f"memory of the unit at {many['files']} files", f"< {MEMORY // 1024**2} MiB", f"{value / 1024**2:.0f} MiB", "met" if value < MEMORY else "MISS"])
+        targets.append(
+            [f"memory of the unit at {many['files']} files", f"< {MEMORY // 1024**2} MiB", f"{value / 1024**2:.0f} MiB", "met" if value < MEMORY else "MISS"]
+        )
         targets.append(["the worker's own part of it", "", f"{many['worker_bytes'] / 1024**2:.0f} MiB", ""])
     parts.append(figures.markdown(("what", "limit", "measured", ""), targets))
     parts.append(figures.markdown(("machine", "is"), [list(each) for each in results["machine"].items()]))

@@ -22,8 +22,9 @@ SIZES = ((0.10, 4 * KIB, 64 * KIB), (0.60, 64 * KIB, MIB), (0.30, MIB, 16 * MIB)
 
 def fill(folder: str, size: int) -> None:
     """Files of all sizes, MiB in all; what is there already counts."""
-    draw = random.Random(1)
     for share, least, most in SIZES:
+        # of its own, so that more files are the same files and more
+        draw = random.Random(least)
         left, number = int(size * MIB * share), 0
         while left > 0:
             each = min(left, draw.randint(least, most))

@@ -127,7 +127,9 @@ def full_disk(error: CommandError, mount: str, target: str, image: str) -> Backe
     free = space.f_bavail * space.f_frsize
     if any(each in error.stderr for each in _IMAGE_FULL) and free < _LITTLE:
         return BackendError(
-            f"The pool that holds the copy's disk is full: {size_text(free)} free beside {image}.", "pool", "Free room there, or use another pool; then run again."
+            f"The pool that holds the copy's disk is full: {size_text(free)} free beside {image}.",
+            "pool",
+            "Free room there, or use another pool; then run again.",
         )
     return None
 

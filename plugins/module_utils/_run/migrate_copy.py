@@ -120,9 +120,7 @@ def partition(context: Context) -> None:
     for each in layout.disks:
         size = os.stat(context.journal.facts["vm"]["disks"][each.index]).st_size
         if size < each.size:
-            raise BackendError(
-                f"The disk image has {size} bytes, {each.size} are needed.", f"vm.disks[{each.index}].size", "Remove the image and run again."
-            )
+            raise BackendError(f"The disk image has {size} bytes, {each.size} are needed.", f"vm.disks[{each.index}].size", "Remove the image and run again.")
     context.disk().write_table()
     context.disk().make_filesystems()
     context.journal.facts["layout"] = layout.as_dict()

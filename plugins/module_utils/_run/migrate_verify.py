@@ -110,9 +110,7 @@ def _look(context: Context, *, settle: bool = False, fixed: t.Sequence[bytes] = 
     source = _Fetch(context.source.program(manifest_agent.MODULE), given, theirs)
     source.start()
     told = _teller(context)
-    copy = manifest.take(
-        os.fsencode(root), ours, excluded(patterns, [rsync.HELD]), manifest.new_header(ours, (lambda: None) if settle else None), told=told
-    )
+    copy = manifest.take(os.fsencode(root), ours, excluded(patterns, [rsync.HELD]), manifest.new_header(ours, (lambda: None) if settle else None), told=told)
     while source.is_alive():
         source.join(1.0)
         told(copy.files, copy.bytes)
@@ -180,7 +178,9 @@ def _mend(context: Context, wrong: t.Mapping[bytes, Difference], *, tolerate_van
         if "too much" in each.what:
             manifest.remove(os.fsencode(boot.inside(root, os.fsdecode(path))))
     paths = {path for path, each in wrong.items() if "too much" not in each.what}
-    inodes = {parse_own(each.source.own)[1:3] for path, each in wrong.items() if path in paths and each.source is not None and not each.source.own.startswith(b"1 ")}
+    inodes = {
+        parse_own(each.source.own)[1:3] for path, each in wrong.items() if path in paths and each.source is not None and not each.source.own.startswith(b"1 ")
+    }
     if inodes:
         # one name of a file is linked to the others only when all are told of
         paths |= {line.path for line in _linked(_files(context)[0]) if parse_own(line.own)[1:3] in inodes}

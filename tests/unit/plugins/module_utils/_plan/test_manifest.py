@@ -41,7 +41,11 @@ def test_changes_make_the_later_manifest_of_the_earlier(before, after):
     def lines(of):
         return [line(path, content=str(of[path])) for path in sorted(of, key=order)]
 
-    changes = [(b"+" if path in after else b"-", line(path, content=str(after.get(path)))) for path in before.keys() | after.keys() if before.get(path) != after.get(path)]
+    changes = [
+        (b"+" if path in after else b"-", line(path, content=str(after.get(path))))
+        for path in before.keys() | after.keys()
+        if before.get(path) != after.get(path)
+    ]
     changes.sort(key=lambda each: order(each[1].path))
     assert list(merged(iter(lines(before)), iter(changes))) == lines(after)
     assert set(found(lines(before), lines(after))) == {each.path for _sign, each in changes}
@@ -49,7 +53,17 @@ def test_changes_make_the_later_manifest_of_the_earlier(before, after):
 
 @pytest.mark.parametrize(
     "field, value",
-    [("mode", "104755"), ("owner", "7"), ("group", "7"), ("size", "4"), ("time", "6"), ("device", "1:3"), ("flags", "i"), ("attributes", "x"), ("content", "d")],
+    [
+        ("mode", "104755"),
+        ("owner", "7"),
+        ("group", "7"),
+        ("size", "4"),
+        ("time", "6"),
+        ("device", "1:3"),
+        ("flags", "i"),
+        ("attributes", "x"),
+        ("content", "d"),
+    ],
 )
 def test_each_field_that_a_copy_lost_is_named(field, value):
     assert found([line(b"/f", **{field: value})], [line(b"/f")]) == {b"/f": (field,)}
