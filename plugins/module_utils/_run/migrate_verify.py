@@ -28,6 +28,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_con
 _ATTEMPTS = 2
 # more than so many differences are no files that changed, but a copy that went wrong
 _MOST = 20_000
+_HOLES = ("sparse",)
 _FLAGS = FIELDS.index("flags")
 
 
@@ -52,7 +53,7 @@ def live(context: Context) -> None:
         _mend(context, first.wrong, tolerate_vanished=True)
     # what was not written to between the two looks must be the same now; and this is what a look costs in the pause
     again = _look(context)
-    bad = {path: each for path, each in again.wrong.items() if path in first.wrong and each.source == first.wrong[path].source}
+    bad = {path: each for path, each in again.wrong.items() if path in first.wrong and each.source == first.wrong[path].source and each.what != _HOLES}
     _note(context, again, whole=first)
     if bad:
         raise BackendError(_told(bad, "of the copy are not as on the source, though nothing changed them there"), mend=_MEND_COPY)
@@ -74,7 +75,7 @@ def verify(context: Context) -> None:
     fixed = [os.fsencode(each) for each in context.journal.facts.get("fixups", ())]
     for attempt in range(_ATTEMPTS + 1):
         look = _look(context, fixed=fixed)
-        if not look.wrong:
+        if not look.wrong or (attempt and _only_holes(context, look)):
             break
         if attempt == _ATTEMPTS:
             raise BackendError(_told(look.wrong, "differ between source and copy after the services were stopped"), mend=_MEND_SOURCE)
@@ -87,6 +88,14 @@ def verify(context: Context) -> None:
 
 _MEND_COPY = "Look at the log, and whether the copy's file system and its disk are sound."
 _MEND_SOURCE = "List what writes them in services, so that it is stopped for the last copy, or leave them out with excludes."
+
+
+def _only_holes(context: Context, look: Look) -> bool:
+    """Whether all that is wrong is room: file systems have views of their own on what a hole is."""
+    if any(each.what != _HOLES for each in look.wrong.values()):
+        return False
+    context.journal.warnings.append(_told(look.wrong, "need more room on the copy than on the source; their content is the same"))
+    return True
 
 
 def _note(context: Context, look: Look, whole: Look | None = None) -> None:

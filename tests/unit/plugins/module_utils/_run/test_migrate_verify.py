@@ -127,6 +127,20 @@ def test_what_the_fix_ups_changed_is_theirs(machines):
     assert (machines.copy / "etc" / "fstab").read_text() == "UUID=1 / ext4" and (machines.copy / "etc" / "new" / "file").exists()
 
 
+def test_a_copy_with_the_right_content_and_fewer_holes_is_mended_or_told(machines, monkeypatch):
+    with open(machines.source / "srv" / "hollow", "wb") as stream:
+        stream.truncate(8 << 20)
+    machines.bring()
+    machines.spoil("srv/hollow", "\0" * (8 << 20))
+    fetch = rsync.pull_paths
+    monkeypatch.setattr(rsync, "pull_paths", lambda *unused, **more: None)
+    migrate_verify.verify(machines.context)
+    assert ["/srv/hollow (sparse)" in each for each in machines.context.journal.warnings] == [True]
+    monkeypatch.setattr(rsync, "pull_paths", fetch)
+    migrate_verify.verify(machines.context)
+    assert (machines.copy / "srv" / "hollow").stat().st_blocks * 512 < 1 << 20 and machines.context.journal.verified
+
+
 def test_a_source_that_does_not_keep_still_is_not_proven(machines, monkeypatch):
     fetch = rsync.pull_paths
 
