@@ -10,6 +10,7 @@ import glob
 import os
 import pathlib
 import platform
+import shutil
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.chroot import Chroot
@@ -19,6 +20,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.disk impo
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 
 _EFI_TARGETS = {"x86_64": "x86_64-efi", "aarch64": "arm64-efi"}
+_EFI_NAMES = {"x86_64": "BOOTX64.EFI", "aarch64": "BOOTAA64.EFI"}
+_EFI_MODULES = ("part_gpt", "fat", "ext2", "xfs", "btrfs", "search", "search_fs_uuid", "normal", "configfile", "linux", "echo", "test", "ls")
 # What is made here and not copied; the last rsync leaves it alone.
 MADE_HERE = (
     "/boot/initrd.img-*",
@@ -87,6 +90,7 @@ def make_bootable(image: DiskImage, root: pathlib.Path) -> None:
         _initramfs(system, kernels(root))
         _grub(system, image)
     check_bootable(image, root)
+    image.pack()
 
 
 def _initramfs(system: Chroot, versions: t.Sequence[str]) -> None:
@@ -108,7 +112,7 @@ def _grub(system: Chroot, image: DiskImage) -> None:
     if system.has(install) is None:
         raise BackendError("The copy has no grub-install.", mend="Install grub2-common and grub-pc-bin on the source.")
     if image.layout.firmware == EFI:
-        _grub_efi(system, image, install, two)
+        _grub_efi(system, image, two)
     else:
         system.run([install, "--target=i386-pc", "--recheck", f"/dev/{os.path.basename(image.loop)}"])
         if (system.root / "var/lib/dpkg/info/grub-pc.list").exists():
@@ -117,13 +121,33 @@ def _grub(system: Chroot, image: DiskImage) -> None:
     system.run([mkconfig, "-o", f"/boot/{folder}/grub.cfg"])
 
 
-def _grub_efi(system: Chroot, image: DiskImage, install: str, two: bool) -> None:
-    """GRUB where firmware that remembers nothing looks for it: at the fallback path."""
-    if two and list(_efi_folder(image, system.root).glob("*/shim*.efi")):
-        # signed and complete, it came with the copy; only its few lines of configuration differ, and those are fixed up
+def _grub_efi(system: Chroot, image: DiskImage, two: bool) -> None:
+    """GRUB where firmware that remembers nothing looks for it: at the fallback path.
+
+    grub-install wants that partition mounted; an image that finds the rest by itself does not.
+    """
+    folder = _efi_folder(image, system.root)
+    fallback = folder / "BOOT"
+    signed = [each for each in sorted(folder.glob("*/shim*.efi")) if (each.parent / "grub.cfg").exists()]
+    if signed:
+        # complete, it came with the copy; only its few lines of configuration differ, and those are fixed up
+        if not list(fallback.glob("[Bb][Oo][Oo][Tt]*.[Ee][Ff][Ii]")):
+            fallback.mkdir(exist_ok=True)
+            for each in signed[0].parent.glob("*.efi"):
+                shutil.copy(each, fallback / (_EFI_NAMES[platform.machine()] if each == signed[0] else each.name))
         return
-    where = ["--force-extra-removable"] if (system.root / "etc/debian_version").exists() else ["--removable", *(["--force"] if two else [])]
-    system.run([install, f"--target={_EFI_TARGETS[platform.machine()]}", f"--efi-directory={_esp_mount(image)}", "--no-nvram", "--recheck", *where])
+    target = _EFI_TARGETS[platform.machine()]
+    grub = "grub2" if two else "grub"
+    modules = system.root / "boot" / grub / target
+    shutil.copytree(system.root / "usr/lib/grub" / target, modules, dirs_exist_ok=True)
+    inner = system.run([f"{grub}-mkrelpath", f"/boot/{grub}"]).stdout.strip()
+    homes = {each.mount: each.partition for each in image.layout.mounts}
+    early = f"search.fs_uuid {homes.get('/boot', homes['/']).uuid} root\nset prefix=($root){inner}\n"
+    (modules / "early.cfg").write_text(early, encoding="ascii")
+    fallback.mkdir(parents=True, exist_ok=True)
+    # wherever firmware starts it from, the place of the rest is built in
+    where = ["-O", target, "-p", inner, "-c", f"/boot/{grub}/{target}/early.cfg", "-o", f"{_esp_mount(image)}/EFI/BOOT/{_EFI_NAMES[platform.machine()]}"]
+    system.run([f"{grub}-mkimage", *where, *_EFI_MODULES])
     if (system.root / "etc/debian_version").exists():
         # upgrades of GRUB keep that path up to date then
         _answer(system, "grub-efi-amd64 grub2/force_efi_extra_removable boolean true")

@@ -152,15 +152,33 @@ class DiskImage:
         return f"{self._loops[partition.disk]}p{partition.number}"
 
     def mount(self) -> pathlib.Path:
-        """Mount all file systems in their order; returns the root of the copy."""
+        """Mount all file systems in their order; returns the root of the copy.
+
+        What UEFI firmware starts from is a folder meanwhile: it has to be written as a whole (:meth:`pack`).
+        """
         self.attach()
         self.root.mkdir(parents=True, exist_ok=True)
         for each in self.layout.mounts:
             place = self.root / each.mount.lstrip("/")
             place.mkdir(parents=True, exist_ok=True)
-            if not os.path.ismount(place):
+            if each.partition is not self.layout.esp and not os.path.ismount(place):
                 run(["mount", "-t", each.partition.fs, "-o", mount_options(each), self.node(each.partition), str(place)])
         return self.root
+
+    def pack(self) -> None:
+        """Write the folder of what UEFI firmware starts from into its partition, anew and as a whole.
+
+        A FAT knows neither a journal nor owners, and not every host's kernel knows FAT.
+        """
+        esp = self.layout.esp
+        if esp is None:
+            return
+        self.attach()
+        files = sorted(str(each) for each in (self.root / (esp.mount or "").lstrip("/")).iterdir())
+        run(mkfs_argv(esp, self.node(esp)))
+        if files:
+            run(["mcopy", "-i", self.node(esp), "-s", "-m", "-o", "-Q", *files, "::/"], timeout=600)
+        run(["sync", self.node(esp)])
 
     def release(self) -> None:
         """Unmount and detach everything, also what a killed worker left."""

@@ -29,6 +29,9 @@ DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "los
 TOOLS_PATH = "destination.tools"
 MKFS_TOOLS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "btrfs": "mkfs.btrfs", "vfat": "mkfs.vfat", "swap": "mkswap"}
 
+# what UEFI firmware starts from is written with it
+ESP_TOOL = "mcopy"
+
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
@@ -181,11 +184,11 @@ def _boot_loader(layout: DiskLayout, source: t.Mapping[str, t.Any]) -> list[Prob
 
 def _destination(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, host: t.Mapping[str, t.Any]) -> list[Problem]:
     problems = []
-    needed = list(DESTINATION_TOOLS) + sorted({MKFS_TOOLS[each.fs] for each in layout.partitions})
+    needed = list(DESTINATION_TOOLS) + sorted({MKFS_TOOLS[each.fs] for each in layout.partitions}) + ([ESP_TOOL] if layout.esp else [])
     missing = [tool for tool in needed if not host.get("tools", {}).get(tool)]
     if missing:
         problems.append(Problem(f"The destination lacks {', '.join(missing)}.", "Install them; the role master_migrate does.", TOOLS_PATH))
-    unknown = sorted({each.fs for each in layout.partitions} & set(host.get("unmountable", ())))
+    unknown = sorted({each.fs for each in layout.partitions if each is not layout.esp} & set(host.get("unmountable", ())))
     if unknown:
         problems.append(Problem(f"The destination's kernel cannot mount {', '.join(unknown)}.", "Use another file system in the disk schema.", "disk_schema"))
     if layout.firmware == EFI and host.get("uefi") is False:

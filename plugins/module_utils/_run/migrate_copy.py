@@ -24,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration 
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_prediction import predict
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import (
     DESTINATION_TOOLS,
+    ESP_TOOL,
     MKFS_TOOLS,
     Problem,
     admin_interface,
@@ -36,7 +37,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run import migr
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, layout_of, vm_entry
 
-_TOOLS = (*DESTINATION_TOOLS, *MKFS_TOOLS.values())
+_TOOLS = (*DESTINATION_TOOLS, *MKFS_TOOLS.values(), ESP_TOOL)
 
 
 def destination(context_spec: t.Any, vm: t.Any, source: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
@@ -227,6 +228,7 @@ def apply_fixups(context: Context) -> None:
     changes.update(container_files(context.journal.facts.get("containers") or containers_of(context.source_facts, everything=everything)))
     boot.write_changes(root, changes)
     boot.fill_holes(root, context.source_facts.get("swap_files", []))
+    context.disk().pack()
     context.journal.facts["fixups"] = sorted(changes)
     context.journal.facts["fixup_seconds"] = round(time.monotonic() - began, 3)
 

@@ -13,6 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import (
     DESTINATION_TOOLS,
+    ESP_TOOL,
     MKFS_TOOLS,
     SOURCE_TOOLS,
     admin_interface,
@@ -49,7 +50,7 @@ SOURCE = {
 }
 HOST = {
     "arch": "x86_64",
-    "tools": {tool: "/usr/bin/x" for tool in (*DESTINATION_TOOLS, *MKFS_TOOLS.values())},
+    "tools": {tool: "/usr/bin/x" for tool in (*DESTINATION_TOOLS, *MKFS_TOOLS.values(), ESP_TOOL)},
     "bridges": ["br-admin", "br-two"],
     "memory_available": 8 * GIB,
     "temporary_taken": None,
@@ -61,7 +62,7 @@ def found(source=None, host=None, params=None):
     spec = parse_spec({**PARAMS, **(params or {})})
     vm = parse_vms([spec.vm], cluster="c")[0]
     source = {**copy.deepcopy(SOURCE), **(source or {})}
-    layout = plan_layout([vm.disks[0].size], spec.disk_schema, filesystems_of(source), vm.uuid)
+    layout = plan_layout([vm.disks[0].size], spec.disk_schema, filesystems_of(source), vm.uuid, vm.boot_firmware or "bios")
     return find_problems(spec, vm, layout, source, {**HOST, **(host or {})})
 
 
@@ -123,3 +124,85 @@ def test_what_will_not_move_is_told():
     told = find_warnings({"foreign": [{"mount": "/nas", "fstype": "nfs", "device": "nas:/x"}], "services": {"a": {"load": "loaded", "active": "failed"}}})
     assert len(told) == 2 and "/nas" in told[0] and told[1].startswith("a does not run")
     assert find_warnings(None) == []
+
+
+UEFI = {"vm": {**PARAMS["vm"], "boot_firmware": "efi"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "host", "said"),
+    [
+        ({"grub": {"install": "/x", "i386_pc": True, "efi": False, "shim": False}}, {}, "no GRUB for UEFI"),
+        ({}, {"uefi": False}, "no UEFI firmware"),
+        ({}, {"tools": {**HOST["tools"], ESP_TOOL: None}}, "lacks mcopy"),
+    ],
+)
+def test_uefi_asks_for_its_own(source, host, said):
+    there = {"grub": {"install": "/x", "i386_pc": False, "efi": True, "shim": False}, **source}
+    (problem,) = found(there, host, UEFI)
+    assert said in problem.message and problem.mend
+    # a signed one that came with its disk will do, and so will a kernel that knows no FAT
+    assert found({"grub": {"install": "/x", "i386_pc": False, "efi": False, "shim": True}}, {"unmountable": ["vfat", "btrfs"]}, UEFI) == []
+
+
+def test_a_file_system_the_host_cannot_mount_is_told():
+    schema = {"disk_schema": [{"mount": "/", "fs": "btrfs"}]}
+    (problem,) = found(host={"unmountable": ["btrfs"]}, params=schema)
+    assert "cannot mount btrfs" in problem.message and problem.path == "disk_schema"
+
+
+STACK = [
+    {"name": "docker0", "mac": "02:00:00:00:00:0d", "addresses": ["172.17.0.1/16"], "kind": "bridge", "card": False, "lower": []},
+    {"name": "eno1", "mac": "02:00:00:00:00:0a", "addresses": [], "kind": None, "card": True, "lower": []},
+    {"name": "eno2", "mac": "02:00:00:00:00:0b", "addresses": [], "kind": None, "card": True, "lower": []},
+    {"name": "eno3", "mac": "02:00:00:00:00:0c", "addresses": ["198.51.100.2/24"], "kind": None, "card": True, "lower": []},
+    {"name": "bond0", "mac": "02:00:00:00:00:0b", "addresses": [], "kind": "bond", "card": False, "lower": ["eno2"], "bond_mode": "802.3ad"},
+    {
+        "name": "bond0.42",
+        "mac": "02:00:00:00:00:0b",
+        "addresses": ["192.0.2.2/25", "192.0.2.9/25"],
+        "addresses6": ["2001:db8::2/64"],
+        "kind": "vlan",
+        "card": False,
+        "lower": ["bond0"],
+        "vlan": 42,
+    },
+]
+
+
+def test_the_card_below_a_vlan_and_a_bond_is_the_one_that_gets_the_first():
+    spec = parse_spec(PARAMS)
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), {"interfaces": STACK}, "k")
+    assert [each.name for each in context.nics] == ["eno2", "eno1"]
+
+
+def test_what_will_be_different_is_told():
+    spec = parse_spec(PARAMS)
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    systems = [
+        {"mount": "/", "fstype": "btrfs", "layers": ["crypt"], "subvolume": "@"},
+        {"mount": "/machines", "fstype": "btrfs", "layers": ["crypt"], "subvolume": None},
+        {"mount": "/tank", "fstype": "zfs", "layers": []},
+    ]
+    tree = {"/etc/selinux/config": "SELINUX=enforcing\n", "/etc/default/grub": 'GRUB_CMDLINE_LINUX="hugepages=64"\n'}
+    told = "\n".join(find_warnings({"interfaces": STACK, "filesystems": systems}, spec, vm, tree))
+    for words in (
+        "bond0.42 takes frames of VLAN 42: br-admin must carry them tagged",
+        "use active-backup",
+        "192.0.2.9/25, 2001:db8::2/64 on bond0.42 move too",
+        "/, /machines lie encrypted",
+        "/machines are subvolumes",
+        "/tank is zfs on the source and becomes ext4",
+        "SELinux gives all files their labels anew",
+        "reserves memory for the source's size",
+    ):
+        assert words in told
+    assert "docker0" not in told
+
+
+def test_cards_without_a_successor_are_told():
+    spec = parse_spec({**PARAMS, "vm": {**PARAMS["vm"], "nics": [{"bridge": "br-admin"}]}})
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    (told,) = [each for each in find_warnings({"interfaces": STACK}, spec, vm) if "of the source get none" in each]
+    assert "eno3" in told and "eno2" not in told

@@ -1,0 +1,117 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Two disks with every file system, made, mounted, let go of and mounted again by this machine's own kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage, loops_of
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_disks import filesystems
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout, Partition
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
+
+GIB, MIB = 1024**3, 1024**2
+SUBVOLUMES = (("/", "@"), ("/home", "@home"), ("/var/log", "@logs/var"))
+WANTED = (
+    Partition("/boot/efi", "vfat", 64 * MIB, options="fmask=0077,dmask=0077"),
+    Partition("/", "btrfs", None, options="compress=zstd:1", subvolumes=SUBVOLUMES),
+    Partition(None, "swap", None, percent=10),
+    Partition("/srv", "xfs", None, percent=50, disk=1),
+    Partition("/data", "ext4", None, disk=1),
+)
+
+
+@pytest.fixture(name="image")
+def fixture_image(tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
+    """Two empty files as disks."""
+    layout = plan_layout([3 * GIB, 2 * GIB], WANTED, (), "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11", "efi")
+    images = [tmp_path / f"disk{number}.raw" for number in range(2)]
+    for path, disk in zip(images, layout.disks):
+        path.touch()
+        os.truncate(path, disk.size)
+    image = DiskImage([str(path) for path in images], layout, tmp_path / "work")
+    image.write_table()
+    image.make_filesystems()
+    yield image
+    image.release()
+
+
+def table(root: pathlib.Path) -> dict[str, tuple[str, str]]:
+    """What is mounted below: path → (file system, options)."""
+    said = subprocess.run(["findmnt", "--json", "--list", "--output", "TARGET,FSTYPE,OPTIONS", "--submounts", str(root)], check=True, capture_output=True)
+    return {each["target"][len(str(root)) :] or "/": (each["fstype"], each["options"]) for each in json.loads(said.stdout)["filesystems"]}
+
+
+def test_every_file_system_lies_where_it_belongs(image: DiskImage) -> None:
+    root = image.mount()
+    found = table(root)
+    assert {path: fs for path, (fs, _options) in found.items()} == {
+        "/": "btrfs", "/home": "btrfs", "/var/log": "btrfs", "/srv": "xfs", "/data": "ext4",
+    }  # fmt: skip
+    assert "subvol=/@home" in found["/home"][1] and "compress=zstd:1" in found["/"][1] and "subvol=/@logs/var" in found["/var/log"][1]
+    assert image.has_filesystems()
+
+
+def test_what_lies_on_them_is_there_after_a_new_start(image: DiskImage) -> None:
+    root = image.mount()
+    for place in ("home/a", "srv/b", "data/c", "var/log/d"):
+        (root / place).write_text(place)
+    image.release()
+    assert not os.path.ismount(root) and not [loop for path in image.images for loop in loops_of(path)]
+    again = DiskImage(image.images, DiskLayout.from_dict(json.loads(json.dumps(image.layout.as_dict()))), image.work)
+    root = again.mount()
+    assert [(root / place).read_text() for place in ("home/a", "srv/b", "data/c", "var/log/d")] == ["home/a", "srv/b", "data/c", "var/log/d"]
+    again.release()
+
+
+def test_what_firmware_starts_from_is_written_as_a_whole(image: DiskImage) -> None:
+    esp = image.layout.esp
+    assert esp is not None
+    folder = image.mount() / "boot/efi/EFI"
+    for round_number in (1, 2):
+        (folder / "BOOT").mkdir(parents=True, exist_ok=True)
+        (folder / "BOOT" / "BOOTX64.EFI").write_bytes(b"x" * 100_000 * round_number)
+        (folder / f"a long name {round_number}.cfg").write_text("search\n")
+        image.pack()
+        node = image.node(esp)
+        subprocess.run(["fsck.vfat", "-n", node], check=True)
+        said = subprocess.run(["mdir", "-i", node, "-/", "-b", "::/"], check=True, capture_output=True, encoding="utf-8").stdout.split("\n")
+        assert {"::/EFI/BOOT/BOOTX64.EFI", f"::/EFI/a long name {round_number}.cfg"} <= set(said)
+        read = subprocess.run(["mtype", "-i", node, "::/EFI/BOOT/BOOTX64.EFI"], check=True, capture_output=True).stdout
+        assert len(read) == 100_000 * round_number
+        (folder / f"a long name {round_number}.cfg").unlink()
+    assert "a long name 1.cfg" not in " ".join(said)
+    assert image.has_filesystems()
+
+
+def test_firmware_and_kernels_find_their_partitions(image: DiskImage) -> None:
+    kinds = []
+    for path in image.images:
+        said = json.loads(subprocess.run(["sfdisk", "--json", path], check=True, capture_output=True).stdout)["partitiontable"]
+        assert said["label"] == "gpt"
+        kinds.append([each["type"][:8] for each in said["partitions"]])
+    assert kinds == [["21686148", "C12A7328", "0FC63DAF", "0657FD6D"], ["0FC63DAF", "0FC63DAF"]]
+
+
+def test_a_source_with_such_disks_is_seen_as_it_is(image: DiskImage) -> None:
+    root = image.mount()
+    subprocess.run(["btrfs", "--quiet", "subvolume", "create", str(root / "machines")], check=True)
+    subprocess.run(["btrfs", "--quiet", "subvolume", "snapshot", "-r", str(root / "home"), str(root / "frozen")], check=True)
+    (root / "bound").mkdir()
+    subprocess.run(["mount", "--bind", str(root / "home"), str(root / "bound")], check=True)
+    found = {each["mount"][len(str(root)) :] or "/": each for each in filesystems() if each["mount"].startswith(str(root))}
+    assert {path: each["subvolume"] for path, each in found.items()} == {
+        "/": "@", "/home": "@home", "/var/log": "@logs/var", "/machines": None, "/srv": None, "/data": None,
+    }  # fmt: skip
+    assert found["/"]["options"] == "compress=zstd:1"
+    assert found["/srv"]["size"] == next(each.size for each in image.layout.partitions if each.mount == "/srv")
+    assert found["/srv"]["disks"] == found["/data"]["disks"] != found["/"]["disks"] != []
