@@ -96,7 +96,7 @@ def strike(cell: Cell, network: str, run: subprocess.Popen[bytes], more: t.Seque
         time.sleep(2)
         lab("start", DESTINATION)
     elif cell.fault == "link":
-        rules = f"add table inet fault\nadd chain inet fault out {{ type filter hook output priority 0; }}\n"
+        rules = "add table inet fault\nadd chain inet fault out { type filter hook output priority 0; }\n"
         rules += f"add rule inet fault out ip daddr {{ {network}.2, {network}.3 }} drop\n"
         ssh(DESTINATION, "nft", "-f", "-", given=rules.encode())
     elif cell.fault == "controller":
@@ -156,7 +156,7 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
         took = await_true("its own end", at_rest, 900)
         run.wait()
         ended, serves = journal(), ""
-        await_true("somebody who serves", lambda: writing(), SERVICE_TIMEOUT)
+        await_true("somebody who serves", writing, SERVICE_TIMEOUT)
         serves = ssh("laptop", "systemd-detect-virt", ok=False).strip()
         mend(cell)
         if second is not None and second.wait() != 0:
