@@ -39,12 +39,16 @@ class StageLab(Lab):
     def rehearse(self, *checks: t.Mapping[str, t.Any], **variables: t.Any) -> PlayRun:
         """Bring the copy up to date and rehearse it, with health checks besides the lab's own."""
         own = [{"type": "tcp", "port": 3306}, {"type": "http", "url": f"http://{self.master}:8080/health"}]
-        given = {"stop_after": "rehearse", "rehearse_timeout": 240, "health_checks": [*own, *checks], **variables}
+        given = {"stop_after": "rehearse", "rehearse_timeout": 1200, "health_checks": [*own, *checks], **variables}
         return self.play("migrate_master", "-e", json.dumps({f"master_migrate_{key}": value for key, value in given.items()}))
 
     def journal(self) -> dict[str, t.Any]:
         """The migration's journal as it is now."""
         return json.loads(self.ssh("metal1", "cat", f"{FOLDER}/journal.json"))
+
+    def slow(self) -> int:
+        """Seconds that are more than this machine needs for a boot, by what the last good rehearsal took."""
+        return int(3 * self.journal()["facts"]["boot_seconds"]) + 60
 
     def log(self) -> list[str]:
         """The migration's log."""
@@ -69,12 +73,12 @@ class StageLab(Lab):
 
     @contextlib.contextmanager
     def watched(self) -> t.Iterator[list[list[str]]]:
-        """While the block runs: the traces on the server, once a second."""
+        """While the block runs: the traces on the server, every few seconds."""
         seen: list[list[str]] = []
         end = threading.Event()
 
         def look() -> None:
-            while not end.wait(1):
+            while not end.wait(4):
                 with contextlib.suppress(AssertionError):
                     seen.append(self.traces())
 
@@ -88,7 +92,7 @@ class StageLab(Lab):
 
     def kill_on_stage(self) -> None:
         """Kill -9 the worker while its stand-in runs, and keep systemd from starting another."""
-        until = time.monotonic() + 400
+        until = time.monotonic() + 900
         while STAND_IN not in self.ssh("metal1", "virsh", "-q", "list", "--name", check=False).split():
             assert time.monotonic() < until, "no rehearsal began"
             time.sleep(1)

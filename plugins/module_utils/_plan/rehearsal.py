@@ -20,6 +20,9 @@ _STUCK: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"grub rescue>|Minimal BASH-like line editing is supported"), "GRUB found nothing to start"),
     (re.compile(r"No bootable device|BdsDxe: No bootable option"), "its firmware found nothing to start"),
 )
+# a screen that is drawn: what stands elsewhere is another line
+_MOVE = re.compile(r"\x1b\[[0-9;]*[Hf]")
+_FRAME = re.compile(r"[\s|+_=-]*")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|[=>cM78])")
 _INVISIBLE = re.compile(r"[^\t\n\x20-\x7e\u00a0-\uffff]")
 _WIDTH = 200
@@ -27,13 +30,13 @@ _WIDTH = 200
 
 def clean(console: str) -> str:
     """A console's text as a person reads it: without escape sequences, only what was last on each line."""
-    text = _ESCAPE.sub("", console).replace("\r\n", "\n")
+    text = _ESCAPE.sub("", _MOVE.sub("\n", console)).replace("\r\n", "\n")
     return "\n".join(_INVISIBLE.sub("", line.rstrip("\r").rpartition("\r")[2]).rstrip() for line in text.split("\n"))
 
 
 def tail(console: str, lines: int) -> list[str]:
-    """The last lines that say something, each shortened to what fits a terminal or two."""
-    said = [line[:_WIDTH] for line in clean(console).split("\n") if line.strip()]
+    """The last lines that say something (frames do not), each shortened to what fits a terminal or two."""
+    said = [line.strip()[:_WIDTH] for line in clean(console).split("\n") if not _FRAME.fullmatch(line)]
     return said[-lines:] if lines > 0 else []
 
 

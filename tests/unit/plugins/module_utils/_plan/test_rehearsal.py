@@ -14,12 +14,14 @@ VM = "6e1b2c3d-0000-4000-8000-000000000001"
 # as a console brings it: colours, cursor keys, a line written over itself, a firmware's screen
 BOOT = (
     "\x1b[2J\x1b[01;01H\x1b[=3hSeaBIOS (version 1.16.2)\r\n\r\nBooting from Hard Disk...\r\n"
+    "\x1b[2;4H+-----+\x1b[3;4H|\x1b[3;78H|\x1b[4;2H   Debian in 1s.   \x1b[5;78H\x1b[?25h\x1b[H\x1b[J\r\n"
     "[    0.000000] Linux version 6.1.0\r\n10%\r50%\rdone\r\n[\x1b[0;32m  OK  \x1b[0m] Started \x1b[0;1;39mssh.service\x1b[0m.\r\n\x00\x07login: "
 )
 
 
 def test_a_console_reads_like_text():
     assert rehearsal.tail(BOOT, 4) == ["[    0.000000] Linux version 6.1.0", "done", "[  OK  ] Started ssh.service.", "login:"]
+    assert rehearsal.tail(BOOT, 6)[:2] == ["Booting from Hard Disk...", "Debian in 1s."]
     assert rehearsal.tail(BOOT, 0) == [] and rehearsal.tail("", 5) == [] and len(rehearsal.tail("x" * 5000, 1)[0]) == 200
 
 
