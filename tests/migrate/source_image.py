@@ -73,7 +73,17 @@ http.server.ThreadingHTTPServer(("", 8080), Answer).serve_forever()
     "srv/proof/address": """\
 read -r net < /sys/class/dmi/id/product_serial
 mac=$(cat /sys/class/net/en*/address)
-printf '[Match]\\nMACAddress=%s\\nType=ether\\n\\n[Network]\\nAddress=%s.5/24\\nGateway=%s.1\\n' "$mac" "$net" "$net" > /etc/systemd/network/20-admin.network
+cat > /etc/systemd/network/20-admin.network <<END
+[Match]
+MACAddress=$mac
+Type=ether
+
+[Network]
+Address=$net.5/24
+Address=$net.7/24
+Address=2001:db8:5::5/64
+Gateway=$net.1
+END
 """,
     # a sensor's service: it would fail in a machine without that hardware
     "etc/systemd/system/smartd.service": "[Service]\nExecStart=/bin/true\nRemainAfterExit=yes\n\n[Install]\nWantedBy=multi-user.target\n",

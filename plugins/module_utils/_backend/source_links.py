@@ -21,7 +21,8 @@ def interfaces() -> list[dict[str, t.Any]]:
 
     ``card`` tells whether it is a machine's own, ``lower`` what the others are stacked upon.
     """
-    return describe(json.loads(run(["ip", "-json", "-details", "address", "show"]).stdout or "[]"), lambda name: os.path.exists(f"/sys/class/net/{name}/device"))
+    links = json.loads(run(["ip", "-json", "-details", "address", "show"]).stdout or "[]")
+    return describe(links, lambda name: os.path.exists(f"/sys/class/net/{name}/device"))
 
 
 def describe(links: t.Sequence[t.Mapping[str, t.Any]], has_device: t.Callable[[str], bool]) -> list[dict[str, t.Any]]:

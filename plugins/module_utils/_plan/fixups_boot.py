@@ -32,6 +32,7 @@ CONSOLE = "console=tty0 console=ttyS0,115200"
 # what a kernel command line may say about disks that stay behind
 _OLD = r"resume|resume_offset|root|rootflags|rootfstype|cryptdevice|rd\.luks(?:\.\w+)?|rd\.lvm(?:\.\w+)?|rd\.md(?:\.\w+)?|rd\.dm(?:\.\w+)?|rd\.multipath"
 _OLD_DISK_ARGUMENT = re.compile(rf"(?<![\w.=-])(?:{_OLD})=[^\s\"']*\s?")
+_SEARCH = re.compile(r"(?m)^(\s*search(?:\.fs_uuid)?\s[^\n]*?)\b([0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9A-F]{4}-[0-9A-F]{4})\b")
 # the environment block of GRUB has this size, whatever is in it
 _GRUBENV = 1024
 _DRIVERS = "virtio_blk virtio_scsi virtio_net virtio_pci"
@@ -136,7 +137,7 @@ def fix_stub(text: str, layout: DiskLayout) -> str:
     """The few lines on the partition UEFI starts from that lead to the real configuration."""
     homes = {each.mount: each.partition for each in layout.mounts}
     uuid = homes.get("/boot", homes["/"]).uuid
-    return re.sub(r"(?m)^(\s*search(?:\.fs_uuid)?\s[^\n]*?)\b([0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9A-F]{4}-[0-9A-F]{4})\b", rf"\g<1>{uuid}", text)
+    return _SEARCH.sub(rf"\g<1>{uuid}", text)
 
 
 def _append_argument(text: str, argument: str) -> str:

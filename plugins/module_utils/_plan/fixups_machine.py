@@ -20,6 +20,7 @@ METAL_UNITS = (
     "multipathd.service", "multipathd.socket", "nvidia-persistenced.service", "openipmi.service", "powertop.service", "rasdaemon.service",
     "sensord.service", "smartd.service", "smartmontools.service", "thermald.service", "tlp.service",
 )  # fmt: skip
+_METAL_ONLY = f"{MARK} there is no such hardware in a VM\n[Unit]\nConditionVirtualization=no\n"
 _UNIT_FOLDERS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
 # drivers of sensors and management controllers, which complain where there is none
 _METAL_MODULES = frozenset(
@@ -77,7 +78,7 @@ def fix_machine(tree: t.Mapping[str, str]) -> dict[str, str | None]:
         changes["/.autorelabel"] = "-F\n"
     for unit in METAL_UNITS:
         if any(f"{folder}/{unit}" in tree for folder in _UNIT_FOLDERS):
-            changes[f"/etc/systemd/system/{unit}.d/zz-reduced-footprint.conf"] = f"{MARK} there is no such hardware in a VM\n[Unit]\nConditionVirtualization=no\n"
+            changes[f"/etc/systemd/system/{unit}.d/zz-reduced-footprint.conf"] = _METAL_ONLY
     return changes
 
 

@@ -58,7 +58,8 @@ def fix_network(tree: t.Mapping[str, str], nics: t.Sequence[NicChange]) -> dict[
         # named so that it sorts before every link file a distribution or a person brings; a VLAN wears the
         # MAC of its card and must not be taken for it
         changes[f"/etc/systemd/network/01-reduced-footprint-{nic.name}.link"] = (
-            f"# reduced.footprint: the card keeps the name it had on the old machine\n[Match]\nMACAddress={nic.new_mac}\nType=ether\n\n[Link]\nName={nic.name}\n"
+            "# reduced.footprint: the card keeps the name it had on the old machine\n"
+            f"[Match]\nMACAddress={nic.new_mac}\nType=ether\n\n[Link]\nName={nic.name}\n"
         )
     return changes
 
