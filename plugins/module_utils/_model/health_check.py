@@ -67,7 +67,7 @@ def _parse_check(entry: t.Any, path: str) -> HealthCheck:
         raise InputError("is missing.", f"{path}.unit", "Name the systemd unit that must be active.")
     rehearse = entry.get("rehearse")
     if rehearse not in (None, True, False):
-        raise InputError(f"{shown(rehearse)} is neither true nor false.", f"{path}.rehearse", "Use false for what cannot be answered without the outside world.")
+        raise InputError(f"{shown(rehearse)} is neither true nor false.", f"{path}.rehearse", "Use false for what needs the world outside of the VM.")
     return HealthCheck(
         type=kind,
         port=number(port, 22, 1, 65535, f"{path}.port"),

@@ -16,7 +16,8 @@ _STUCK: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"Kernel panic - not syncing[^\n]*"), "its kernel panicked"),
     (re.compile(r"You are in (emergency|rescue) mode"), "it came up in emergency mode"),
     (re.compile(r"ALERT!\s+\S+ does not exist\.\s+Dropping to a shell"), "its initramfs does not find the root file system"),
-    (re.compile(r"dracut-initqueue\S* (?:Warning: )?(?:Timeout|Could not boot)|Entering emergency mode\. Exit the shell to continue"), "its initramfs does not find what it needs"),
+    (re.compile(r"dracut-initqueue\S* (?:Warning: )?(?:Timeout|Could not boot)"), "its initramfs does not find what it needs"),
+    (re.compile(r"Entering emergency mode\. Exit the shell to continue"), "its initramfs does not find what it needs"),
     (re.compile(r"grub rescue>|Minimal BASH-like line editing is supported"), "GRUB found nothing to start"),
     (re.compile(r"No bootable device|BdsDxe: No bootable option"), "its firmware found nothing to start"),
 )

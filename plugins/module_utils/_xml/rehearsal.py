@@ -18,7 +18,8 @@ except ImportError:
     etree = None
 
 # shared with the host, passed through from it, or a way for somebody to look in and type
-_NOT_COPIED = ("filesystem", "hostdev", "redirdev", "smartcard", "graphics", "sound", "audio", "lease", "vsock", "shmem", "serial", "console", "parallel", "tpm")
+_SHARED = ("filesystem", "hostdev", "redirdev", "smartcard", "lease", "vsock", "shmem", "tpm")
+_NOT_COPIED = (*_SHARED, "graphics", "sound", "audio", "serial", "console", "parallel")
 # what an interface keeps; all else belongs to the network it was on
 _OF_A_CARD = ("mac", "model", "link", "rom", "address", "alias")
 
