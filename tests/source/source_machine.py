@@ -74,7 +74,9 @@ class SourceMachine:
 
     def await_serving(self, seconds: float = 90) -> float:
         """Wait until it serves at the admin address, database included."""
-        return eventually("the source serves", lambda: self.lab.health()["rows"] is not None, seconds)
+        took = eventually("the source serves", lambda: self.lab.health()["rows"] is not None, seconds)
+        self.remote.address = self.admin
+        return took
 
     def powered(self) -> bool:
         """Whether it is switched on."""

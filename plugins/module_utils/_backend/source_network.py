@@ -57,6 +57,18 @@ def put(address: str, interface: str, *, needed: bool = True) -> None:
     run(["ip", "address", "replace", address, "dev", interface], ok=(0,) if needed else range(256))
 
 
+def keep(wanted: t.Iterable[t.Mapping[str, str]]) -> bool:
+    """Give back addresses that a network manager took away; tells whether one was missing.
+
+    systemd-networkd takes the addresses of a card away while it configures it anew, and does not bring them back when that fails.
+    """
+    present = {(each["dev"], each["address"]) for each in addresses()}
+    missing = [each for each in wanted if (each["dev"], each["address"]) not in present]
+    for each in missing:
+        put(each["address"], each["dev"], needed=False)
+    return bool(missing)
+
+
 def routes() -> list[list[str]]:
     """Every route over a gateway, as arguments of ``ip``."""
     found = []

@@ -84,10 +84,10 @@ def stop(units: t.Sequence[str], *, together: bool) -> None:
 
     :raises BackendError: one of them still runs.
     """
-    hold(TRANSIENT, units)
     if together and units:
         write_atomic(TRANSIENT / _REST, rest_target(units), mode=0o644)
-        run(["systemctl", "daemon-reload"])
+    hold(TRANSIENT, units)
+    if together and units:
         run(["systemctl", "start", _REST], timeout=600, ok=range(256))
         units_left = _alive(units)
     else:

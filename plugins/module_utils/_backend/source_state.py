@@ -27,6 +27,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.migration
 from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import holds_everything
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/source")
+# how long a network manager may take to come to terms with a changed address, in seconds
+_SETTLE = 30.0
 
 
 def boot_id() -> str:
@@ -190,11 +192,25 @@ class SourceState:
             data["parked_at"] = time.time()
             self.write(data)
 
-    @staticmethod
-    def guard(data: t.Mapping[str, t.Any]) -> bool:
-        """Take off what is the VM's now; tells whether something had given it back to this machine."""
-        mine = [data["admin"]["address"], *(each["address"].partition("/")[0] for each in data.get("also", []))]
-        return source_network.drop(mine)
+    def guard(self, data: t.Mapping[str, t.Any]) -> None:
+        """See that this machine has the addresses it should have and no other's.
+
+        Nobody else does: a network manager brings back what it once read, and loses what it did not.
+        """
+        admin = data["admin"]
+        if data["state"] == SERVING:
+            if source_network.keep([{"dev": admin["interface"], "address": f"{admin['address']}/{admin['prefix']}"}, *data.get("also", [])]):
+                source_network.put_routes(data.get("routes", []))
+                arp.announce(admin["interface"], admin["address"])
+            return
+        source_network.drop([admin["address"], *(each["address"].partition("/")[0] for each in data.get("also", []))])
+        if source_network.keep([{"dev": admin["interface"], "address": f"{admin['temporary_address']}/{admin['prefix']}"}]):
+            source_network.put_routes(data.get("routes", []))
+            arp.announce(admin["interface"], admin["temporary_address"])
+
+    def settled(self, data: t.Mapping[str, t.Any]) -> bool:
+        """Whether a source that serves needs no more looking after: the network managers had time for their changes."""
+        return data.get("boot_id") != boot_id() or time.clock_gettime(time.CLOCK_BOOTTIME) > float(data.get("settled_at", 0.0))
 
     def restore(self, reason: str) -> str | None:
         """Come back: admin address, services, everything as it was.
@@ -227,8 +243,10 @@ class SourceState:
             failed = self._serve(data)
             if data["state"] != QUIESCED:
                 arp.announce(admin["interface"], admin["address"])
-            done = {"state": SERVING, "reason": reason, "returned_at": time.time(), "running": data.get("running", []), "failed": failed}
-            self.write({**done, "containers": data.get("containers", [])})
+            kept = {key: data[key] for key in ("running", "containers", "admin", "also", "routes") if key in data}
+            now = time.clock_gettime(time.CLOCK_BOOTTIME)
+            settled = now + (_SETTLE if data["state"] != QUIESCED else 0.0)
+            self.write({**kept, "state": SERVING, "reason": reason, "returned_at": time.time(), "failed": failed, "boot_id": boot_id(), "settled_at": settled})
             return None
 
     def _serve(self, data: t.Mapping[str, t.Any]) -> list[str]:

@@ -36,8 +36,8 @@ _AUTHORIZED_KEYS = "/root/.ssh/authorized_keys"
 _POLL = 0.2
 # how long a returning source waits before it asks the network again
 _TAKEN_WAIT = 2.0
-# how often a parked source makes sure that nothing gave the admin address back to it
-_GUARD = 2.0
+# how often a source makes sure that it has the addresses it should have and no others
+_GUARD = 1.0
 # how long systemd gets to begin with a reboot before it is told again
 _ASK_AGAIN = 20.0
 
@@ -87,11 +87,15 @@ def _boot_link(name: str) -> pathlib.Path:
     return pathlib.Path("/etc/systemd/system/multi-user.target.wants", boot_unit(name))
 
 
-def start_watch(name: str) -> None:
-    """Run the watch detached from whoever asks for it; one that runs already is left alone, whatever started it."""
+def start_watch(name: str, *, afresh: bool = False) -> None:
+    """Run the watch detached from whoever asks for it; one that runs already is left alone, whatever started it.
+
+    :arg afresh: one that runs may be about to end, for it knows nothing of this yet.
+    """
     unit = watch_unit(name)
-    if source_services.up([unit, boot_unit(name), maintenance.unit(name)]):
-        return
+    for running in source_services.up([unit, boot_unit(name), maintenance.unit(name)]):
+        if not afresh or run(["systemctl", "restart", running], timeout=60, ok=range(256)).rc == 0:
+            return
     run(["systemctl", "reset-failed", unit], ok=range(256))
     # it is never given up on: without it nobody brings the services back
     properties = ["--property=Restart=on-failure", "--property=RestartSec=1", "--property=StartLimitIntervalSec=0"]
@@ -123,7 +127,7 @@ def watch(name: str) -> None:
     while True:
         request = source_facts.read_text(str(state.request_file))
         data = state.read()
-        if data["state"] == SERVING or (data["state"] == HANDED_OVER and request is None and not data.get("also")):
+        if data["state"] == SERVING and state.settled(data):
             _disable_at_boot(name)
             return
         if request is not None and request.startswith("restore"):
@@ -143,7 +147,7 @@ def watch(name: str) -> None:
             state.detach(_address_files, replace_address)
             state.request_file.unlink(missing_ok=True)
         else:
-            if data["state"] != HANDED_OVER:
+            if data["state"] not in (SERVING, HANDED_OVER):
                 _keep_lease(state, data)
             if data["state"] != QUIESCED and time.monotonic() - guarded > _GUARD:
                 guarded = time.monotonic()
@@ -220,9 +224,10 @@ def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.An
     quiesce = given.get("quiesce", STOP_SERVICES)
     data = state.begin(given["services"], given["lease"], given["admin"], containers, quiesce)
     if awaits_boot(data):
+        start_watch(state.name, afresh=True)
         return _request(state, "reboot")
     # the dead man's hand is there before the first service stops
-    start_watch(state.name)
+    start_watch(state.name, afresh=True)
     if data["state"] == QUIESCED and quiesce != MAINTENANCE_BOOT:
         state.stop_services()
     return {"state": data}

@@ -245,3 +245,25 @@ def test_only_a_parked_source_hands_over_and_it_can_still_come_back(machine):
 def test_a_serving_source_has_no_lease(machine):
     assert machine.state.renew(60)["state"] == SERVING
     assert not machine.state.file.exists()
+
+
+def test_what_a_network_manager_took_away_is_given_back(machine, monkeypatch):
+    parked(machine)
+    monkeypatch.setattr(source_network, "addresses", lambda: [])
+    machine.commands.clear()
+    machine.state.guard(machine.state.read())
+    assert machine.commands[0] == "ip address replace 192.0.2.3/24 dev eth0" and "announce" in machine.commands
+    machine.state.restore("asked")
+    data = machine.state.read()
+    assert not machine.state.settled(data)
+    machine.commands.clear()
+    machine.state.guard(data)
+    assert machine.commands[0] == "ip address replace 192.0.2.2/24 dev eth0" and "announce" in machine.commands
+    machine.boot = "boot-2"
+    assert machine.state.settled(data)
+
+
+def test_a_source_that_kept_its_address_needs_no_looking_after(machine):
+    machine.state.begin(["a.service"], 60, ADMIN)
+    machine.state.restore("asked")
+    assert machine.state.settled(machine.state.read())
