@@ -96,10 +96,11 @@ INSTALL = """\
 #!/bin/sh
 set -eux
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mount -t tmpfs tmp /run
+# the initial RAM disk hands over what it has mounted
+mountpoint -q /proc || mount -t proc proc /proc
+mountpoint -q /sys || mount -t sysfs sys /sys
+mountpoint -q /dev || mount -t devtmpfs dev /dev
+mountpoint -q /run || mount -t tmpfs tmp /run
 mount -t tmpfs tmp /tmp
 modprobe -a nvme xfs dm_mod vfat nls_cp437 nls_ascii
 /lib/systemd/systemd-udevd --daemon
@@ -200,7 +201,7 @@ def _make(target: pathlib.Path) -> None:
     argv = [
         "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", "1024", "-nodefaults", "-no-user-config", "-display", "none",
         "-no-reboot", "-serial", f"file:{work / 'console.log'}", "-kernel", str(work / "vmlinuz"), "-initrd", str(work / "initrd.img"),
-        "-append", "root=/dev/vda rw console=ttyS0 init=/usr/local/sbin/install mitigations=off quiet",
+        "-append", "root=/dev/vda rw console=ttyS0 init=/usr/local/sbin/install mitigations=off panic=-1 quiet",
         "-drive", f"file={work / 'root.img'},format=raw,if=virtio,cache=unsafe",
         "-drive", f"file={work / 'disk.img'},format=raw,if=none,id=new,cache=unsafe", "-device", "nvme,serial=proof,drive=new",
     ]  # fmt: skip
