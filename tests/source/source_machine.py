@@ -21,7 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import MAINTENANCE_TARGET
 
 NIC = "enp0s31f6"
-SERVICES = ["footprint-api.service", "dnsmasq.service", "mariadb.service"]
+SERVICES = ("footprint-api.service", "dnsmasq.service", "mariadb.service")
 #: Seconds without word after which the source returns; long enough to be asked something in between.
 LEASE = 8
 

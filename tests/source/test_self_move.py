@@ -66,7 +66,7 @@ def settle(lab: Lab) -> None:
         "master_migrate_destination": "metal1",
         "master_migrate_admin_address": lab.master,
         "master_migrate_temporary_address": f"{lab.net}.3",
-        "master_migrate_services": SERVICES,
+        "master_migrate_services": list(SERVICES),
         "master_migrate_hypervisor": "qemu",
         "master_migrate_disk_size": "6GiB",
         "master_migrate_rehearse": False,
