@@ -34,7 +34,7 @@ def test_a_new_attempt_keeps_disk_and_definition():
     assert journal.attempt == 2
     assert journal.started == 1.0
     assert journal.downtime == {}
-    assert set(journal.phases) == {"define", "partition"}
+    assert set(journal.phases) == {"define", "prepare", "partition"}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 99, "name": "x"}', '{"schema": 1, "nam": "x"}'])
