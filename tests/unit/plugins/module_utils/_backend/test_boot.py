@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import os
+import types
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import boot
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
 
 
 def test_changes_keep_the_mode_and_take_files_away(tmp_path):
@@ -41,3 +43,29 @@ def test_a_swap_file_has_no_holes_and_keeps_its_header(tmp_path):
     boot.fill_holes(tmp_path, ["/swapfile", "/not/there"])
     assert os.stat(swap).st_blocks * 512 >= 1024 * 1024
     assert swap.read_bytes()[:7] == b"header\0"
+
+
+class NoPrograms:
+    """A copy whose programs must not be asked; a signed boot loader of another distribution cannot be had here."""
+
+    def __init__(self, root):
+        self.root = root
+
+    def run(self, argv, **unused):
+        raise AssertionError(f"{argv} was run")
+
+
+@pytest.mark.parametrize("there", [[], ["BOOT/BOOTX64.EFI"]])
+def test_a_signed_boot_loader_is_kept_and_found_by_firmware_that_remembers_nothing(tmp_path, monkeypatch, there):
+    monkeypatch.setattr(boot.platform, "machine", lambda: "x86_64")
+    layout = plan_layout([6 * 1024**3], (), (), "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11", "efi")
+    folder = tmp_path / "boot/efi/EFI"
+    for name in ("rocky/shimx64.efi", "rocky/grubx64.efi", "rocky/mmx64.efi", "rocky/grub.cfg", *there):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    boot._grub_efi(NoPrograms(tmp_path), types.SimpleNamespace(layout=layout), True)
+    found = {each.name: each.read_text() for each in (folder / "BOOT").iterdir()}
+    if there:
+        assert found == {"BOOTX64.EFI": "BOOT/BOOTX64.EFI"}
+    else:
+        assert found == {"BOOTX64.EFI": "rocky/shimx64.efi", "grubx64.efi": "rocky/grubx64.efi", "mmx64.efi": "rocky/mmx64.efi"}
