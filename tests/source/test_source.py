@@ -117,7 +117,7 @@ def test_stepping_aside_in_a_maintenance_boot_and_coming_back(source: SourceMach
     eventually("everything runs again", lambda: before <= lasting(source.running()), 30)
 
 
-# No container engine runs in a container of this machine's kind, so this one only remembers what it was told, in the engines' own words.
+# The lab's laptop has no engine, so this one only remembers what it was told, in the engines' own words; test_containers.py has a real one.
 ENGINE = """#!/usr/bin/python3
 import pathlib, sys
 home = pathlib.Path("/var/lib/fake-engine")
