@@ -107,6 +107,9 @@ def find_problems(
     problems = _destination(spec, vm, layout, host) if host is not None else []
     if source is not None:
         problems += _source(spec, layout, source)
+        if vm.secure_boot and not source.get("grub", {}).get("shim"):
+            mend = "Install shim-signed and grub-efi-amd64-signed (Debian, Ubuntu) or shim-x64 there, or leave secure_boot out."
+            problems.append(Problem("The source has no signed boot loader, and secure_boot starts nothing else.", mend, "vm.secure_boot"))
     if source is not None and host is not None:
         problems += _both(source, host)
     return problems

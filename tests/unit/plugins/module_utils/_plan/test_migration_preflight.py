@@ -145,6 +145,13 @@ def test_uefi_asks_for_its_own(source, host, said):
     assert found({"grub": {"install": "/x", "i386_pc": False, "efi": False, "shim": True}}, {"unmountable": ["vfat", "btrfs"]}, UEFI) == []
 
 
+def test_secure_boot_asks_for_a_signed_boot_loader():
+    params = {"vm": {**PARAMS["vm"], "boot_firmware": "efi", "secure_boot": True}}
+    (problem,) = found({"grub": {"install": "/x", "efi": True, "shim": False}}, params=params)
+    assert "no signed boot loader" in problem.message and problem.path == "vm.secure_boot"
+    assert found({"grub": {"install": "/x", "efi": True, "shim": True}}, params=params) == []
+
+
 def test_a_file_system_the_host_cannot_mount_is_told():
     schema = {"disk_schema": [{"mount": "/", "fs": "btrfs"}]}
     (problem,) = found(host={"unmountable": ["btrfs"]}, params=schema)
