@@ -234,8 +234,14 @@ migration:
       description: The pause by phases, in seconds.
       type: dict
     rehearsal:
-      description: When the copy was rehearsed, what was asked of it, whether it passed and in how many seconds.
+      description: The newest rehearsal of the copy; null when there was none.
       type: dict
+      contains:
+        at: {description: When it began., type: float}
+        passed: {description: Whether everything was answered well., type: bool}
+        seconds: {description: From power on to the last answer; null when it failed., type: float}
+        checks: {description: What was asked., type: list, elements: str}
+        console: {description: The last lines of its console., type: list, elements: str}
     verified:
       description: Whether source and copy were found equal after the last copy, logs aside.
       type: bool
