@@ -64,7 +64,13 @@ CELLS = (
     Cell("unhealthy", "rehearse", "before", ("failed",)),
     Cell("unhealthy", "cutover", "before", ("rolled_back",)),
 )
-SLICE = {("host", "precopy", "before"), ("host", "verify", "before"), ("link", "cutover", "after"), ("controller", "precopy", "before"), ("two", "precopy", "before")}
+SLICE = {
+    ("host", "precopy", "before"),
+    ("host", "verify", "before"),
+    ("link", "cutover", "after"),
+    ("controller", "precopy", "before"),
+    ("two", "precopy", "before"),
+}
 
 
 def lab(*command: str) -> None:

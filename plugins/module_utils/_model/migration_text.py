@@ -55,9 +55,10 @@ def summary(migration: Report) -> list[str]:
     name, state = migration["name"], migration["state"]
     lines = [_outcome(migration)]
     if migration.get("downtime") is not None:
-        parts = ", ".join(f"{part} {duration(seconds)}" for part, seconds in (migration.get("downtime_parts") or {}).items())
         predicted = migration.get("downtime_predicted")
-        lines.append(f"downtime: {duration(migration['downtime'])}" + (f", predicted {duration(predicted)}" if predicted is not None else "") + (f" ({parts})" if parts else ""))
+        expected = f", predicted {duration(predicted)}" if predicted is not None else ""
+        parts = ", ".join(f"{part} {duration(seconds)}" for part, seconds in (migration.get("downtime_parts") or {}).items())
+        lines.append(f"downtime: {duration(migration['downtime'])}{expected}" + (f" ({parts})" if parts else ""))
     passes = migration.get("passes") or []
     if passes:
         proof = ", source and copy found equal" if migration.get("verified") else ""

@@ -37,6 +37,7 @@ MIGRATE = "migrate"
 ROLL_BACK = "roll_back"
 RETIRE = "retire"
 
+
 def _held(work: t.Callable[[Context], None]) -> t.Callable[[Context, Lease], None]:
     """A phase that only makes sense while the source keeps still, before it and after it."""
 
@@ -121,9 +122,11 @@ def _migrate(context: Context) -> None:
                 _stop(context)
                 return
         if first in STOP_AFTER:
+            journal.progress = {"phase": journal.phase, "step": "catching up"}
             migrate_verify.catch_up(context)
     try:
-        with Lease(remote(context.spec, context.store, context.code), context.spec.return_after, lambda: migrate_copy.stop_clone(context), context.told) as lease:
+        way = remote(context.spec, context.store, context.code)
+        with Lease(way, context.spec.return_after, lambda: migrate_copy.stop_clone(context), context.told) as lease:
             for phase in PHASES[max(PHASES.index(first), len(STOP_AFTER)) :]:
                 _phase(context, phase, lambda context, phase=phase: _PAUSE[phase](context, lease))
     except Exception as error:

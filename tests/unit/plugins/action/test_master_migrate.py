@@ -94,7 +94,10 @@ def test_a_failed_start_is_the_modules_word(play):
 @pytest.mark.parametrize(
     ("last", "word"),
     [
-        (migration("rolled_back", phase="cutover", active=False, reason="cutover: not healthy"), "rolled back: the source serves as before): cutover: not healthy"),
+        (
+            migration("rolled_back", phase="cutover", active=False, reason="cutover: not healthy"),
+            "rolled back: the source serves as before): cutover: not healthy",
+        ),
         (migration("failed", active=False, reason="precopy: disk full"), "the source serves as before): precopy: disk full"),
         (migration("interrupted", active=False), "its worker died; last words"),
     ],
