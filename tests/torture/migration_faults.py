@@ -197,11 +197,14 @@ def main() -> int:
     """The whole matrix, or what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", action="append", default=[], metavar="FAULT[:PHASE]")
-    only = [each.partition(":") for each in parser.parse_args().only]
+    parser.add_argument("--keep", action="store_true", help="go on with the copy that an earlier migration left")
+    arguments = parser.parse_args()
+    only = [each.partition(":") for each in arguments.only]
     whole = os.environ.get("TORTURE_WHOLE") == "1"
     cells = [each for each in CELLS if (whole or only or (each.fault, each.phase, each.when) in SLICE)]
     cells = [each for each in cells if not only or any(fault == each.fault and phase in ("", each.phase) for fault, _colon, phase in only)]
-    start_anew()
+    if not arguments.keep:
+        start_anew()
     rows = []
     for cell in cells:
         row = suffer(cell, settings.current())

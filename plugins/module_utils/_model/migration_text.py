@@ -13,6 +13,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.size impo
 
 Report = t.Mapping[str, t.Any]
 
+_PARTS = ("quiesce", "final", "fixup", "verify", "detach", "boot", "checks")
+
 
 def progress_line(migration: Report) -> str:
     """How far it is, for somebody who watches."""
@@ -57,7 +59,9 @@ def summary(migration: Report) -> list[str]:
     if migration.get("downtime") is not None:
         predicted = migration.get("downtime_predicted")
         expected = f", predicted {duration(predicted)}" if predicted is not None else ""
-        parts = ", ".join(f"{part} {duration(seconds)}" for part, seconds in (migration.get("downtime_parts") or {}).items())
+        # a journal that was read from its file has forgotten their order
+        known = sorted((migration.get("downtime_parts") or {}).items(), key=lambda each: _PARTS.index(each[0]) if each[0] in _PARTS else len(_PARTS))
+        parts = ", ".join(f"{part} {duration(seconds)}" for part, seconds in known)
         lines.append(f"downtime: {duration(migration['downtime'])}{expected}" + (f" ({parts})" if parts else ""))
     passes = migration.get("passes") or []
     if passes:

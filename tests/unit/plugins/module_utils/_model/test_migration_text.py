@@ -38,3 +38,9 @@ def test_a_failure_says_who_serves():
     assert "the source serves as before" in MigrationFailed(report(journal)).message
     journal.phases["quiesce"] = {"state": "failed"}
     assert "it stands at precopy" in MigrationFailed(report(journal)).message
+
+
+def test_the_pause_is_told_in_the_order_it_went_through():
+    parts = {"boot": 20.0, "detach": 3.0, "quiesce": 1.0, "verify": 0.5}
+    journal = Journal("master", state="done", downtime={"seconds": 24.5, "predicted": 30.0, "parts": parts})
+    assert summary(report(journal))[1] == "downtime: 24.5 s, predicted 30 s (quiesce 1 s, verify 0.5 s, detach 3 s, boot 20 s)"
