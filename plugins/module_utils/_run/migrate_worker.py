@@ -109,7 +109,7 @@ def carry_out(context: Context, action: str) -> None:
 def _migrate(context: Context) -> None:
     first = _where(context)
     journal = context.journal
-    journal.state = "running"
+    journal.state, journal.phase = "running", first
     context.save()
     if first in STOP_AFTER:
         _one_destination(context)
