@@ -75,7 +75,9 @@ class ActionModule(ActionBase):
                 for line in summary(migration):
                     last = _tell(line, "")
                 return {"migration": migration}
-            last = _tell(progress_line(migration), last)
+            if migration["state"] == "running":
+                # else its worker has not begun to tell, or has told all
+                last = _tell(progress_line(migration), last)
 
 
 def _ended(migration: dict[str, t.Any], good: t.Container[str]) -> dict[str, t.Any]:

@@ -19,9 +19,7 @@ _PARTS = ("quiesce", "final", "fixup", "verify", "detach", "boot", "checks")
 def progress_line(migration: Report) -> str:
     """How far it is, for somebody who watches."""
     progress = migration.get("progress") or {}
-    # the report of a run that has not written its own yet
-    phase = migration["phase"] if migration["state"] == "running" else "begins"
-    said = [f"{migration['name']}: {phase}"]
+    said = [f"{migration['name']}: {migration['phase']}"]
     if "number" in progress:
         said.append(f"pass {progress['number']}")
         if progress["number"] == 1 and "percent" in progress:

@@ -55,6 +55,8 @@ def fixture_play(monkeypatch, capsys):
 def test_whoever_watches_sees_how_far_it_is_and_once_what_came_of_it(play):
     live = {"phase": "precopy", "number": 1, "percent": 40, "bytes": 3 * 2**30, "rate": "98.5MB/s", "seconds_left": 75}
     looks = [
+        # what an earlier run left, before the worker writes its own
+        migration("rolled_back", phase="cutover"),
         migration("running", progress=live),
         migration("running", progress=live),
         migration("running", phase="cutover", progress={"phase": "cutover", "waiting_for": "tcp 3306: refused"}, downtime={"predicted": 31.0}),

@@ -29,10 +29,6 @@ def test_a_later_pass_has_no_percentage_for_nobody_knows_how_much_it_will_be():
     assert progress_line(report(journal)) == "master: precopy, pass 2, 2 KiB, 1MB/s"
 
 
-def test_before_the_worker_has_said_a_word_nothing_old_is_told():
-    assert progress_line(report(Journal("master", state="rolled_back", phase="cutover"))) == "master: begins"
-
-
 def test_a_failure_says_who_serves():
     journal = Journal("master", state="failed", phase="precopy", reason="precopy: no")
     assert "the source serves as before" in MigrationFailed(report(journal)).message
