@@ -25,7 +25,11 @@ def test_a_real_podman_understands_what_it_is_told(tmp_path: pathlib.Path) -> No
     story = pathlib.Path(__file__).with_name("container_story.py")
     done = subprocess.run(
         ["unshare", "--mount", sys.executable, str(story), str(root)],
-        env={**os.environ, "CONTAINERS_STORAGE_CONF": str(storage)}, capture_output=True, encoding="utf-8", check=False, timeout=180,
+        env={**os.environ, "CONTAINERS_STORAGE_CONF": str(storage)},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout)

@@ -111,6 +111,7 @@ def start(units: t.Sequence[str], *, together: bool) -> list[str]:
         run(["systemctl", "daemon-reload"])
         _attempt(["systemctl", "start", _RETURN], 4 * _START)
         run(["systemctl", "stop", _RETURN], ok=range(256))
+        (TRANSIENT / _RETURN).unlink(missing_ok=True)
     else:
         for unit in units:
             _attempt(["systemctl", "start", "--", unit], _START)
@@ -137,8 +138,7 @@ def release(units: t.Sequence[str]) -> None:
             (base / f"{unit}.d" / DROP_IN).unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 (base / f"{unit}.d").rmdir()
-    for name in (_REST, _RETURN):
-        (TRANSIENT / name).unlink(missing_ok=True)
+    (TRANSIENT / _REST).unlink(missing_ok=True)
     run(["systemctl", "daemon-reload"])
 
 

@@ -184,27 +184,37 @@ class SourceState:
             # without this the kernel takes all other addresses of the network away with the first
             source_network.promote_secondaries(interface)
             source_network.put(f"{admin['temporary_address']}/{admin['prefix']}", interface)
-            self.guard(data)
-            source_network.put_routes(data["routes"])
-            arp.announce(interface, admin["temporary_address"])
+            self._stand_aside(data)
             source_network.reload_manager()
-            self.guard(data)
+            self._stand_aside(data)
             data["parked_at"] = time.time()
             self.write(data)
 
-    def guard(self, data: t.Mapping[str, t.Any]) -> None:
+    def guard(self) -> None:
         """See that this machine has the addresses it should have and no other's.
 
         Nobody else does: a network manager brings back what it once read, and loses what it did not.
         """
+        with self.locked():
+            data = self.read()
+            if data["state"] in (PARKED, HANDED_OVER):
+                self._stand_aside(data)
+            elif data["state"] == SERVING and not self.settled(data):
+                admin = data["admin"]
+                source_network.drop([admin["temporary_address"]])
+                if source_network.keep([{"dev": admin["interface"], "address": f"{admin['address']}/{admin['prefix']}"}, *data.get("also", [])]):
+                    source_network.put_routes(data.get("routes", []))
+                    arp.announce(admin["interface"], admin["address"])
+
+    @staticmethod
+    def _stand_aside(data: t.Mapping[str, t.Any]) -> None:
+        """The temporary address and nothing that is the VM's now."""
         admin = data["admin"]
-        if data["state"] == SERVING:
-            if source_network.keep([{"dev": admin["interface"], "address": f"{admin['address']}/{admin['prefix']}"}, *data.get("also", [])]):
-                source_network.put_routes(data.get("routes", []))
-                arp.announce(admin["interface"], admin["address"])
-            return
-        source_network.drop([admin["address"], *(each["address"].partition("/")[0] for each in data.get("also", []))])
-        if source_network.keep([{"dev": admin["interface"], "address": f"{admin['temporary_address']}/{admin['prefix']}"}]):
+        temporary = {"dev": admin["interface"], "address": f"{admin['temporary_address']}/{admin['prefix']}"}
+        # first the one, then not the others: the machine is never without
+        missing = source_network.keep([temporary])
+        dropped = source_network.drop([admin["address"], *(each["address"].partition("/")[0] for each in data.get("also", []))])
+        if missing or dropped:
             source_network.put_routes(data.get("routes", []))
             arp.announce(admin["interface"], admin["temporary_address"])
 

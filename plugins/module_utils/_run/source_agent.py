@@ -151,7 +151,7 @@ def watch(name: str) -> None:
                 _keep_lease(state, data)
             if data["state"] != QUIESCED and time.monotonic() - guarded > _GUARD:
                 guarded = time.monotonic()
-                state.guard(data)
+                state.guard()
         time.sleep(_POLL)
 
 
