@@ -228,7 +228,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once
+from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
 
 
 def main() -> None:
@@ -258,6 +258,7 @@ def main() -> None:
     module.no_log_values.update(hidden_values(module.params))
     try:
         result = set_host(module.params, check_mode=module.check_mode)
+        keep_compiled(module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

@@ -220,7 +220,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once
+from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
 
 _BRIDGE = {
     "name": {"type": "str", "required": True},
@@ -270,6 +270,7 @@ def main() -> None:
     )
     try:
         result = bring(NetworkRequest(**module.params), check_mode=module.check_mode)
+        keep_compiled(module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     module.exit_json(**result.as_dict())

@@ -304,7 +304,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once
+from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
 
 _POOL = {
     "name": {"type": "str", "required": True},
@@ -372,6 +372,7 @@ def main() -> None:
             result = remove_node(RemovalRequest(**{key: given[key] for key in _BOTH + _REMOVAL}), check_mode=module.check_mode)
         else:
             result = prepare_node(NodeRequest(**{key: value for key, value in given.items() if key not in _REMOVAL}), check_mode=module.check_mode)
+            keep_compiled(module.check_mode or given["state"] == "checked")
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

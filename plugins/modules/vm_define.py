@@ -335,7 +335,7 @@ unlisted:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once
+from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
 
 
 def main() -> None:
@@ -376,6 +376,7 @@ def main() -> None:
         # and not for the result, which tells the parameters
         module.params["vms"] = without_secrets(module.params["vms"])
         result = define_vms(request, check_mode=module.check_mode)
+        keep_compiled(module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:
