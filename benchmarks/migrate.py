@@ -34,7 +34,7 @@ FOLDER = "/srv/bench"
 SHORTER, SPEED, MEMORY = 10.0, 0.9, 150 * 1024**2
 HEADS = (
     "size, GiB", "written, KiB/s", "offline rsync, s", "data part of the pause, s", "shorter by", "final, s", "proof, s", "foretold, s",
-    "brought in the pause, MiB", "first pass, × rsync's speed",
+    "files brought in the pause, MiB", "first pass, × rsync's speed",
 )  # fmt: skip
 
 
