@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import typing as t
@@ -26,15 +25,7 @@ sys.path.insert(0, str(ROOT / "lab"))
 import source_image  # noqa: E402
 from rflab.plays import play  # noqa: E402
 from rflab.settings import Lab, current  # noqa: E402
-from source import Source  # noqa: E402
-
-LOGS = ROOT / "tests" / "output" / "migrate"
-
-
-def command(*arguments: str) -> None:
-    """A command of ``lab/lab``."""
-    subprocess.run([str(ROOT / "lab" / "lab"), *arguments], check=True)
-
+from source import LOGS, Source, command  # noqa: E402
 
 @pytest.fixture(scope="session", name="lab")
 def fixture_lab() -> t.Iterator[Lab]:

@@ -14,10 +14,17 @@ import urllib.request
 
 from rflab.settings import Lab
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LOGS = ROOT / "tests" / "output" / "migrate"
 MAC = "52:54:00:33:00:05"
 FIRMWARE = pathlib.Path("/usr/share/OVMF/OVMF_CODE_4M.fd"), pathlib.Path("/usr/share/OVMF/OVMF_VARS_4M.fd")
 # an emulated machine starts in a minute where it is alone, and it is not always alone
 BOOT = 420.0
+
+
+def command(*arguments: str) -> None:
+    """A command of ``lab/lab``."""
+    subprocess.run([str(ROOT / "lab" / "lab"), *arguments], check=True)
 
 
 class Source:

@@ -16,7 +16,8 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "network"))
+# behind our own: it has a conftest too
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "network"))
 
 from server_image import MASKED, ROOT, debian  # noqa: E402
 

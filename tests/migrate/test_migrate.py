@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import time
 
-from conftest import LOGS, command
 from rflab.plays import PlayRun, play
 from rflab.settings import Lab
-from source import Source
+from source import LOGS, Source, command
 
 
 def request(lab: Lab, source: Source, **more: object) -> list[str]:
