@@ -135,7 +135,7 @@ options:
     description:
       - Commands of your own around the phases, in their order. One that fails makes its phase fail, in the pause everything returns
         to the source. A phase that is gone through again runs its hooks again.
-      - Hooks from V(quiesce) to V(cutover) make the pause longer.
+      - Hooks from V(quiesce) to V(cutover) make the pause longer. After V(commit) the source accepts no command any more.
     type: list
     elements: dict
     default: []

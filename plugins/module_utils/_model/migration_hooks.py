@@ -47,13 +47,14 @@ def parse_hooks(value: t.Sequence[t.Any]) -> tuple[Hook, ...]:
         for number_, word in enumerate(command):
             if not isinstance(word, str) or "\0" in word or (number_ == 0 and not word):
                 raise InputError(f"{word!r} is no word of a command.", f"{path}.command[{number_}]", "Write a text; quote what looks like a number.")
-        hooks.append(
-            Hook(
-                phase=choice(entry.get("phase"), PHASES, f"{path}.phase"),
-                when=choice(entry.get("when") or "before", WHEN, f"{path}.when"),
-                on=choice(entry.get("on") or "destination", ON, f"{path}.on"),
-                command=tuple(command),
-                timeout=number(entry.get("timeout"), 600, 1, 86400, f"{path}.timeout"),
-            )
+        hook = Hook(
+            phase=choice(entry.get("phase"), PHASES, f"{path}.phase"),
+            when=choice(entry.get("when") or "before", WHEN, f"{path}.when"),
+            on=choice(entry.get("on") or "destination", ON, f"{path}.on"),
+            command=tuple(command),
+            timeout=number(entry.get("timeout"), 600, 1, 86400, f"{path}.timeout"),
         )
+        if (hook.phase, hook.when, hook.on) == (PHASES[-1], "after", "source"):
+            raise InputError("asks a source that accepts the key no more.", f"{path}.when", f"Run it before {PHASES[-1]}, or on the destination.")
+        hooks.append(hook)
     return tuple(hooks)
