@@ -27,6 +27,7 @@ from rflab.plays import play  # noqa: E402
 from rflab.settings import Lab, current  # noqa: E402
 from source import LOGS, Source, command  # noqa: E402
 
+
 @pytest.fixture(scope="session", name="lab")
 def fixture_lab() -> t.Iterator[Lab]:
     """One server as the role leaves it."""
