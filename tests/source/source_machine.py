@@ -72,9 +72,16 @@ class SourceMachine:
 
         return eventually(f"the source is {wanted}", there, seconds)
 
+    def serves(self) -> bool:
+        """Whether it serves now, at the admin address."""
+        try:
+            return self.lab.health()["rows"] is not None
+        except (OSError, ValueError, KeyError):
+            return False
+
     def await_serving(self, seconds: float = 90) -> float:
         """Wait until it serves at the admin address, database included."""
-        took = eventually("the source serves", lambda: self.lab.health()["rows"] is not None, seconds)
+        took = eventually("the source serves", self.serves, seconds)
         self.remote.address = self.admin
         return took
 
