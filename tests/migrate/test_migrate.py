@@ -30,7 +30,13 @@ def request(lab: Lab, source: Source, **more: object) -> list[str]:
         **more,
     }
     beside = source.folder / "old.yml"
-    beside.write_text(json.dumps({"all": {"hosts": {"oldmaster": {"ansible_host": source.address}}}}), encoding="utf-8")
+    reached = {
+        "ansible_host": source.address,
+        # the lab's own values speak of the folder of an inventory, and this host comes from another one
+        "ansible_ssh_private_key_file": str(lab.key),
+        "ansible_ssh_common_args": f"-o UserKnownHostsFile={lab.state}/known_hosts -o StrictHostKeyChecking=no -o IdentitiesOnly=yes",
+    }
+    beside.write_text(json.dumps({"all": {"hosts": {"oldmaster": reached}}}), encoding="utf-8")
     return ["-i", str(beside), "-e", json.dumps(given)]
 
 
