@@ -81,11 +81,14 @@ def _move_out() -> int:
     return threading.get_native_id()
 
 
-def own_address(peer: str) -> str | None:
-    """The address this host shows to a peer on a network of its own, ``None`` when the peer is further away."""
+def own_address(peer: str, *, routed: bool = False) -> str | None:
+    """The address this host shows to a peer on a network of its own; ``None`` when the peer is further away.
+
+    :arg routed: then too.
+    """
     done = run(["ip", "-json", "-4", "route", "get", peer], timeout=30, ok=range(256))
     routes = json.loads(done.stdout or "[]") if done.rc == 0 else []
-    if not routes or "gateway" in routes[0]:
+    if not routes or ("gateway" in routes[0] and not routed):
         return None
     shown = routes[0].get("prefsrc")
     return None if shown is None else str(shown)

@@ -62,9 +62,9 @@ def tap_names(vm: str, count: int) -> list[str]:
     return [f"rfr{hashlib.sha256(vm.encode('ascii')).hexdigest()[:8]}{index}" for index in range(count)]
 
 
-def neighbour(own: t.Sequence[str], fallback: str, admin: str) -> str:
+def neighbour(own: str | None, fallback: str, admin: str) -> str:
     """The address the questions come from: this host's own on the admin network, as at the cutover, or else a free one."""
-    return next((each for each in own if each != admin), fallback)
+    return fallback if own is None or own == admin else own
 
 
 def admin_vlan(interfaces: t.Sequence[t.Mapping[str, t.Any]], name: str | None) -> int | None:

@@ -6,11 +6,19 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.health import Ways
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.inside import RemoteClone
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.isolated import own_address
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import ensure_key
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import INSIDE, HealthCheck
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import drop_key
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.rehearsal import neighbour
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
+
+AUTHORIZED_KEYS = "/root/.ssh/authorized_keys"
 
 
 def questions(context: Context, *, rehearsal: bool = False) -> list[HealthCheck]:
@@ -35,12 +43,31 @@ def _clone(context: Context) -> RemoteClone:
     return RemoteClone(spec.name, context.store.directory, [spec.admin.address], spec.source.port, spec.source.host_keys, context.code)
 
 
-def marker_to_drop(context: Context) -> str:
-    """Comment of the ssh key that the fix-ups take out of the copy.
+def own_way_in(context: Context, tree: t.Mapping[str, str]) -> dict[str, str]:
+    """What the fix-ups add where anything is asked inside: the migration's key, for this host alone.
 
-    Empty as long as the migration itself has to get into the VM; :func:`withdraw_key` follows then.
+    Whatever key the copy brought is of another run, or not there: between a run that was cut short and
+    the next one the source's is withdrawn. :func:`withdraw_key` follows once the VM is taken for good.
+
+    :arg tree: path → text of the copy's files.
     """
-    return "" if asks_inside(context) else context.key_marker
+    if not asks_inside(context) or AUTHORIZED_KEYS not in tree:
+        return {}
+    line = f'from="{",".join(_askers(context))}",restrict {ensure_key(context.store.directory, context.spec.name)}'
+    before = drop_key(tree[AUTHORIZED_KEYS], context.key_marker).rstrip("\n")
+    return {AUTHORIZED_KEYS: f"{before}\n{line}\n".lstrip("\n")}
+
+
+def asker(context: Context) -> str:
+    """The address the rehearsal's questions come from."""
+    admin = context.spec.admin
+    return neighbour(own_address(admin.address), admin.temporary_address, admin.address)
+
+
+def _askers(context: Context) -> list[str]:
+    # a host without an address on the admin network shows another one at the cutover
+    shown = own_address(context.spec.admin.address, routed=True)
+    return sorted({asker(context), *([shown] if shown else [])})
 
 
 def withdraw_key(context: Context) -> None:

@@ -110,8 +110,7 @@ def _set_up(context: Context, host: DomainHost, network: isolated.IsolatedNetwor
     for tap in stage.taps:
         network.take(tap)
     admin = context.spec.admin
-    own = isolated.own_address(admin.address)
-    address = plan.neighbour([own] if own else [], admin.temporary_address, admin.address)
+    address = migrate_health.asker(context)
     source = context.journal.facts["source"]
     vlan = plan.admin_vlan(context.source_facts.get("interfaces", []), source["interface"])
     # the copy goes on to tag its frames as the source does

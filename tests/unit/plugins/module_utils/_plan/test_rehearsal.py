@@ -57,9 +57,9 @@ def test_the_kernel_takes_the_names_of_the_taps():
 
 
 def test_the_neighbour_is_never_the_master():
-    assert rehearsal.neighbour(["192.0.2.11"], "192.0.2.3", "192.0.2.2") == "192.0.2.11"
-    assert rehearsal.neighbour(["192.0.2.2"], "192.0.2.3", "192.0.2.2") == "192.0.2.3"
-    assert rehearsal.neighbour([], "192.0.2.3", "192.0.2.2") == "192.0.2.3"
+    assert rehearsal.neighbour("192.0.2.11", "192.0.2.3", "192.0.2.2") == "192.0.2.11"
+    assert rehearsal.neighbour("192.0.2.2", "192.0.2.3", "192.0.2.2") == "192.0.2.3"
+    assert rehearsal.neighbour(None, "192.0.2.3", "192.0.2.2") == "192.0.2.3"
 
 
 @pytest.mark.parametrize(

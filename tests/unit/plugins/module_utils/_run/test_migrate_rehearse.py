@@ -127,7 +127,17 @@ def test_what_cannot_be_swept_yet_stays_noted_and_stops_nothing(context, monkeyp
     assert "cannot be swept yet: cannot connect" in context.store.tail()[-1]
 
 
-def test_the_key_stays_in_a_copy_that_is_asked_from_within(context):
-    assert migrate_health.marker_to_drop(context) == ""
+def test_a_copy_that_is_asked_from_within_has_the_newest_key_and_no_older_one(context, monkeypatch):
+    monkeypatch.setattr(migrate_health, "ensure_key", lambda directory, name: f"ssh-ed25519 NEW {context.key_marker}")
+    monkeypatch.setattr(migrate_health, "own_address", lambda peer, routed=False: "198.51.100.7" if routed else None)
+    tree = {migrate_health.AUTHORIZED_KEYS: f'ssh-rsa A me\nfrom="192.0.2.9",restrict ssh-ed25519 OLD {context.key_marker}'}
+    ours = f'from="192.0.2.3,198.51.100.7",restrict ssh-ed25519 NEW {context.key_marker}\n'
+    assert migrate_health.own_way_in(context, tree) == {migrate_health.AUTHORIZED_KEYS: f"ssh-rsa A me\n{ours}"}
+    assert migrate_health.own_way_in(context, {migrate_health.AUTHORIZED_KEYS: ""}) == {migrate_health.AUTHORIZED_KEYS: ours}
+    # what is a link on the master stays one
+    assert migrate_health.own_way_in(context, {}) == {}
+
+
+def test_a_copy_that_nobody_asks_from_within_gets_no_key(context):
     context.spec = parse_spec({**SPEC, "health_checks": [{"port": 1}]})
-    assert migrate_health.marker_to_drop(context) == context.key_marker and migrate_health.ways(context).clone is None
+    assert migrate_health.own_way_in(context, {migrate_health.AUTHORIZED_KEYS: ""}) == {} and migrate_health.ways(context).clone is None
