@@ -315,7 +315,16 @@ _POOL = {
 }
 _NETWORK = {"name": {"type": "str"}, "bridge": {"type": "str", "required": True}}
 # what only one of the two use cases takes
-_REMOVAL = ("confirm", "remove_vms", "erase", "quorums", "quorum_roles", "break_quorum", "shutdown_timeout", "force")
+_REMOVAL: dict[str, dict[str, t.Any]] = {
+    "confirm": {"type": "str"},
+    "remove_vms": {"type": "bool", "default": False},
+    "erase": {"type": "str", "choices": ["none", "disks"], "default": "none"},
+    "quorums": {"type": "dict"},
+    "quorum_roles": {"type": "list", "elements": "str", "default": ["controller"]},
+    "break_quorum": {"type": "bool", "default": False},
+    "shutdown_timeout": {"type": "float", "default": 120.0},
+    "force": {"type": "bool", "default": False},
+}
 _BOTH = ("name", "cluster", "roles", "vms", "uri", "container_uri", "facts_file")
 
 
@@ -346,14 +355,7 @@ def main() -> None:
             "uri": {"type": "str", "default": "qemu:///system"},
             "container_uri": {"type": "str", "default": "lxc:///system"},
             "state": {"type": "str", "choices": ["present", "checked", "absent"], "default": "present"},
-            "confirm": {"type": "str"},
-            "remove_vms": {"type": "bool", "default": False},
-            "erase": {"type": "str", "choices": ["none", "disks"], "default": "none"},
-            "quorums": {"type": "dict"},
-            "quorum_roles": {"type": "list", "elements": "str", "default": ["controller"]},
-            "break_quorum": {"type": "bool", "default": False},
-            "shutdown_timeout": {"type": "float", "default": 120.0},
-            "force": {"type": "bool", "default": False},
+            **_REMOVAL,
         },
         supports_check_mode=True,
         # what cloud-init is to find may stand in vms: not for the log of the host
@@ -369,7 +371,7 @@ def main() -> None:
             # what removes is sent to the host by every call, and read by those alone that remove
             from ansible_collections.reduced.footprint.plugins.module_utils._run.node_remove import RemovalRequest, remove_node
 
-            result = remove_node(RemovalRequest(**{key: given[key] for key in _BOTH + _REMOVAL}), check_mode=module.check_mode)
+            result = remove_node(RemovalRequest(**{key: given[key] for key in (*_BOTH, *_REMOVAL)}), check_mode=module.check_mode)
         else:
             result = prepare_node(NodeRequest(**{key: value for key, value in given.items() if key not in _REMOVAL}), check_mode=module.check_mode)
             keep_compiled(module.check_mode or given["state"] == "checked")
