@@ -175,7 +175,7 @@ def torture() -> t.Iterator[Step]:
     yield Step([command, "up", "--fresh"], ROOT, env=lab)
     yield Step([command, "writer", "start"], ROOT, env=lab)
     yield Step([_tool("ansible-playbook"), "reduced.footprint.provision_virt"], ROOT, env=lab)
-    for script in sorted((ROOT / "tests" / "torture").glob("*_kill.py")):
+    for script in sorted((ROOT / "tests" / "torture").glob("migration_*.py")):
         yield Step([PYTHON, str(script)], ROOT, env=lab, timeout=7200)
     yield Step([command, "down"], ROOT, timeout=180)
     for number in range(int(os.environ.get("ROUNDS", "3"))):
