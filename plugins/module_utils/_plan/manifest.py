@@ -16,7 +16,9 @@ Lines = t.Iterator[Line]
 # what a quiet machine still writes: its own logs and the state of its init
 _LIVELY = re.compile(
     rb"^/(proc|sys|dev|run|tmp|boot)$|^/(tmp|run)/"
-    rb"|(^|/)(var/log|var/lib/systemd|var/lib/dbus|var/tmp|root/\.ansible|var/lib/chrony|var/lib/ntp|var/lib/dhcp|var/lib/NetworkManager)(/|$)"
+    rb"|^/(var/log|var/lib/systemd|var/lib/dbus|var/tmp|root/\.ansible|var/lib/chrony|var/lib/ntp|var/lib/NetworkManager)(/|$)"
+    # a client's leases; those a server gave are data
+    rb"|^/var/lib/dhcp(/dhclient[^/]*)?$"
 )
 # a FAT file system knows nothing of the rest, and rounds its times
 _PLAIN = frozenset(("size", "content", "missing", "too much"))

@@ -129,6 +129,10 @@ def test_what_matters():
     assert matters(difference(b"/etc/passwd", "content", "time")) == ("content", "time")
     assert matters(difference(b"/var/log/syslog", "content")) == ()
     assert matters(difference(b"/var/logs", "content")) == ("content",)
+    # what looks like it elsewhere is data
+    assert matters(difference(b"/srv/backup/var/log/syslog", "content")) == ("content",)
+    assert matters(difference(b"/var/lib/dhcp/dhclient.eth0.leases", "content")) == ()
+    assert matters(difference(b"/var/lib/dhcp/dhcpd.leases", "content")) == ("content",)
     assert matters(difference(b"/etc/fstab", "content"), [b"/etc/fstab"]) == ()
     assert matters(difference(b"/etc", "time"), [b"/etc/fstab"]) == ()
     assert matters(difference(b"/", "time", "owner"), [b"/etc/fstab"]) == ("owner",)
