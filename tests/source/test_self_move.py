@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
 import pathlib
 import re
 import shutil
 import subprocess
-import sysconfig
 import typing as t
 
 import yaml
@@ -22,20 +23,8 @@ from support import REPOSITORY, Lab, eventually
 HOME = pathlib.PurePosixPath("/opt/move")
 JOURNAL = "/var/lib/reduced.footprint/migrations/master/journal.json"
 # what ansible-playbook needs beside Python itself
-LIBRARIES = (
-    "ansible",
-    "ansible_core*",
-    "jinja2",
-    "markupsafe",
-    "yaml",
-    "_yaml",
-    "packaging",
-    "resolvelib",
-    "cryptography",
-    "cffi",
-    "_cffi_backend*",
-    "pycparser",
-)
+DISTRIBUTIONS = ("ansible-core", "jinja2", "markupsafe", "pyyaml", "packaging", "resolvelib", "cryptography", "cffi")
+LIBRARIES = ("ansible", "jinja2", "markupsafe", "yaml", "_yaml", "packaging", "resolvelib", "cryptography", "cffi", "_cffi_backend", "pycparser", "ply")
 
 
 def settle(lab: Lab) -> None:
@@ -46,10 +35,16 @@ def settle(lab: Lab) -> None:
     library, collection = home / "lib", home / "collections" / "ansible_collections" / "reduced" / "footprint"
     library.mkdir(parents=True)
     collection.mkdir(parents=True)
-    packages = pathlib.Path(sysconfig.get_paths()["platlib"])
-    for pattern in LIBRARIES:
-        for path in packages.glob(pattern):
-            (shutil.copytree if path.is_dir() else shutil.copy)(path, library / path.name)
+    for name in LIBRARIES:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin:
+            path = pathlib.Path(spec.origin)
+            package = path.name == "__init__.py"
+            (shutil.copytree if package else shutil.copy)(path.parent if package else path, library / (name if package else path.name))
+    for found in importlib.metadata.distributions():
+        folder = pathlib.Path(str(found._path))  # pylint: disable=protected-access
+        if found.metadata["Name"].lower() in DISTRIBUTIONS and folder.is_dir() and not (library / folder.name).exists():
+            shutil.copytree(folder, library / folder.name)
     for name in ("plugins", "roles", "playbooks", "meta", "galaxy.yml"):
         path = REPOSITORY / name
         (shutil.copytree if path.is_dir() else shutil.copy)(path, collection / name)
