@@ -18,7 +18,7 @@ LIVING = ("proc", "sys", "dev", "run", "tmp", "var/tmp", "var/log", "var/lib/mys
           "var/cache", "lost+found", "srv/lost+found", "root")
 # What parks the source, and the tools of the move, stay behind.
 BEHIND = ("var/lib/reduced.footprint", "etc/systemd/system/footprint-api.service.d")
-PARKED = "zz-reduced-footprint-held.conf"
+PARKED = ("zz-reduced-footprint-held.conf", "reduced-footprint-")
 CHANGED = (*BEHIND, "boot", "etc/fstab", "etc/systemd/network", "etc/udev", "etc/initramfs-tools", "etc/default/grub.d", "etc/cloud", "etc/mtab",
            "etc/machine-info", "etc/modules-load.d", "etc/resolv.conf", "usr/lib/modules", "etc/ld.so.cache", "etc/.pwd.lock",
            "var/lib/initramfs-tools", "var/lib/dbus", "usr/share/mime")
@@ -58,7 +58,7 @@ def main() -> None:
         here = "" if here == "." else here + "/"
         names[:] = sorted(name for name in names if here + name not in LIVING + CHANGED)
         for name in sorted(names + files):
-            if here + name not in LIVING + CHANGED and name != PARKED:
+            if here + name not in LIVING + CHANGED and not (here.startswith("etc/systemd/system/") and name.startswith(PARKED)):
                 manifest[here + name] = facts_of(os.path.join(directory, name), inodes, here + name)
     json.dump(manifest, sys.stdout)
 

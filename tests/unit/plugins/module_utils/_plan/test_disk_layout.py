@@ -164,7 +164,8 @@ def test_uefi_gets_what_it_starts_from():
 
 
 def test_percent_is_of_what_a_disk_can_give():
-    layout = plan_layout([10 * GIB, 4 * GIB], (Partition("/", "ext4", None), Partition("/a", "xfs", None, 25.0), Partition("/b", "ext4", None, 100.0, 1)), (), VM)
+    schema = (Partition("/", "ext4", None), Partition("/a", "xfs", None, 25.0), Partition("/b", "ext4", None, 100.0, 1))
+    layout = plan_layout([10 * GIB, 4 * GIB], schema, (), VM)
     sizes = {each.mount: each.size for each in layout.partitions}
     assert sizes["/a"] == (10 * GIB - 3 * MIB) // 4 // MIB * MIB and sizes["/b"] == 4 * GIB - 2 * MIB
 
