@@ -42,6 +42,7 @@ class Step:
     """One command of a gate.
 
     :arg reports: directory the command writes JUnit files to; ``None``: the command is one test.
+    :arg report_names: which of the files there are its own.
     :arg refuse: a pattern no line of the output may match, for tools whose exit code hides warnings.
     :arg expect: patterns that some line of the output must match each.
     """
@@ -50,6 +51,7 @@ class Step:
     cwd: pathlib.Path
     env: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     reports: pathlib.Path | None = None
+    report_names: str = "*.xml"
     timeout: float = 600
     refuse: str | None = None
     expect: t.Sequence[str] = ()
@@ -213,7 +215,7 @@ class Lane(threading.Thread):
         :raises Interrupted: the lane was stopped; never for a clean-up, which has to be done.
         """
         log.line(f"$ {' '.join(step.argv)}")
-        for old in step.reports.glob("*.xml") if step.reports else ():
+        for old in step.reports.glob(step.report_names) if step.reports else ():
             old.unlink()
         try:
             process = self._start(step, cleanup)
@@ -247,7 +249,7 @@ class Lane(threading.Thread):
             self._process = None
         if self._stopped.is_set() and not cleanup:
             raise Interrupted
-        count = count_junit(sorted(step.reports.glob("*.xml")), rc) if step.reports else count_exit(rc)
+        count = count_junit(sorted(step.reports.glob(step.report_names)), rc) if step.reports else count_exit(rc)
         remark = ""
         if late.is_set():
             remark = f"no end after {timer.interval:.0f} s"

@@ -109,6 +109,15 @@ def test_what_is_not_a_pass_is_a_failure(bad: engine.Gate, tmp_path: pathlib.Pat
     assert re.search(r" [1-9]\d* failed", last)
 
 
+def test_reports_of_others_are_neither_counted_nor_removed(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.xml"
+    other.write_text('<testsuite><testcase name="a"><failure/></testcase></testsuite>')
+    one = "<testsuite><testcase name='b'/></testsuite>"
+    step = engine.Step(["sh", "-c", f'echo "{one}" > own-1.xml'], tmp_path, reports=tmp_path, report_names="own-*.xml")
+    assert run(tmp_path, capsys, engine.Gate("one", "one", lambda: [step], frozenset())) == (0, "1 passed, 0 failed")
+    assert other.exists()
+
+
 def test_clean_up_runs_after_a_failure(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(tmp_path, capsys, gate("one", "false", cleanup=f"touch {tmp_path}/cleaned"))
     assert (tmp_path / "cleaned").exists()
