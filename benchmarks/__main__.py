@@ -4,7 +4,7 @@
 
 """How vm_define does beside its peer, a bare floor and a ping: measures, prints, writes down.
 
-    python -m benchmarks [--quick]
+    python -m benchmarks [--quick | --no-change]
 
 See benchmarks/README.md for how to read what it prints.
 """
@@ -41,6 +41,7 @@ class Sizes:
     repeats: int = 4
 
 
+NO_CHANGE = Sizes(started=(50,), defined=(), rounds=1, repeats=12)
 QUICK = Sizes(started=(1, 5), defined=(1, 10, 20), rounds=1, repeats=2)
 
 
@@ -68,6 +69,11 @@ class Bench:
         for size in self.sizes.defined:
             self._alone(size)
         self._defined(self.sizes.defined[-1])
+        self.who.clean()
+
+    def no_change(self) -> None:
+        """Only runs without a change, beside pings: minutes instead of an hour, for whoever works on what they cost."""
+        self._ours(self.sizes.started[-1], 0)
         self.who.clean()
 
     def _ours(self, size: int, number: int) -> None:
@@ -151,7 +157,9 @@ def main() -> None:
     """Set up, measure, print; the libvirtd goes again whatever happens."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: shows that it works, not how fast")
-    sizes = QUICK if parser.parse_args().quick else Sizes()
+    parser.add_argument("--no-change", action="store_true", help="only runs without a change, beside pings; writes nothing down")
+    arguments = parser.parse_args()
+    sizes = NO_CHANGE if arguments.no_change else QUICK if arguments.quick else Sizes()
     began = time.monotonic()
     # or the libvirtd would outlive a benchmark that is told to end
     signal.signal(signal.SIGTERM, lambda *unused: sys.exit("ended"))
@@ -164,6 +172,10 @@ def main() -> None:
             addresses = dict(line.split("=", 1) for line in said.splitlines())
             who = Contenders(shlex.split(addresses["FOOTPRINT_TEST_QEMU_URI"])[0], folder)
             bench = Bench(who, sizes, lambda line: print(line, file=sys.stderr, flush=True))
+            if arguments.no_change:
+                bench.no_change()
+                print(figures.plain(figures.HEADS, figures.rows(figures.Samples(bench.samples))))
+                return
             bench.run()
         except process.Failed as error:
             sys.exit(str(error))
