@@ -200,7 +200,7 @@ def test_a_source_that_reboots_in_the_middle_goes_on_by_itself(pair: Pair, guest
     pair.move(guest, wait=False, bandwidth_limit=20, max_passes=1)
     eventually("it copies", lambda: pair.journal(guest)["phase"] in ("precopy", "stop", "copy"), 120)
     pair.here.ssh("systemctl", "reboot", check=False)
-    eventually("the move ends without anyone's help", lambda: '"moved"' in pair.here.ssh("cat", JOURNAL, check=False), 300)
+    eventually("the move ends without anyone's help", lambda: '"state": "moved"' in pair.here.ssh("cat", JOURNAL, check=False), 300)
     one_runs(pair, guest, pair.there)
     eventually("it counts on from where it was", lambda: steps(pair.there, guest) > before)
     assert "at-boot" not in pair.here.ssh("ls", "/etc/systemd/system")
