@@ -143,11 +143,11 @@ def integration() -> t.Iterator[Step]:
         yield Step(argv, COPY, env={"HOME": str(workspace.HOME)}, timeout=900)
 
 
-def _folder(name: str) -> t.Callable[[], t.Iterator[Step]]:
+def _folder(name: str, timeout: float = 2400) -> t.Callable[[], t.Iterator[Step]]:
     """Gate of one folder of pytest tests that need a lab."""
 
     def steps() -> t.Iterator[Step]:
-        yield _pytest(name, f"tests/{name}", timeout=2400)
+        yield _pytest(name, f"tests/{name}", timeout=timeout)
 
     return steps
 
@@ -171,6 +171,7 @@ def torture() -> t.Iterator[Step]:
     yield _pytest("torture-rehearse", "tests/rehearse", timeout=3600)
     yield _pytest("torture-source", "tests/source", env={"SOURCE_WHOLE": "1"}, timeout=3600)
     yield _pytest("torture-grow", "tests/grow", env={"GROW_WHOLE": "1"}, timeout=10800)
+    yield _pytest("torture-controllers", "tests/controllers", env={"CONTROLLERS_WHOLE": "1"}, timeout=10800)
     lab = {"ANSIBLE_CONFIG": str(ROOT / "lab" / "ansible.cfg"), "ANSIBLE_INVENTORY": str(labs.state("torture") / "inventory")}
     command = labs.COMMAND
     yield Step([command, "up", "--fresh"], ROOT, env=lab)
@@ -202,6 +203,7 @@ GATES = (
     with_lab(Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST)),
     with_lab(Gate("molecule", "user stories on the lab", molecule, TEST)),
     with_lab(Gate("grow", "from two servers to three while a client writes: killed, completed, no row lost", _folder("grow"), ASKED)),
+    with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, cut off, recovered, restored", _folder("controllers", 7200), ASKED)),
     with_lab(Gate("migrate", "an old master under UEFI, LVM and xfs becomes a VM that starts as it did", _folder("migrate"), ASKED)),
     with_lab(Gate("rehearse", "the master's copy rehearsed: well, badly, killed, again; the master never notices", _folder("rehearse"), ASKED)),
     with_lab(Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST, lane=BESIDE)),
