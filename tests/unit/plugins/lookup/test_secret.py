@@ -46,7 +46,8 @@ PLAY = """
 def play(folder: pathlib.Path, *words: str, ok: bool = True) -> str:
     """What the play says."""
     (folder / "ansible.cfg").write_text("", "utf-8")
-    environment = dict(os.environ, ANSIBLE_CONFIG=str(folder / "ansible.cfg"), ANSIBLE_COLLECTIONS_PATH=str(ROOT / ".cache" / "collections"), ANSIBLE_NOCOLOR="1")
+    settings = {"ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_NOCOLOR": "1"}
+    environment = dict(os.environ, **settings)
     ansible = pathlib.Path(sys.executable).with_name("ansible-playbook")
     argv = [str(ansible), "-i", "hosts", "--forks", "8", "-e", f"answer={folder / 'answer'}", *words, "play.yml"]
     done = subprocess.run(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)

@@ -25,7 +25,8 @@ def test_a_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "/", "/etc/passwd", "a/", "a//b", "..", "a/../b", ".hidden", "a b", "a\n", "a\0", "ä", None, 3, ["a"], "a/" * 9 + "a", "x" * 101, "a\\b", "~/a"]
+    "name",
+    ["", "/", "/etc/passwd", "a/", "a//b", "..", "a/../b", ".hidden", "a b", "a\n", "a\0", "ä", None, 3, ["a"], "a/" * 9 + "a", "x" * 101, "a\\b", "~/a"],
 )
 def test_what_is_no_name(name: t.Any) -> None:
     with pytest.raises(InputError, match="is no name of a secret"):
