@@ -93,6 +93,9 @@ galera:
     size:
       description: How many members its component has.
       type: int
+    clients:
+      description: How many clients are connected over the network. The member that is written to has the most.
+      type: int
     local_state:
       description: Its state in words, for example V(Synced).
       type: str

@@ -57,6 +57,16 @@ class MariaDb:
             return None
         return {row[0]: row[1] for row in rows if len(row) > 1}
 
+    def clients(self) -> int:
+        """How many clients are connected over the network; 0 when the server does not say."""
+        try:
+            rows = self.query(
+                "SELECT COUNT(*) FROM information_schema.processlist WHERE host <> '' AND host NOT LIKE 'localhost%' AND user <> 'system user';", timeout=15
+            )
+        except CommandError:
+            return 0
+        return int(rows[0][0]) if rows and rows[0] and rows[0][0].isdigit() else 0
+
     def unit_state(self) -> dict[str, str]:
         """The unit's ``ActiveState``, ``MainPID`` and ``ExecMainStartTimestamp`` (``@seconds``)."""
         names = "ActiveState,SubState,MainPID,ExecMainStartTimestamp"

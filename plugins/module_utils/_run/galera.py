@@ -90,6 +90,8 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         "databases": list(database.databases()) if note is None else [],
         "size": _number((status or {}).get("wsrep_cluster_size")) if wsrep else 0,
         "local_state": (status or {}).get("wsrep_local_state_comment") if wsrep else None,
+        # the one behind the proxy that is written to has the most
+        "clients": database.clients() if wsrep and not ailments(status or {}, serves=True) else 0,
     }
     if wsrep:
         # a joiner shows zeros until it has its data; its note on disk is no better then

@@ -42,6 +42,9 @@ class Server:
     def unit_state(self):
         return {"ActiveState": self.unit, "MainPID": "7" if self.unit in ("active", "activating") else "0", "ExecMainStartTimestamp": self.started}
 
+    def clients(self):
+        return 4
+
     def grastate(self):
         return self.note
 
@@ -126,7 +129,7 @@ def test_a_foreign_member_is_refused():
 
 def test_look():
     facts = look(Server(SYNCED, "active", {"uuid": A, "seqno": "-1"}))
-    assert (facts["ready"], facts["cluster_uuid"], facts["seqno"], facts["size"]) == (True, A, 17, 3)
+    assert (facts["ready"], facts["cluster_uuid"], facts["seqno"], facts["size"], facts["clients"]) == (True, A, 17, 3, 4)
     facts = look(Server(None, "inactive", {"uuid": A, "seqno": "9", "safe_to_bootstrap": "1"}))
     assert (facts["running"], facts["cluster_uuid"], facts["seqno"], facts["safe_to_bootstrap"]) == (False, A, 9, True)
     # after a power loss only the database itself knows

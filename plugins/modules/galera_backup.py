@@ -1,0 +1,139 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: galera_backup
+short_description: Back up the data of a Galera member
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Streams the data of this host's MariaDB server through mariabackup and a compressor into one file (0600), while the server
+    serves, at one exact position of the cluster.
+  - Then reads the file back and prepares what is in it. Only a file that a server could be started from gets its name, and a
+    note beside it (the name and C(.json)) with position, checksum and versions.
+  - A run that is killed leaves no file under that name; what it has left is cleared by the next one.
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+  - reduced.footprint.mariadb.unit
+  - reduced.footprint.mariadb.datadir
+attributes:
+  check_mode:
+    description: Looks whether a backup could be made, and makes none.
+    support: full
+  diff_mode:
+    description: Makes a new file, so there is nothing to compare.
+    support: none
+options:
+  directory:
+    description: Where the file is made and proved, on this host. Twice the size of the data must be free there.
+    type: path
+    required: true
+  cluster:
+    description: Name of the cluster, the first part of the file's name.
+    type: str
+    required: true
+  member:
+    description: Name of this member, for the note.
+    type: str
+    required: true
+  lock_timeout:
+    description: Seconds to wait for another backup on this host to end.
+    type: float
+    default: 900
+seealso:
+  - module: reduced.footprint.galera_backup_store
+  - module: reduced.footprint.galera_data
+"""
+
+EXAMPLES = r"""
+- name: Back the database up
+  reduced.footprint.galera_backup:
+    directory: /var/lib/reduced.footprint/backup
+    cluster: footprint
+    member: "{{ inventory_hostname }}"
+  register: made
+"""
+
+RETURN = r"""
+backup:
+  description: What the note beside the file tells; nothing in check mode.
+  returned: success
+  type: dict
+  contains:
+    name:
+      description: Cluster and time.
+      type: str
+      sample: footprint-20261122T021500Z
+    file:
+      description: Name of the file in O(directory).
+      type: str
+      sample: footprint-20261122T021500Z.mbs.zst
+    sha256:
+      description: Checksum of the file.
+      type: str
+    bytes:
+      description: Size of the file.
+      type: int
+    uuid:
+      description: The cluster.
+      type: str
+    seqno:
+      description: The position in the cluster the data are at.
+      type: int
+    gtid:
+      description: The position in the binary log, empty without one.
+      type: str
+    server:
+      description: Version of the server.
+      type: str
+    member:
+      description: The member that made it.
+      type: str
+    databases:
+      description: The databases that are in it.
+      type: list
+      elements: str
+path:
+  description: The file, nothing in check mode.
+  returned: success
+  type: str
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import SERVER_ARGUMENTS, local_database
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera_backup import BackupRequest, local_tool, make
+
+
+def main() -> None:
+    """Make and tell."""
+    module = AnsibleModule(
+        argument_spec={
+            "directory": {"type": "path", "required": True},
+            "cluster": {"type": "str", "required": True},
+            "member": {"type": "str", "required": True},
+            "lock_timeout": {"type": "float", "default": 900},
+            **SERVER_ARGUMENTS,
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    request = BackupRequest(given["directory"], given["cluster"], given["member"], given["lock_timeout"])
+    database, tool = local_database(given["unit"], given["datadir"]), local_tool(given["datadir"])
+    try:
+        changed, backup = make(request, database, tool, check_mode=module.check_mode)
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    path = os.path.join(given["directory"], backup.file) if backup else None
+    module.exit_json(changed=changed, backup=backup.as_dict() if backup else {}, path=path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: galera_backup_info
+short_description: Look at a backup of a Galera cluster
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Reads the note beside the file of a backup, and proves that the file is the one the note tells of.
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes.reads
+options:
+  file:
+    description: The file of the backup. The note has its name and C(.json).
+    type: path
+    required: true
+  prove:
+    description: Read the whole file and compare its checksum, not its size alone.
+    type: bool
+    default: true
+seealso:
+  - module: reduced.footprint.galera_backup
+"""
+
+EXAMPLES = r"""
+- name: Look at a backup
+  reduced.footprint.galera_backup_info:
+    file: /srv/backups/footprint-20261122T021500Z.mbs.zst
+  delegate_to: localhost
+  register: found
+"""
+
+RETURN = r"""
+backup:
+  description: As M(reduced.footprint.galera_backup) returns it.
+  returned: success
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.galera_backup import inspect
+
+
+def main() -> None:
+    """Look and tell."""
+    module = AnsibleModule(
+        argument_spec={"file": {"type": "path", "required": True}, "prove": {"type": "bool", "default": True}},
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(changed=False, backup=inspect(module.params["file"], module.params["prove"]).as_dict())
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+
+
+if __name__ == "__main__":
+    main()
