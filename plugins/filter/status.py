@@ -16,9 +16,9 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - Turns what the status playbook registered on servers and controllers into one report.
-  - Says what is down, how many database members are synced, who holds the virtual address, and what the loss of each
-    server would cost.
-positional: servers, controllers
+  - Says what is down, how many members of each service are well, who holds the virtual addresses, who is written to, and what
+    the loss of each server would cost.
+positional: servers, controllers, groups
 options:
   _input:
     description:
@@ -37,19 +37,23 @@ options:
     type: list
     elements: str
     required: true
+  groups:
+    description:
+      - The groups of the inventory, C(groups), which tell the members of each service. Without it the controllers carry all.
+    type: dict
 """
 
 EXAMPLES = r"""
 - name: Judge what was found
   ansible.builtin.debug:
-    msg: "{{ hostvars | reduced.footprint.status(groups['virt'], groups['controller']) }}"
+    msg: "{{ hostvars | reduced.footprint.status(groups['virt'], groups['controller'], groups) }}"
 """
 
 RETURN = r"""
 _value:
   description:
-    - The report with V(ok), V(lines), V(ha_grade), V(ha), V(virtual_address_holder), V(database_members), V(servers)
-      and V(vms).
+    - The report with V(ok), V(state), V(lines), V(table), V(services), V(links), V(ha_grade), V(ha), V(virtual_address_holder),
+      V(writer), V(database_members), V(servers) and V(vms).
   type: dict
 """
 
@@ -57,10 +61,12 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.status import build_status, read_results
 
 
-def status(hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str]) -> dict[str, t.Any]:
+def status(
+    hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]] | None = None
+) -> dict[str, t.Any]:
     """The report on the named hosts; see :func:`build_status`."""
     try:
-        return build_status(read_results(hostvars, servers, controllers))
+        return build_status(read_results(hostvars, servers, controllers, groups))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise AnsibleFilterError(f"status: not what the status playbook registers: {error!r}") from error
 

@@ -7,15 +7,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import controlplane
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.availability import grade_availability
+
+_WORDS = {controlplane.OK: "ok  ", controlplane.WIP: "wip ", controlplane.DEGRADED: "DEGRADED", controlplane.DOWN: "DOWN"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One line of the report: what it is about, ``ok`` or ``down``, and the finding in words.
+    """One line of the report: what it is about, how it stands, and the finding in words.
 
     A ``note`` is worth reading and no fault.
     """
@@ -24,9 +26,15 @@ class Line:
     ok: bool
     text: str
     note: bool = False
+    state: str = ""
+
+    @property
+    def grade(self) -> str:
+        """One of the states of a service."""
+        return self.state or (controlplane.OK if self.ok else controlplane.DOWN)
 
     def __str__(self) -> str:
-        return f"{'NOTE' if self.note else 'ok  ' if self.ok else 'DOWN'} {self.topic}: {self.text}"
+        return f"{'NOTE' if self.note else _WORDS[self.grade]} {self.topic}: {self.text}"
 
 
 def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -34,33 +42,40 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
     :arg found: ``servers`` (name → ``reachable``, ``error`` or nothing, ``vms``: list of ``name``, ``state``,
         ``drift`` and ``pending`` as vm_info tells them),
-        ``controllers`` (name → ``reachable``, ``place``: the server it stands on, ``services``: unit → systemd's
-        word, ``database``: wsrep variables or nothing, ``addresses``), ``virtual_address`` or nothing, and
+        ``controllers`` (name → ``reachable``, ``place``: the server it stands on, ``error`` or nothing, ``look``: what
+        controlplane_info returned), ``members`` (service → its hosts) and
         ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime``, ``host``).
-    :returns: ``ok``, ``lines`` (text), ``ha_grade``, ``ha`` (sentences), ``virtual_address_holder``,
-        ``database_members`` (those Synced in the Primary component), ``vms`` and ``servers`` counts.
+    :returns: ``ok`` (nothing is degraded or down), ``state``, ``lines`` (text), ``table`` (text), ``services``, ``links``,
+        ``ha_grade``, ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (those that are ready),
+        ``vms`` and ``servers`` counts.
     """
     servers = found.get("servers") or {}
     controllers = found.get("controllers") or {}
+    looks = {name: seen.get("look") if seen.get("reachable") and not seen.get("error") else None for name, seen in controllers.items()}
+    reports = controlplane.judge(found.get("members") or {}, looks)
     lines: list[Line] = []
     lines.extend(_servers(servers))
     lines.extend(_controllers(controllers))
-    synced = sorted(name for name, seen in controllers.items() if _synced(seen.get("database") or {}))
-    if controllers:
-        lines.append(Line("database", len(synced) == len(controllers), f"{len(synced)} of {len(controllers)} members synced ({', '.join(synced) or 'none'})"))
-    holder = _holder(controllers, found.get("virtual_address"))
-    if found.get("virtual_address"):
-        lines.append(Line("virtual address", len(holder) == 1, f"{found['virtual_address']} is on {' and '.join(holder) or 'no controller'}"))
-    for migration in found.get("migrations") or []:
-        lines.append(_migration(migration))
-    availability = grade_availability({name: str(seen.get("place") or name) for name, seen in controllers.items()})
+    lines.extend(Line(name, report.state == controlplane.OK, report.text, state=report.state) for name, report in reports.items())
+    lines.extend(_addresses(reports))
+    lines.extend(Line("writer", True, f"clients of {name} are sent to {member}") for name, member in sorted(controlplane.writers_of(looks).items()))
+    lines.extend(_migration(migration) for migration in found.get("migrations") or [])
+    voters = [member.host for member in reports["galera"].members] if "galera" in reports else list(controllers)
+    availability = grade_availability({name: str((controllers.get(name) or {}).get("place") or name) for name in voters})
+    state = controlplane.worst(line.grade for line in lines)
+    holders = [names for report in reports.values() for names in report.holders.values()]
     return {
-        "ok": all(line.ok for line in lines),
+        "ok": state in (controlplane.OK, controlplane.WIP),
+        "state": state,
         "lines": [str(line) for line in lines],
+        "table": controlplane.table(reports),
+        "services": {name: report.as_dict() for name, report in reports.items()},
+        "links": sorted({link for report in reports.values() for link in report.links}),
         "ha_grade": availability.grade,
         "ha": [availability.words, *(loss.sentence() for loss in availability.losses)] if controllers else [],
-        "virtual_address_holder": holder[0] if len(holder) == 1 else None,
-        "database_members": synced,
+        "virtual_address_holder": holders[0][0] if holders and len(holders[0]) == 1 else None,
+        "writer": controlplane.writers_of(looks).get("mysql"),
+        "database_members": sorted(member.host for member in reports["galera"].members if member.state == controlplane.OK) if "galera" in reports else [],
         "servers": {"reachable": sum(1 for seen in servers.values() if seen.get("reachable")), "all": len(servers)},
         "vms": {
             "running": sum(1 for seen in servers.values() for vm in _standing(seen) if vm["state"] == "running"),
@@ -99,29 +114,23 @@ def _servers(servers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
 
 def _controllers(controllers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
     for name, seen in sorted(controllers.items()):
-        if not seen.get("reachable"):
-            yield Line(f"controller {name}", False, f"does not answer (on {seen.get('place') or name})")
+        if not seen.get("reachable") or seen.get("error"):
+            what = f"cannot tell its services: {seen['error']}" if seen.get("error") else "does not answer"
+            yield Line(f"controller {name}", False, f"{what} (on {seen.get('place') or name})")
             continue
-        services = seen.get("services") or {}
-        down = [f"{unit} is {word}" for unit, word in sorted(services.items()) if word != "active"]
-        active = f"{len(services) - len(down)} of {len(services)} services active"
-        yield Line(f"controller {name}", not down, f"{active} ({'; '.join(down)})" if down else active)
+        services = {service: part for service, part in ((seen.get("look") or {}).get("services") or {}).items() if part.get("units")}
+        bad = {service: why for service, part in services.items() if (why := controlplane.ailments(service, part))}
+        wip = bad and all(controlplane.on_its_way(service, services[service]) for service in bad)
+        text = f"{len(services) - len(bad)} of {len(services)} services well"
+        if bad:
+            text += f" ({'; '.join(f'{service}: ' + ', '.join(why) for service, why in sorted(bad.items()))})"
+        yield Line(f"controller {name}", not bad, text, state=controlplane.WIP if wip else controlplane.DEGRADED if bad else controlplane.OK)
 
 
-def _synced(database: t.Mapping[str, t.Any]) -> bool:
-    """Readiness of C6, without the cluster uuid, which only its own members can compare."""
-    return (
-        database.get("wsrep_local_state_comment") == "Synced"
-        and database.get("wsrep_cluster_status") == "Primary"
-        and database.get("wsrep_ready") == "ON"
-        and database.get("wsrep_connected") == "ON"
-    )
-
-
-def _holder(controllers: t.Mapping[str, t.Any], address: str | None) -> list[str]:
-    if not address:
-        return []
-    return sorted(name for name, seen in controllers.items() if address in (seen.get("addresses") or []))
+def _addresses(reports: t.Mapping[str, controlplane.Report]) -> t.Iterator[Line]:
+    for report in reports.values():
+        for address, names in report.holders.items():
+            yield Line("virtual address", len(names) == 1, f"{address} is on {' and '.join(names) or 'no controller'}")
 
 
 def _migration(seen: t.Mapping[str, t.Any]) -> Line:
@@ -133,21 +142,24 @@ def _migration(seen: t.Mapping[str, t.Any]) -> Line:
     return Line(topic, False, f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}")
 
 
-def read_results(hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str]) -> dict[str, t.Any]:
+def read_results(
+    hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]] | None = None
+) -> dict[str, t.Any]:
     """What the status playbook registered, in the shape :func:`build_status` takes.
 
-    :arg hostvars: host name → variables, with ``status_vms``, ``status_migrations``, ``status_services``,
-        ``status_database`` and ``status_addresses`` where the play reached the host.
+    :arg hostvars: host name → variables, with ``status_vms``, ``status_migrations`` and ``status_look`` where the play reached
+        the host.
+    :arg groups: the inventory's groups; without them the controllers carry all services.
     """
     read = {name: _read_server(hostvars[name]) for name in servers}
     # the servers know better than the inventory where a VM stands that was moved
     places = {vm["name"]: name for name, seen in read.items() for vm in _standing(seen)}
+    members = controlplane.members_of(groups if groups is not None else {"controller": controllers}, hostvars)
+    names = dict.fromkeys([*controllers, *(host for hosts in members.values() for host in hosts)])
     return {
         "servers": read,
-        "controllers": {name: _read_controller(name, hostvars[name], places) for name in controllers},
-        "virtual_address": next(
-            (str(hostvars[name]["load_balancer_virtual_address"]) for name in controllers if "load_balancer_virtual_address" in hostvars[name]), None
-        ),
+        "controllers": {name: _read_controller(name, hostvars[name], places) for name in names},
+        "members": members,
         "migrations": [migration for name in servers for migration in (hostvars[name].get("status_migrations") or {}).get("migrations") or []],
     }
 
@@ -160,15 +172,11 @@ def _read_server(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _read_controller(name: str, variables: t.Mapping[str, t.Any], places: t.Mapping[str, str]) -> dict[str, t.Any]:
-    services = variables.get("status_services") or {"unreachable": True}
-    units = services.get("cmd") or []
-    units = units[units.index("--") + 1 :] if "--" in units else []
-    rows = [line.split("\t", 1) for line in (variables.get("status_database") or {}).get("stdout_lines") or []]
-    interfaces = json.loads((variables.get("status_addresses") or {}).get("stdout") or "[]")
+    result = variables.get("status_look") or {"unreachable": True}
+    reachable = not result.get("unreachable")
     return {
-        "reachable": not services.get("unreachable"),
+        "reachable": reachable,
+        "error": "" if "controlplane" in result or not reachable else str(result.get("msg") or "no answer"),
         "place": (places.get(name) if variables.get("vm_host") else None) or variables.get("vm_host") or name,
-        "services": dict(zip(units, services.get("stdout_lines") or [])),
-        "database": {row[0]: row[1] for row in rows if len(row) == 2},
-        "addresses": [info.get("local") for interface in interfaces for info in interface.get("addr_info") or []],
+        "look": result.get("controlplane"),
     }

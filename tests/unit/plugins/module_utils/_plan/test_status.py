@@ -10,18 +10,14 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.status import build_status, read_results
+from tests.support.controlplane import UUID, galera, look, unit
 
-SYNCED = {"wsrep_local_state_comment": "Synced", "wsrep_cluster_status": "Primary", "wsrep_ready": "ON", "wsrep_connected": "ON"}
+
+NAMES = ["c1", "c2", "c3"]
 
 
-def controller(place: str, *addresses: str) -> dict[str, t.Any]:
-    return {
-        "reachable": True,
-        "place": place,
-        "services": {"mariadb": "active", "haproxy": "active"},
-        "database": dict(SYNCED),
-        "addresses": list(addresses),
-    }
+def controller(place: str, held: bool = False, **services: t.Any) -> dict[str, t.Any]:
+    return {"reachable": True, "error": "", "place": place, "look": look(held, **services)}
 
 
 HEALTHY: dict[str, t.Any] = {
@@ -29,8 +25,8 @@ HEALTHY: dict[str, t.Any] = {
         "metal1": {"reachable": True, "vms": [{"name": "c1", "state": "running"}, {"name": "c2", "state": "running"}]},
         "metal2": {"reachable": True, "vms": [{"name": "c3", "state": "running"}]},
     },
-    "controllers": {"c1": controller("metal1", "192.0.2.20"), "c2": controller("metal1"), "c3": controller("metal2")},
-    "virtual_address": "192.0.2.20",
+    "controllers": {"c1": controller("metal1", held=True), "c2": controller("metal1"), "c3": controller("metal2")},
+    "members": {"galera": NAMES, "rabbitmq": NAMES, "load_balancer": NAMES},
     "migrations": [{"name": "master", "state": "done", "phase": "commit", "downtime": 31.24, "host": "metal1"}],
 }
 
@@ -42,6 +38,9 @@ def test_everything_stands() -> None:
     assert report["virtual_address_holder"] == "c1"
     assert report["database_members"] == ["c1", "c2", "c3"]
     assert report["vms"] == {"running": 3, "all": 3}
+    assert (report["state"], report["writer"], report["links"]) == ("ok", "c1", ["mysql://192.0.2.20:3306"])
+    # nobody installed it, and nobody asked for it
+    assert list(report["services"]) == ["galera", "load_balancer"]
     assert report["lines"][-1] == "ok   migration master: done, on metal1, 31.2 s of downtime"
 
 
@@ -67,11 +66,16 @@ BROKEN = [
     (("servers", "metal2", "error"), "no libvirt", "DOWN server metal2: cannot tell its VMs: no libvirt"),
     (("servers", "metal2", "vms"), [{"name": "c3", "state": "shutoff"}], "DOWN server metal2: 0 of 1 VMs running (c3 is shutoff)"),
     (("controllers", "c2", "reachable"), False, "DOWN controller c2: does not answer (on metal1)"),
-    (("controllers", "c2", "services"), {"mariadb": "failed"}, "DOWN controller c2: 0 of 1 services active (mariadb is failed)"),
-    (("controllers", "c3", "database"), None, "DOWN database: 2 of 3 members synced (c1, c2)"),
-    (("controllers", "c3", "database"), dict(SYNCED, wsrep_cluster_status="non-Primary"), "DOWN database: 2 of 3 members synced (c1, c2)"),
-    (("controllers", "c3", "addresses"), ["192.0.2.20"], "DOWN virtual address: 192.0.2.20 is on c1 and c3"),
-    (("controllers", "c1", "addresses"), [], "DOWN virtual address: 192.0.2.20 is on no controller"),
+    (("controllers", "c2", "error"), "Timed out after 90 s", "DOWN controller c2: cannot tell its services: Timed out after 90 s (on metal1)"),
+    (
+        ("controllers", "c2", "look", "services", "galera"),
+        galera("failed"),
+        "DEGRADED controller c2: 1 of 2 services well (galera: mariadb.service is failed)",
+    ),
+    (("controllers", "c2", "look", "services", "galera"), galera("failed"), f"DEGRADED galera: 2/3 (c2: mariadb.service is failed) at {UUID}:7"),
+    (("controllers", "c3", "look", "services", "galera"), galera(ready=False), f"DEGRADED galera: 2/3 (c3: its server does not answer) at {UUID}:7"),
+    (("controllers", "c3", "look", "addresses"), ["192.0.2.20"], "DOWN virtual address: 192.0.2.20 is on c1 and c3"),
+    (("controllers", "c1", "look", "addresses"), [], "DOWN virtual address: 192.0.2.20 is on no controller"),
     (("migrations",), [{"name": "m", "state": "running", "phase": "precopy", "host": "metal1"}], "DOWN migration m: running in phase precopy on metal1"),
 ]
 
@@ -81,6 +85,22 @@ def test_each_breakage_is_told(path: tuple[str, ...], value: t.Any, line: str) -
     report = build_status(breakage(*path, value=value))
     assert not report["ok"]
     assert line in report["lines"]
+
+
+def test_what_starts_right_now_is_no_failure() -> None:
+    part = {"units": {"mariadb.service": unit("activating")}, "facts": None, "ailments": ["mariadb.service is activating"]}
+    report = build_status(breakage("controllers", "c2", "look", "services", "galera", value=part))
+    assert report["ok"]
+    assert report["state"] == "wip"
+    assert f"wip  galera: 2/3 (c2: mariadb.service is activating) at {UUID}:7" in report["lines"]
+
+
+def test_two_of_three_databases_lost_is_down() -> None:
+    found = breakage("controllers", "c2", "reachable", value=False)
+    found["controllers"]["c3"]["reachable"] = False
+    report = build_status(found)
+    assert (report["state"], report["services"]["galera"]["state"]) == ("down", "down")
+    assert report["services"]["galera"]["members"]["c2"] == {"state": "down", "why": ["does not answer"]}
 
 
 def test_an_empty_footprint_is_no_failure() -> None:
@@ -96,27 +116,25 @@ def test_the_registered_results_are_read() -> None:
         "metal3": {"status_vms": {"failed": True, "msg": "python3-libvirt is missing"}},
         "c1": {
             "vm_host": "metal1",
-            "load_balancer_virtual_address": "192.0.2.20",
-            "status_services": {"cmd": ["systemctl", "is-active", "--", "mariadb", "haproxy"], "stdout_lines": ["active", "failed"]},
-            "status_database": {"stdout_lines": ["wsrep_ready\tON", "wsrep_cluster_name\ta\tb", "odd"]},
-            "status_addresses": {"stdout": '[{"addr_info": [{"local": "192.0.2.20"}]}, {}]'},
+            "status_look": {"controlplane": {"addresses": ["192.0.2.20"], "services": {}}},
         },
-        "c2": {"status_services": {"unreachable": True}},
+        "c2": {"status_look": {"unreachable": True}},
+        "c3": {"status_look": {"failed": True, "msg": "Timed out"}},
     }
-    found = read_results(hostvars, ["metal1", "metal2", "metal3"], ["c1", "c2"])
+    found = read_results(hostvars, ["metal1", "metal2", "metal3"], NAMES)
     assert found["servers"]["metal1"] == {"reachable": True, "error": "", "vms": [{"name": "c1", "state": "running"}]}
     assert not found["servers"]["metal2"]["reachable"]
     assert found["servers"]["metal3"]["error"] == "python3-libvirt is missing"
     assert found["controllers"]["c1"] == {
         "reachable": True,
         "place": "metal1",
-        "services": {"mariadb": "active", "haproxy": "failed"},
-        "database": {"wsrep_ready": "ON", "wsrep_cluster_name": "a\tb"},
-        "addresses": ["192.0.2.20"],
+        "error": "",
+        "look": {"addresses": ["192.0.2.20"], "services": {}},
     }
     assert found["controllers"]["c2"]["place"] == "c2"
     assert not found["controllers"]["c2"]["reachable"]
-    assert found["virtual_address"] == "192.0.2.20"
+    assert found["controllers"]["c3"]["error"] == "Timed out"
+    assert found["members"]["galera"] == NAMES
     assert found["migrations"] == [{"name": "master"}]
 
 

@@ -1,0 +1,62 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Filter plugin: which service of the control plane has which members."""
+
+from __future__ import annotations
+
+import typing as t
+
+DOCUMENTATION = r"""
+name: controlplane_members
+short_description: Tell the members of each service of the control plane
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Follows the rule of the roles. The members of a service are the hosts of the group that its variable names, for example
+    C(galera_group), else of the group of its own name, else of the group C(controller).
+  - Hosts that do not have the service are not told apart here.
+positional: groups
+options:
+  _input:
+    description: The variables of all hosts, C(hostvars).
+    type: dict
+    required: true
+  groups:
+    description: The groups of the inventory, C(groups).
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show who has the database
+  ansible.builtin.debug:
+    msg: "{{ (hostvars | reduced.footprint.controlplane_members(groups)).galera }}"
+"""
+
+RETURN = r"""
+_value:
+  description: Each of V(galera), V(rabbitmq), V(memcached), V(load_balancer) and V(keystone) with the names of its hosts.
+  type: dict
+"""
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.controlplane import members_of
+
+
+def controlplane_members(hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]]) -> dict[str, list[str]]:
+    """Service → its hosts; see :func:`members_of`."""
+    try:
+        return members_of(groups, hostvars)
+    except (TypeError, AttributeError, KeyError) as error:
+        raise AnsibleFilterError(f"controlplane_members: not hostvars and groups: {error!r}") from error
+
+
+class FilterModule:
+    """The filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Their names."""
+        return {"controlplane_members": controlplane_members}

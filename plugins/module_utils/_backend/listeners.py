@@ -1,0 +1,115 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who listens on this host, and what it says when a client comes."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import pathlib
+import socket
+import ssl
+import struct
+import typing as t
+
+_TABLES = ("tcp", "tcp6")
+_LISTEN = "0A"
+_MOST_BYTES = 65536
+
+
+def listeners(proc: pathlib.Path = pathlib.Path("/proc/net")) -> list[tuple[str, int]]:
+    """Address and port of every TCP listener of this host; ``0.0.0.0`` and ``::`` listen everywhere."""
+    found = set()
+    for table in _TABLES:
+        try:
+            lines = (proc / table).read_text(encoding="ascii").splitlines()[1:]
+        except OSError:
+            continue  # no IPv6 here
+        for line in lines:
+            words = line.split()
+            if len(words) > 3 and words[3] == _LISTEN:
+                address, _colon, port = words[1].partition(":")
+                found.add((_address(address), int(port, 16)))
+    return sorted(found)
+
+
+def _address(text: str) -> str:
+    """The kernel writes 32 bit words as the processor reads them."""
+    words = [int(text[place : place + 8], 16) for place in range(0, len(text), 8)]
+    packed = struct.pack(f"={len(words)}I", *words)
+    return socket.inet_ntop(socket.AF_INET if len(words) == 1 else socket.AF_INET6, packed)
+
+
+def reachable_at(port: int, found: t.Sequence[tuple[str, int]], avoid: t.Container[str] = ()) -> str | None:
+    """An address at which this host serves a port itself.
+
+    :arg avoid: addresses that are somebody else's, such as virtual ones.
+    """
+    addresses = [address for address, listens in found if listens == port and address not in avoid]
+    for address in addresses:
+        if address in ("0.0.0.0", "::"):
+            return "127.0.0.1"
+    return addresses[0] if addresses else None
+
+
+def memcached_version(address: str, port: int, timeout: float = 5) -> str | None:
+    """The version a memcached tells, ``None`` when none answers."""
+    answer = _converse(address, port, b"version\r\n", timeout)
+    return answer.split()[1] if answer.startswith("VERSION ") and len(answer.split()) > 1 else None
+
+
+def _converse(address: str, port: int, words: bytes, timeout: float) -> str:
+    """The first line of an answer, empty without one."""
+    try:
+        with socket.create_connection((address, port), timeout=timeout) as stream:
+            stream.sendall(words)
+            return stream.recv(_MOST_BYTES).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def http_json(address: str, port: int, path: str, tls: bool = False, timeout: float = 5) -> t.Any:
+    """The JSON an HTTP service answers, ``None`` when it does not. Whether a certificate is valid is not the question here."""
+    connection: http.client.HTTPConnection
+    if tls:
+        connection = http.client.HTTPSConnection(address, port, timeout=timeout, context=_any_certificate())
+    else:
+        connection = http.client.HTTPConnection(address, port, timeout=timeout)
+    try:
+        connection.request("GET", path, headers={"Accept": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read(_MOST_BYTES)
+        return json.loads(text) if answer.status in (200, 300) else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+
+
+def _any_certificate() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def scheme_of(address: str, port: int, timeout: float = 2) -> str | None:
+    """What is spoken there: ``https``, ``http`` or ``tcp``; ``None`` when nobody listens.
+
+    Not to be asked of a database, which counts who hangs up again and in the end locks out whoever does so too often.
+    """
+    try:
+        socket.create_connection((address, port), timeout=timeout).close()
+    except OSError:
+        return None
+    return _spoken(address, port, timeout)
+
+
+def _spoken(address: str, port: int, timeout: float) -> str:
+    try:
+        with socket.create_connection((address, port), timeout=timeout) as stream, _any_certificate().wrap_socket(stream):
+            return "https"
+    except (OSError, ValueError):
+        return "http" if _converse(address, port, b"HEAD / HTTP/1.0\r\n\r\n", timeout).startswith("HTTP/") else "tcp"

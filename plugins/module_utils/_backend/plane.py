@@ -1,0 +1,80 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The services of a control plane on this host, as systemd, their configuration and their own tools know them."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError
+
+KEEPALIVED = pathlib.Path("/etc/keepalived/keepalived.conf")
+_FIELDS = "Id,LoadState,ActiveState,SubState,MainPID,ActiveEnterTimestamp,InvocationID"
+_BLOCK = re.compile(r"virtual_ipaddress(?:_excluded)?\s*\{([^}]*)\}")
+_COMMENT = re.compile(r"[#!].*$", re.MULTILINE)
+
+
+def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.Any]]:
+    """Unit → ``state``, ``sub``, ``pid``, ``since`` (seconds since the epoch) and ``invocation``; units nobody knows are left out.
+
+    An invocation is a number each start gets anew, so that it tells whether a unit was restarted, whatever the clocks say.
+    """
+    if not names:
+        return {}
+    done = run(["systemctl", "show", "--timestamp=unix", f"--property={_FIELDS}", "--", *names], timeout=timeout)
+    found = {}
+    for name, block in zip(names, done.stdout.split("\n\n")):
+        fields = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        if fields.get("LoadState") in (None, "not-found"):
+            continue
+        found[name] = {
+            "state": fields.get("ActiveState", "unknown"),
+            "sub": fields.get("SubState", "unknown"),
+            "pid": _number(fields.get("MainPID")),
+            "since": _number((fields.get("ActiveEnterTimestamp") or "").lstrip("@")),
+            "invocation": fields.get("InvocationID") or "",
+        }
+    return found
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 0
+
+
+def virtual_addresses(path: pathlib.Path = KEEPALIVED) -> list[str]:
+    """The virtual addresses this host may come to hold, from keepalived's configuration; none without it."""
+    text = _COMMENT.sub("", read_text(path) or "")
+    return [line.split()[0].partition("/")[0] for block in _BLOCK.findall(text) for line in block.splitlines() if line.strip()]
+
+
+def rabbitmq(timeout: float = 20) -> dict[str, t.Any] | None:
+    """The cluster as this member sees it; ``None`` when it does not answer.
+
+    :returns: ``members`` (names of all), ``running``, ``partitions`` (member → those it cannot see), ``alarms``, ``version``.
+    """
+    try:
+        seconds = str(max(1, int(timeout) - 2))
+        done = run(["rabbitmqctl", "--quiet", "--timeout", seconds, "--formatter", "json", "cluster_status"], timeout=timeout)
+        return read_cluster(json.loads(done.stdout))
+    except (CommandError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def read_cluster(told: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """What ``rabbitmqctl cluster_status`` tells, less what nobody asks for."""
+    running = sorted(str(name) for name in told["running_nodes"])
+    versions = sorted({str(entry.get("rabbitmq_version")) for entry in (told.get("versions") or {}).values()})
+    return {
+        "members": sorted({*(told.get("disk_nodes") or ()), *(told.get("ram_nodes") or ()), *running}),
+        "running": running,
+        "partitions": {str(name): sorted(map(str, others)) for name, others in dict(told.get("partitions") or {}).items()},
+        "alarms": [str(alarm) for alarm in told.get("alarms") or ()],
+        "version": ", ".join(versions),
+    }

@@ -1,0 +1,57 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: say
+short_description: Print lines as they are
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Prints lines to whoever runs the play, without the quotes and brackets of M(ansible.builtin.debug), so that a table stays a table.
+  - All of it happens on the control node. The host is not asked, and may be down.
+options:
+  lines:
+    description: What is printed, one line each.
+    type: list
+    elements: str
+    required: true
+attributes:
+  action:
+    support: full
+    description: Is an action plugin, which runs on the control node.
+  check_mode:
+    support: full
+    description: Changes nothing in any mode.
+  diff_mode:
+    support: none
+    description: Changes nothing, so there is nothing to show.
+  platform:
+    support: full
+    platforms: all
+    description: The host is not touched.
+notes:
+  - The playbooks C(reduced.footprint.status) and C(reduced.footprint.rolling) use it.
+"""
+
+EXAMPLES = r"""
+- name: Show the services
+  reduced.footprint.say:
+    lines:
+      - service  members  state
+      - galera   3/3      ok
+  run_once: true
+"""
+
+RETURN = r"""
+lines:
+  description: What was printed.
+  returned: always
+  type: list
+  elements: str
+  sample: [service  members  state, galera   3/3      ok]
+"""
