@@ -1,0 +1,114 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: virtual_address_info
+short_description: Virtual addresses as one host sees them
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Tells which interface of this host a virtual address belongs to, whether the host holds it, and which MAC answers for it in
+    the network.
+  - The question is asked by ARP with the sender 0.0.0.0 (RFC 5227), so nobody's cache is touched.
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes.reads
+options:
+  own:
+    description: The host's own address in the network of the load balancers.
+    type: str
+    required: true
+  addresses:
+    description: The virtual addresses.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: What frontends call it.
+        type: str
+        required: true
+      address:
+        description: The IPv4 address.
+        type: str
+        required: true
+      interface:
+        description: The interface that carries it. Default is the one whose network it is in, else that of O(own).
+        type: str
+      router_id:
+        description: VRRP's virtual router id. Default 20 for the first, 21 for the second and so on.
+        type: int
+      prefix:
+        description: Length of the prefix it is configured with.
+        type: int
+        default: 32
+  probe:
+    description: Ask the network who has them.
+    type: bool
+    default: true
+"""
+
+EXAMPLES = r"""
+- name: See who has the virtual address
+  reduced.footprint.virtual_address_info:
+    own: "{{ ansible_host }}"
+    addresses:
+      - {name: main, address: 192.0.2.20}
+  register: seen
+"""
+
+RETURN = r"""
+addresses:
+  description: The addresses in the order given, with all their values, V(held) and V(answered_by) (a MAC, or nothing).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {name: main, address: 192.0.2.20, prefix: 32, router_id: 20, interface: eno1, held: false, answered_by: "52:54:00:01:02:03"}
+macs:
+  description: The MACs of this host.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.virtual_addresses import look
+
+
+def main() -> None:
+    """Look and tell."""
+    module = AnsibleModule(
+        argument_spec={
+            "own": {"type": "str", "required": True},
+            "addresses": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "address": {"type": "str", "required": True},
+                    "interface": {"type": "str"},
+                    "router_id": {"type": "int"},
+                    "prefix": {"type": "int", "default": 32},
+                },
+            },
+            "probe": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = look(module.params["addresses"], module.params["own"], module.params["probe"])
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()
