@@ -42,12 +42,13 @@ RETURN = r"""
 _value:
   description:
     - The decision with V(action) (V(none), V(join), V(bootstrap) or V(refuse)), V(reason), V(mend), V(bootstrap) (the member
-      that starts), V(join) (the others in order), V(uuid) and V(warnings).
+      that starts), V(join) (the others in order), V(discard) (those of them whose own data have to be set aside before),
+      V(uuid), V(warnings), and V(members), one line for each to be read by a person.
   type: dict
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera import Member, decide
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera import Member, decide, describe
 
 
 def galera_decision(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], force: str | None = None) -> dict[str, t.Any]:
@@ -56,7 +57,8 @@ def galera_decision(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], force: 
         members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"galera_decision: not what galera_info returns: {error!r}") from error
-    return decide(members, force or None).as_dict()
+    decision = decide(members, force or None)
+    return {**decision.as_dict(), "members": describe(members, decision)}
 
 
 class FilterModule:

@@ -23,6 +23,9 @@ _INSTALL = "Install the packages mariadb-backup and zstd; the role reduced.footp
 #: Files beside the data; the names changed with MariaDB 11.
 _NOTES = {"galera": ("mariadb_backup_galera_info", "xtrabackup_galera_info"), "info": ("mariadb_backup_info", "xtrabackup_info"),
           "checkpoints": ("mariadb_backup_checkpoints", "xtrabackup_checkpoints")}  # fmt: skip
+_PREPARED = re.compile(r"^backup_type = (full-prepared|log-applied)$", re.MULTILINE)
+#: What the program leaves beside the data; a server has no use for it.
+_OWN = re.compile(r"(xtrabackup|mariadb_backup)_\w+|donor_galera_info|backup-my\.cnf")
 _CHUNK = 1 << 20
 
 
@@ -82,7 +85,7 @@ class Mariabackup:
         :raises BackendError: they cannot be brought there, so the backup is worthless.
         """
         run([self.program(), "--prepare", f"--target-dir={folder}"], mend="The backup is worthless. Take another one.")
-        if "full-prepared" not in (self._note(folder, "checkpoints") or ""):
+        if not _PREPARED.search(self._note(folder, "checkpoints") or ""):
             raise BackendError(f"mariabackup did not prepare {folder}.", mend="The backup is worthless. Take another one.")
 
     def position(self, folder: pathlib.Path) -> tuple[str, int]:
@@ -99,6 +102,12 @@ class Mariabackup:
         """The last change in the binary log, empty without one."""
         found = re.search(r"GTID of the last change '([^']*)'", self._note(folder, "info") or "")
         return found.group(1) if found else ""
+
+    def tidy(self, folder: pathlib.Path) -> None:
+        """Remove the program's own files from prepared data."""
+        for path in folder.iterdir():
+            if path.is_file() and _OWN.fullmatch(path.name):
+                path.unlink()
 
     def _note(self, folder: pathlib.Path, what: str) -> str | None:
         return next((text for text in (read_text(folder / name) for name in _NOTES[what]) if text is not None), None)

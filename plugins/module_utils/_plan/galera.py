@@ -12,7 +12,9 @@ What is decided where the sources leave it open:
 * a member that does not answer: refused, because it may hold the newest rows, or serve them right now;
 * positions that tie: the member that runs, then the one Galera itself marked as safe, then the first in the list;
 * a position nobody can read: refused, because it may be the highest;
-* an operator may force a member, which overrules these three, never a living Primary Component or a foreign uuid.
+* an operator may force a member, which overrules these three, never a living Primary Component or a foreign uuid;
+* a member that is ahead of the forced one has rows that this loses; Galera would not let it join, so its data are to be set
+  aside. One that is ahead of a living Primary Component comes back from such a loss: refused.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ class Decision:
     :arg bootstrap: the member that starts the cluster, if one has to.
     :arg join: who joins afterwards, one by one in this order.
     :arg uuid: the cluster all of them belong to, ``None`` for a new one.
+    :arg discard: those who join, but whose data have to be set aside before.
     """
 
     action: str
@@ -77,6 +80,7 @@ class Decision:
     uuid: str | None = None
     mend: str | None = None
     warnings: tuple[str, ...] = ()
+    discard: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, t.Any]:
         """Plain values, for Ansible."""
@@ -122,6 +126,15 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member]) -> Decision:
     refused = _foreign(known, uuids[0]) or _would_wipe([member for member in known if member not in alive])
     if refused:
         return refused
+    newest = max(alive, key=lambda member: member.seqno)
+    ahead = [member for member in known if not member.primary and member.uuid and member.seqno > newest.seqno]
+    if ahead:
+        return Decision(
+            "refuse",
+            f"{', '.join(f'{member.name} (position {member.seqno})' for member in ahead)} is ahead of the cluster that lives "
+            f"({newest.name}, position {newest.seqno}): it has rows which the cluster has lost; joining would wipe them.",
+            mend="Look at them, then move its data directory away.",
+        )
     join = tuple(member.name for member in known if not member.primary)
     if not join:
         return Decision("none", "all members are in the Primary Component.", uuid=uuids[0])
@@ -157,8 +170,11 @@ def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | Non
     refused = _foreign(known, uuid) or _would_wipe(known)
     if refused:
         return refused
+    discard: tuple[str, ...] = ()
     if chosen:
-        reason = f"{chosen.name} (position {chosen.seqno}) was forced by the operator."
+        discard = tuple(member.name for member in with_state if member.seqno > t.cast(Member, chosen).seqno)
+        reason = f"{chosen.name} (position {chosen.seqno}) was forced by the operator"
+        reason += f"; newer rows are lost, which {', '.join(discard)} had." if discard else "."
     else:
         unknown = [member.name for member in with_state if member.seqno < 0]
         if unknown:
@@ -170,7 +186,28 @@ def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | Non
         order = [member.name for member in known]
         chosen = max(with_state, key=lambda m: (m.seqno, m.running, m.safe_to_bootstrap, -order.index(m.name)))
         reason = f"no member serves; {chosen.name} has the highest position {chosen.seqno}."
-    return Decision("bootstrap", reason, chosen.name, tuple(m.name for m in known if m is not chosen), uuid)
+    return Decision("bootstrap", reason, chosen.name, tuple(m.name for m in known if m is not chosen), uuid, discard=discard)
+
+
+def describe(members: t.Mapping[str, Member | None], decision: Decision) -> list[str]:
+    """One line for each member, for the operator who has to judge the decision."""
+    lines = []
+    for name, member in members.items():
+        part = "starts the cluster" if name == decision.bootstrap else "joins" if name in decision.join else "stays"
+        if decision.action == "refuse":
+            part = "is left alone"
+        elif name in decision.discard:
+            part = "joins, its own data are set aside"
+        if member is None:
+            lines.append(f"{name}: does not answer; is left alone")
+            continue
+        state = "in a Primary Component" if member.primary else "running, cut off" if member.running else "stopped"
+        position = f"position {member.seqno}" if member.seqno >= 0 else "position unknown"
+        where = f"{position} of cluster {member.uuid}" if member.uuid else "no data of a cluster"
+        where += f", databases {', '.join(member.databases)}" if member.databases else ""
+        where += ", was the last one to leave" if member.safe_to_bootstrap and not member.running else ""
+        lines.append(f"{name}: {state}, {where}; {part}")
+    return lines
 
 
 def _start_new(known: t.Sequence[Member], force: str | None) -> Decision:

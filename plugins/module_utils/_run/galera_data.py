@@ -152,6 +152,7 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
         found = tool.position(partial)
         if found != (backup.uuid, backup.seqno):
             raise InputError(f"the file holds {found[0]}:{found[1]}, its note tells {backup.uuid}:{backup.seqno}.", path="file", mend="Take another backup.")
+        tool.tidy(partial)
         _hand_over(partial, place.owner())
         run(["sync", "--file-system", "--", str(partial)])
         os.rename(partial, place.prepared)

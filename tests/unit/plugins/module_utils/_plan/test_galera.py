@@ -12,6 +12,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera imp
     Member,
     ailments,
     decide,
+    describe,
     may_reform,
 )
 from hypothesis import given
@@ -49,7 +50,7 @@ TABLE = [
     ("first has databases", {"a": fresh(), "b": fresh(databases=["shop"]), "c": fresh()}, None, "bootstrap", "b", ["a", "c"]),
     ("all fine", {"a": primary(), "b": primary(), "c": primary()}, None, "none", None, []),
     ("one fresh beside a living one", {"a": fresh(), "b": primary(), "c": primary()}, None, "join", None, ["a"]),
-    ("one stopped beside a living one", {"a": stopped(99), "b": primary(), "c": primary()}, None, "join", None, ["a"]),
+    ("one stopped beside a living one", {"a": stopped(10), "b": primary(9), "c": primary(10)}, None, "join", None, ["a"]),
     ("one cut off beside a living one", {"a": alone(), "b": primary(), "c": primary()}, None, "join", None, ["a"]),
     ("one missing beside a living one", {"a": None, "b": primary(), "c": fresh()}, None, "join", None, ["c"]),
     ("killed after the first had started", {"a": primary(0), "b": fresh(), "c": fresh()}, None, "join", None, ["b", "c"]),
@@ -73,6 +74,34 @@ def test_decision(looks, force, action, start, join):
     assert (decision.action, decision.bootstrap, list(decision.join)) == (action, start, join), decision.reason
 
 
+def test_who_is_ahead_of_the_forced_one_loses_its_data_and_is_named():
+    decision = on("a", a=stopped(5), b=stopped(9), c=stopped(5), d=fresh())
+    assert (decision.bootstrap, decision.join, decision.discard) == ("a", ("b", "c", "d"), ("b",))
+    assert decision.reason == "a (position 5) was forced by the operator; newer rows are lost, which b had."
+    assert on(None, a=stopped(5), b=stopped(9)).discard == ()
+
+
+def test_every_member_is_described():
+    looks = {"a": stopped(5), "b": stopped(9, safe_to_bootstrap=True), "c": None, "d": alone(-1), "e": fresh(databases=["shop"])}
+    members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
+    assert describe(members, decide(members)) == [
+        f"a: stopped, position 5 of cluster {A}; is left alone",
+        f"b: stopped, position 9 of cluster {A}, was the last one to leave; is left alone",
+        "c: does not answer; is left alone",
+        f"d: running, cut off, position unknown of cluster {A}; is left alone",
+        "e: stopped, no data of a cluster, databases shop; is left alone",
+    ]
+    members = {name: Member.from_facts(name, facts) for name, facts in {"a": stopped(5), "b": stopped(9), "c": stopped(4)}.items()}
+    assert [line.rpartition("; ")[2] for line in describe(members, decide(members, "a"))] == [
+        "starts the cluster", "joins, its own data are set aside", "joins"
+    ]  # fmt: skip
+    members = {name: Member.from_facts(name, facts) for name, facts in {"a": primary(), "b": stopped(4)}.items()}
+    assert describe(members, decide(members)) == [
+        f"a: in a Primary Component, position 10 of cluster {A}; stays",
+        f"b: stopped, position 4 of cluster {A}; joins",
+    ]
+
+
 REFUSED = [
     ("no members", {}, None, "no members"),
     ("one missing, nobody serves", {"a": stopped(5), "b": None, "c": stopped(7)}, None, "b does not answer"),
@@ -84,6 +113,8 @@ REFUSED = [
     ("two clusters stopped", {"a": stopped(5), "b": stopped(9, B)}, None, "different clusters"),
     ("foreign beside a living one", {"a": stopped(5, B), "b": primary(), "c": primary()}, None, f"a ({B})"),
     ("foreign, forced", {"a": stopped(5), "b": stopped(9, B)}, "a", f"b ({B})"),
+    ("ahead of the living one", {"a": stopped(11), "b": primary(9), "c": primary(10)}, None, "a (position 11) is ahead of the cluster that lives (c"),
+    ("cut off and ahead of the living one", {"a": alone(12), "b": primary()}, "a", "which the cluster has lost"),
     ("databases would be wiped", {"a": fresh(databases=["shop"]), "b": primary()}, None, "a: shop"),
     ("databases on two", {"a": fresh(databases=["shop"]), "b": fresh(databases=["wiki"])}, None, "b: wiki"),
     ("databases beside data of a cluster", {"a": fresh(databases=["shop"]), "b": stopped(4)}, None, "a: shop"),
