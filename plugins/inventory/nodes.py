@@ -19,6 +19,10 @@ description:
       C(host_vars) beside it.
   - UUIDs and MAC addresses are computed from cluster and id, so they are known before a machine exists. Its address is
     taken from the first of O(address_sources) that knows it.
+  - It may also read the B(topology) of a control plane, which hosts have which roles, which roles mean which services, and
+    their settings. Then there are groups named after the services too, C(galera) for example, and settings become variables of
+    the services' roles. A file of this kind is usually called C(NAME.footprint.yml). Hosts that an earlier source brought take
+    part in it as well. Nobody needs it, ordinary groups work without.
   - A server that is down, a lease file that cannot be read or a machine that has no address yet never breaks the
     inventory. They cost a warning at most, unless O(strict) is set.
 notes:
@@ -27,7 +31,9 @@ notes:
   - "Variables of every host: C(footprint_cluster), C(node_roles), C(ansible_host) when its address is known."
   - "Variables of a server besides its own: C(vms)."
   - "Variables of a virtual machine besides: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source)."
-  - O(cluster), O(dhcp_leases), O(libvirt_uri), O(discover_network) and O(exclude_addresses) may be templates, for example
+  - "Variables of a host with a topology besides: C(footprint_topology) with C(environment), C(roles), C(services), C(names) and
+    C(origins), the layer that each setting came from."
+  - O(cluster), O(environment), O(dhcp_leases), O(libvirt_uri), O(discover_network) and O(exclude_addresses) may be templates, for example
     lookups of the environment. They are rendered before any host is known.
   - Sources are read in the order in which they are given on the command line; inside a directory in the order of their
     names. Hosts of sources that are read later are not seen.
@@ -55,6 +61,68 @@ options:
         C(disks), C(address), C(autostart), C(protected), C(machine), and any other that a libvirt template uses."
     type: dict
     default: {}
+  nodes:
+    description:
+      - Which hosts have which roles and settings. Each key is a regular expression for names of hosts, anchored at the start
+        only, so that V(node1) matches C(node12) too; end it with V($) where that matters. C(roles) is a list of roles, C(configs)
+        a mapping of settings.
+      - A host that several keys match has the roles of all of them. Their settings are merged in the lexicographic order of the
+        keys, the last wins; there is a warning when a key for one host is overridden by one for several.
+    type: dict
+    default: {}
+  roles:
+    description:
+      - The services of each role, as a list. The roles of servers and VM details count as well as those of O(nodes).
+      - Services are C(galera), C(rabbitmq), C(memcached), C(load_balancer), C(keystone), the logical ones C(database), C(rpc) and
+        C(notifications), and those declared in O(services).
+    type: dict
+    default: {}
+  replicas:
+    description: On how many hosts a service runs, the first ones of the inventory among those that have it. Without, on all.
+    type: dict
+    default: {}
+  services:
+    description:
+      - Services that the collection does not bring, and changes to those that it does.
+      - A logical service has C(service_def), the real one it stands for.
+      - A real one has C(role), the Ansible role that deploys it, C(depends), the services that come before it, C(once), steps
+        that are done once per deployment, C(port), C(scheme), C(memory) in MiB, C(defaults), C(group), C(frontend), C(check) and
+        C(exclusive).
+      - Both may have C(configs), settings of this service alone, and C(mapping), which service it uses for a logical one.
+    type: dict
+    default: {}
+  configs:
+    description:
+      - Settings for all hosts. Below the name of a service they become variables of its role, C(galera.settings) is the
+        variable C(galera_settings); anything else is a variable of that name.
+      - Weaker are O(global_configs), then the defaults of the services' roles. Stronger are C(configs) of O(nodes), then those of
+        O(services). Mappings are merged deep, everything else replaces.
+      - What the operator says of a host itself, in O(servers) or C(host_vars), is stronger than all of them.
+    type: dict
+    default: {}
+  global_configs:
+    description: Settings below all others, for example of a whole site in a file that O(includes) names.
+    type: dict
+    default: {}
+  includes:
+    description:
+      - Files with some of O(nodes), O(roles), O(replicas), O(services), O(configs) and O(global_configs), for example what several
+        environments share. Relative to this file. Later ones win, and this file over all of them.
+    type: list
+    elements: str
+    default: []
+  environment:
+    description:
+      - Name of the environment that the topology describes. Secrets and files that the operator gets are kept by it.
+      - Without, the name of the cluster.
+    type: str
+  own_groups:
+    description:
+      - Begin the names of the topology's groups with that of the environment, C(blue_galera) for example, and make a group of that
+        name alone with all hosts that have services. For inventories that hold several environments.
+      - Without, a second environment in one inventory is refused, because the groups would mix.
+    type: bool
+    default: false
   address_sources:
     description:
       - Where the address of a virtual machine is looked for, the first that knows it wins.
@@ -129,6 +197,28 @@ discover_network: 192.0.2.0/24
 exclude_addresses: [192.0.2.20]
 
 ---
+# blue.footprint.yml: a topology over hosts that stand elsewhere
+#   ansible-inventory -i hosts.ini -i blue.footprint.yml --graph
+plugin: reduced.footprint.nodes
+cluster: blue
+nodes:
+  node[1-3]$:
+    roles: [db, messaging]
+  node[4-6]$:
+    roles: [api]
+    configs:
+      keystone: {workers: 4}
+roles:
+  db: [database]
+  messaging: [rpc, notifications, memcached]
+  api: [keystone, load_balancer]
+replicas:
+  database: 3
+configs:
+  galera:
+    settings: {max_connections: 500}
+
+---
 # The servers are in an ordinary inventory, with their VM details as variable `vms` and `node_roles: [virt]`:
 #   ansible-inventory -i hosts.ini -i cluster.nodes.yml --graph
 plugin: reduced.footprint.nodes
@@ -138,6 +228,7 @@ libvirt_uri:
   lxc: lxc+ssh://root@{host}/
 """
 
+import os
 import typing as t
 
 from ansible.errors import AnsibleParserError
@@ -146,8 +237,9 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._run import inventory as use_case
+from ansible_collections.reduced.footprint.plugins.module_utils._run import topology
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
@@ -168,17 +260,71 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             raise AnsibleParserError(f"{path}: {error}") from error
 
     def _populate(self, path: str, cache: bool) -> None:
+        wanted = topology.parse({key: self.get_option(key) for key in topology.KEYS}, list(self._included(path)))
         servers = use_case.parse_servers(self.get_option("servers"))
         named = {item.name for item in servers}
         servers += tuple(item for item in self._servers_already_there() if item.name not in named)
-        plan = use_case.parse(self._option("cluster"), servers)
+        plan = use_case.parse(self._option("cluster"), topology.give_roles(servers, wanted))
+        laid = self._lay(wanted, plan)
         found = self._addresses(plan, path, cache)
         if self.get_option("strict"):
             missing = [machine.vm.name for machine in plan.machines if machine.vm.name not in found]
             if missing:
                 raise RefusedError(f"no address is known for {', '.join(missing)}.", "strict", "Start them, name their address, or drop strict.")
-        for host in use_case.hosts(plan, found):
+        for key, value in laid.common.items():
+            self.inventory.set_variable("all", key, value)
+        mine = topology.over(use_case.hosts(plan, found), laid)
+        for host in mine:
             self._add(host)
+        done = {host.name for host in mine}
+        for name in laid.variables:
+            if name not in done:
+                self._complete(name, laid)
+
+    def _included(self, path: str) -> t.Iterator[tuple[str, t.Any]]:
+        """The files that are included, by their names."""
+        for name in self.get_option("includes"):
+            file = self.loader.path_dwim_relative(os.path.dirname(path), "", name)
+            if not os.path.isfile(file):
+                raise InputError(f"{name} is not there.", "includes", "Name a file relative to this one.")
+            yield name, self._read(file)
+
+    def _read(self, file: str) -> t.Any:
+        """What stands in a YAML file of the operator's, templates in it remaining templates."""
+        try:
+            return self.loader.load_from_file(file, cache="none", trusted_as_template=True)
+        except TypeError:  # ansible-core 2.18 trusts every file
+            return self.loader.load_from_file(file, cache="none")
+
+    def _lay(self, wanted: topology.Topology, plan: use_case.Inventory) -> topology.Laid:
+        mine = {item.name for item in plan.servers} | {machine.vm.name for machine in plan.machines}
+        others = []
+        for host in [] if wanted.empty else list(self.inventory.hosts.values()):
+            if host.name not in mine:
+                variables = combine_vars(get_group_vars(host.get_groups()), host.get_vars())
+                others.append(topology.known(host.name, variables, [group.name for group in host.get_groups()]))
+        roles = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
+        defaults = {}
+        for name in [] if wanted.empty else topology.COMPONENTS:
+            file = os.path.join(roles, name, "defaults", "main.yml")
+            defaults[name] = topology.component_defaults(name, self._read(file) if os.path.isfile(file) else {})
+        laid = topology.lay(wanted, plan, others, self._option("environment") or "", self.get_option("own_groups"), defaults)
+        if self.get_option("strict") and laid.warnings:
+            raise RefusedError(" ".join(laid.warnings), "strict", "Mend the topology, or drop strict.")
+        for warning in laid.warnings:
+            self.display.warning(warning)
+        return laid
+
+    def _complete(self, name: str, laid: topology.Laid) -> None:
+        """A host of another source gets what the topology adds; what is said of it there stays."""
+        host = self.inventory.hosts[name]
+        for group, members in laid.groups.items():
+            if name in members:
+                self.inventory.add_host(name, group=self.inventory.add_group(self._sanitize_group_name(group)))
+        for key, value in laid.variables[name].items():
+            if key not in host.vars or key in (topology.TOPOLOGY, topology.ENVIRONMENTS):
+                before = host.vars.get(key) if key == topology.ENVIRONMENTS else None
+                self.inventory.set_variable(name, key, {**before, **value} if before else value)
 
     def _option(self, name: str) -> t.Any:
         """An option that may be a template."""
@@ -190,7 +336,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             # VM details often stand in host_vars/SERVER.yml, which no inventory source reads by itself
             sources = getattr(self.inventory, "processed_sources", [])
             variables = combine_vars(variables, get_vars_from_inventory_sources(self.loader, sources, [host], "all"))
-            if "vm_host" in variables or not ("vms" in variables or "node_roles" in variables):
+            # a file of this plugin brought it already: its machines are known
+            if "footprint_cluster" in host.vars or "vm_host" in variables or not ("vms" in variables or "node_roles" in variables):
                 continue
             # its own variables stay where they are; only what decides about machines is read
             entry = {key: variables[key] for key in ("vms", "node_roles", "ansible_host") if key in variables}
