@@ -57,9 +57,13 @@ options:
     choices: [image]
     default: image
   sync:
-    description: How its content comes over.
+    description:
+      - How its content comes over. With V(rsync) files do.
+      - With V(rsync_dd) what holds no file system comes too, block by block and only what changed since the copy before; partitions,
+        volumes and opened disks whose content nothing on the source knows with O(disk_schema=same), else those it names as C(raw).
+        They are never made smaller, keep their names and owners, and are proven by hashes in the pause.
     type: str
-    choices: [rsync]
+    choices: [rsync, rsync_dd]
     default: rsync
   disk_schema:
     description:
@@ -68,6 +72,8 @@ options:
       - Otherwise a list of mappings with C(mount) (none for swap), C(fs) (ext4, xfs, btrfs, vfat, swap), C(size) and C(disk), the
         number of the VM's disk, counted from 0. C(size) is a size with a unit (a bare number counts in GiB), a part of the disk
         such as C(30%), or C(rest), the default, which takes what the others leave.
+      - In place of C(mount) and C(fs) an entry may have C(raw), any name below C(/dev) of a block device of the source that is
+        copied block by block, with O(sync=rsync_dd). Without a C(size) it is as large as there.
       - File systems of the source that get no partition of their own are copied into the one above them.
     type: raw
     default: same

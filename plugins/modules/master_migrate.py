@@ -189,7 +189,7 @@ plan:
     services: {description: Units that would be stopped., type: list, elements: str}
     fixups: {description: Files of the copy that would be changed., type: list, elements: str}
     partitions:
-      description: The new disk, sizes in bytes.
+      description: The new disks, sizes in bytes; C(raw) is the device of the source that is copied block by block.
       type: list
       elements: dict
 summary:

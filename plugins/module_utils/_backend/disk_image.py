@@ -19,7 +19,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout, PlannedDisk, PlannedMount, PlannedPartition, is_esp
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import RAW, DiskLayout, PlannedDisk, PlannedMount, PlannedPartition, is_esp
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB
 
@@ -29,7 +29,7 @@ LINUX = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
 SWAP = "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"
 BASIC_DATA = "EBD0A0A2-B9E5-4433-87C0-68B6B72699C7"
 
-_TYPE = {"ext4": LINUX, "xfs": LINUX, "btrfs": LINUX, "swap": SWAP, "vfat": BASIC_DATA}
+_TYPE = {"ext4": LINUX, "xfs": LINUX, "btrfs": LINUX, "swap": SWAP, "vfat": BASIC_DATA, RAW: LINUX}
 _SECTORS = MIB // 512
 # below this a FAT of 32 bits has too few clusters
 _FAT32 = 64 * MIB
@@ -68,11 +68,14 @@ class DiskImage:
     def make_filesystems(self) -> None:
         """Make every file system anew."""
         self.attach()
-        for each in self.layout.partitions:
+        for each in self._filesystems():
             run(mkfs_argv(each, self.node(each)), timeout=600)
             if each.subvolumes:
                 self._make_subvolumes(each)
         run(["sync"])
+
+    def _filesystems(self) -> list[PlannedPartition]:
+        return [each for each in self.layout.partitions if each.fs != RAW]
 
     def _make_subvolumes(self, partition: PlannedPartition) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
@@ -88,7 +91,7 @@ class DiskImage:
     def has_filesystems(self) -> bool:
         """Whether every partition carries the file system that the layout gives it."""
         self.attach()
-        for each in self.layout.partitions:
+        for each in self._filesystems():
             found = run(["blkid", "-p", "-s", "UUID", "-o", "value", self.node(each)], ok=(0, 2)).stdout.strip()
             if found.lower() != each.uuid.lower():
                 return False
@@ -113,7 +116,7 @@ class DiskImage:
             for each in self.layout.on(disk):
                 self._make_node(each)
                 link = by_uuid / each.uuid
-                if not link.is_symlink():
+                if each.fs != RAW and not link.is_symlink():
                     link.symlink_to(f"../../{name}p{each.number}")
 
     def _loop(self, image: str) -> str:
@@ -164,6 +167,14 @@ class DiskImage:
             if each.partition is not self.layout.esp and not os.path.ismount(place):
                 run(["mount", "-t", each.partition.fs, "-o", mount_options(each), self.node(each.partition), str(place)])
         return self.root
+
+    def used(self) -> int:
+        """Bytes that are taken in all file systems of the copy, holes in files not counted."""
+        spaces = {}
+        for each in self.layout.mounts:
+            if each.partition is not self.layout.esp:
+                spaces[each.partition.disk, each.partition.number] = os.statvfs(self.root / each.mount.lstrip("/"))
+        return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in spaces.values())
 
     def pack(self) -> None:
         """Write the folder of what UEFI firmware starts from into its partition, anew and as a whole.
@@ -223,9 +234,9 @@ def sfdisk_script(layout: DiskLayout, disk: PlannedDisk) -> str:
     if disk.index == 0:
         lines.append(f"start={_SECTORS}, size={_SECTORS}, type={BIOS_GRUB}, name=bios_grub")
     for each in layout.on(disk):
-        name = (each.mount or "swap").strip("/").replace("/", "-") or "root"
+        name = (each.mount or (each.raw.label or "raw" if each.raw else "swap")).strip("/").replace("/", "-") or "root"
         kind = EFI_SYSTEM if is_esp(each.mount, each.fs) else _TYPE[each.fs]
-        lines.append(f"start={each.start // 512}, size={each.size // 512}, type={kind}, uuid={each.partuuid}, name={name[:36]}")
+        lines.append(f'start={each.start // 512}, size={each.size // 512}, type={kind}, uuid={each.partuuid}, name="{name[:36]}"')
     return "\n".join(lines) + "\n"
 
 

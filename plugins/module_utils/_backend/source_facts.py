@@ -15,7 +15,7 @@ import socket
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import source_disks
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import source_blocks, source_disks
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_links import interfaces
 
@@ -64,6 +64,7 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any
         "filesystems": source_disks.filesystems(),
         "swaps": swaps,
         "swap_files": swap_files,
+        "blocks": source_blocks.blocks(),
         "foreign": [each for each in source_disks.mounts() if each["fstype"] in _FOREIGN_TYPES],
         "interfaces": interfaces(),
         "tools": {tool: _which(tool) for tool in tools},

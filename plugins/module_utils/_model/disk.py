@@ -17,6 +17,8 @@ FILESYSTEMS = ("ext4", "xfs", "btrfs", "vfat", "swap")
 #: What can carry the root.
 _ROOTS = ("ext4", "xfs", "btrfs")
 SAME = "same"
+#: What is copied block by block, for it holds no file system.
+RAW = "raw"
 BIOS = "bios"
 EFI = "efi"
 #: Where distributions mount the partition that UEFI firmware starts from.
@@ -26,11 +28,30 @@ _PERCENT = re.compile(r"\A\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*%\s*\Z")
 
 
 @dataclasses.dataclass(frozen=True)
+class RawDevice:
+    """A block device of the source that is copied block by block.
+
+    ``path`` is a name that outlives a restart there, ``links`` its other names below ``/dev``;
+    ``label`` and ``partuuid`` are those of a GPT; ``owner``, ``group`` and ``mode`` those of its node.
+    """
+
+    path: str
+    size: int = 0
+    disks: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    label: str | None = None
+    partuuid: str | None = None
+    owner: int = 0
+    group: int = 6
+    mode: int = 0o660
+
+
+@dataclasses.dataclass(frozen=True)
 class Partition:
     """One partition that is wanted.
 
     ``size`` in bytes and ``percent`` of its disk exclude each other, neither takes the rest.
-    ``mount`` is ``None`` for swap. ``disk`` counts the VM's disks from 0. ``options`` are those of
+    ``mount`` is ``None`` for swap and what is ``raw``. ``disk`` counts the VM's disks from 0. ``options`` are those of
     the source's mount where it is made as it was there; ``subvolumes`` (mount, name) are btrfs's.
     """
 
@@ -41,6 +62,7 @@ class Partition:
     disk: int = 0
     options: str | None = None
     subvolumes: tuple[tuple[str, str], ...] = ()
+    raw: RawDevice | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +80,7 @@ class PlannedPartition:
     disk: int = 0
     options: str | None = None
     subvolumes: tuple[tuple[str, str], ...] = ()
+    raw: RawDevice | None = None
 
 
 class PlannedMount(t.NamedTuple):
@@ -120,6 +143,11 @@ class DiskLayout:
         return tuple(sorted(found, key=lambda each: each.mount.count("/") if each.mount != "/" else -1))
 
     @property
+    def raws(self) -> tuple[tuple[PlannedPartition, RawDevice], ...]:
+        """What is copied block by block, and from where."""
+        return tuple((each, each.raw) for each in self.partitions if each.raw is not None)
+
+    @property
     def esp(self) -> PlannedPartition | None:
         """The partition UEFI firmware starts from."""
         return next((each for each in self.partitions if is_esp(each.mount, each.fs)), None)
@@ -135,8 +163,14 @@ class DiskLayout:
     @classmethod
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> DiskLayout:
         """From the journal."""
-        partitions = [{**each, "subvolumes": tuple((mount, name) for mount, name in each["subvolumes"])} for each in data["partitions"]]
+        partitions = [
+            {**each, "subvolumes": tuple((mount, name) for mount, name in each["subvolumes"]), "raw": _raw(each.get("raw"))} for each in data["partitions"]
+        ]
         return cls(tuple(PlannedDisk(**each) for each in data["disks"]), tuple(PlannedPartition(**each) for each in partitions), data["firmware"])
+
+
+def _raw(data: t.Mapping[str, t.Any] | None) -> RawDevice | None:
+    return RawDevice(**{**data, "disks": tuple(data["disks"]), "links": tuple(data["links"])}) if data else None
 
 
 def is_esp(mount: str | None, fs: str) -> bool:
@@ -163,14 +197,27 @@ def _parse_partition(entry: t.Any, path: str) -> Partition:
         raise InputError("is not a mapping.", path, "Write e.g. {mount: /, fs: ext4, size: 4GiB}.")
     # a module hands over None for what was not given
     given = {key: value for key, value in entry.items() if value is not None}
-    unknown = set(given) - {"mount", "fs", "size", "disk"}
+    unknown = set(given) - {"mount", "fs", "raw", "size", "disk"}
     if unknown:
-        raise InputError(f"has the unknown key {str(sorted(unknown, key=str)[0])!r}.", path, "Use mount, fs, size and disk.")
+        raise InputError(f"has the unknown key {str(sorted(unknown, key=str)[0])!r}.", path, "Use mount, fs, raw, size and disk.")
+    if "raw" in given:
+        return _parse_raw(given, path)
     fs = given.get("fs", "vfat" if given.get("mount") in ESP_MOUNTS else "ext4")
     if fs not in FILESYSTEMS:
         raise InputError(f"{fs!r} is not supported.", f"{path}.fs", f"Use one of {', '.join(FILESYSTEMS)}.")
     size, percent = _parse_extent(given.get("size"), f"{path}.size")
     return Partition(mount=_parse_mount(given.get("mount"), fs, path), fs=fs, size=size, percent=percent, disk=_parse_disk(given.get("disk", 0), path))
+
+
+def _parse_raw(given: t.Mapping[str, t.Any], path: str) -> Partition:
+    for key in ("mount", "fs"):
+        if key in given:
+            raise InputError("is given for what is copied block by block.", f"{path}.{key}", "Leave it out, or leave raw out.")
+    device = given["raw"]
+    if not isinstance(device, str) or not device.startswith("/dev/") or ".." in device.split("/") or re.search(r"\s", device):
+        raise InputError(f"{device!r} is no block device.", f"{path}.raw", "Write its name on the source, e.g. /dev/disk/by-partlabel/data.")
+    size, percent = _parse_extent(given.get("size"), f"{path}.size")
+    return Partition(None, RAW, size, percent, _parse_disk(given.get("disk", 0), path), raw=RawDevice(device))
 
 
 def _parse_extent(value: t.Any, path: str) -> tuple[int | None, float | None]:
@@ -214,9 +261,13 @@ def _check(partitions: t.Sequence[Partition], path: str) -> None:
         raise InputError("names no partition for /.", path, "Add {mount: /, fs: ext4, size: rest}.")
     if len(set(mounts)) != len(mounts):
         raise InputError("names a mount point twice.", path, "Name every mount point once.")
+    devices = [partition.raw.path for partition in partitions if partition.raw]
+    if len(set(devices)) != len(devices):
+        raise InputError("names a block device twice.", path, "Name every block device once.")
     for disk in {each.disk for each in partitions}:
         here = [each for each in partitions if each.disk == disk]
-        if sum(each.size is None and each.percent is None for each in here) > 1:
+        # what is raw is as large as it was unless it is told otherwise
+        if sum(each.size is None and each.percent is None and each.raw is None for each in here) > 1:
             raise InputError(f"gives the rest of disk {disk} to two partitions.", path, "Give all but one a size.")
         if sum(each.percent or 0 for each in here) > 100:
             raise InputError(f"gives more than 100% of disk {disk} away.", path, "Make the parts smaller.")

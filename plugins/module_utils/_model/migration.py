@@ -21,7 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.size impo
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
 
 BOOT = ("image",)
-SYNC = ("rsync",)
+SYNC = ("rsync", "rsync_dd")
 SOURCE_AFTER = ("temp_address", "shutdown")
 # a migration may stop only where nobody feels it
 STOP_AFTER = PHASES[: PHASES.index("quiesce")]
@@ -95,6 +95,7 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
     name = parse_name(params.get("name") or vm.get("name") or vm.get("id"), "name")
     admin = _parse_admin(params.get("admin") or {})
     boot_timeout = number(params.get("boot_timeout"), 300, 10, 86400, "boot_timeout")
+    sync = choice(params.get("sync") or "rsync", SYNC, "sync")
     return MigrationSpec(
         name=name,
         cluster=parse_name(params.get("cluster") or "footprint", "cluster"),
@@ -108,8 +109,8 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
         quiesce=parse_quiesce(params.get("quiesce")),
         services=parse_services(params.get("services") or []),
         containers=parse_containers(params.get("containers") or []),
-        sync=choice(params.get("sync") or "rsync", SYNC, "sync"),
-        disk_schema=parse_schema(params.get("disk_schema")),
+        sync=sync,
+        disk_schema=_parse_disk_schema(params.get("disk_schema"), sync),
         bandwidth_limit=_parse_bandwidth(params.get("bandwidth_limit")),
         excludes=_parse_excludes(params.get("excludes") or []),
         rehearse=params.get("rehearse") is not False,
@@ -124,6 +125,14 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
         source_after=choice(params.get("source_after") or "temp_address", SOURCE_AFTER, "source_after"),
         stop_after=_parse_stop_after(params.get("stop_after")),
     )
+
+
+def _parse_disk_schema(value: t.Any, sync: str) -> tuple[Partition, ...]:
+    schema = parse_schema(value)
+    for index, each in enumerate(schema):
+        if each.raw and sync != "rsync_dd":
+            raise InputError("is copied block by block, and files alone are asked for.", f"disk_schema[{index}].raw", "Set sync: rsync_dd.")
+    return schema
 
 
 def _parse_stop_after(value: t.Any) -> str | None:

@@ -42,7 +42,7 @@ OPTIONS: dict[str, t.Any] = {
     "template": {"type": "str"},
     "pool": {"type": "str", "default": "default"},
     "boot": {"type": "str", "choices": ["image"], "default": "image"},
-    "sync": {"type": "str", "choices": ["rsync"], "default": "rsync"},
+    "sync": {"type": "str", "choices": ["rsync", "rsync_dd"], "default": "rsync"},
     "disk_schema": {"type": "raw", "default": "same"},
     "bandwidth_limit": {"type": "str"},
     "excludes": {"type": "list", "elements": "str", "default": []},

@@ -13,11 +13,13 @@ import uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import (
     BIOS,
     EFI,
+    RAW,
     DiskLayout,
     Filesystem,
     Partition,
     PlannedDisk,
     PlannedPartition,
+    RawDevice,
     is_esp,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CapacityError
@@ -26,7 +28,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.size impo
 # mke2fs gives one inode to this many bytes unless told otherwise
 _BYTES_PER_INODE = 16384
 #: Below these the programs that make a file system refuse.
-LEAST = {"ext4": 16 * MIB, "xfs": 300 * MIB, "btrfs": 128 * MIB, "vfat": 16 * MIB, "swap": 16 * MIB}
+LEAST = {"ext4": 16 * MIB, "xfs": 300 * MIB, "btrfs": 128 * MIB, "vfat": 16 * MIB, "swap": 16 * MIB, RAW: MIB}
 # what a new file system keeps for itself, and room for what the source writes meanwhile
 _OWN = {"ext4": 48 * MIB, "xfs": 64 * MIB, "btrfs": 128 * MIB, "vfat": 4 * MIB}
 ESP_SIZE = 256 * MIB
@@ -89,11 +91,11 @@ def _lay_out(
         length = free // MIB * MIB if length is None else length
         if length < LEAST[each.fs]:
             raise CapacityError(
-                f"{each.mount or 'swap'} gets {size_text(length)}; {each.fs} needs at least {size_text(LEAST[each.fs])}.",
+                f"{each.mount or (each.raw.path if each.raw else 'swap')} gets {size_text(length)}; {each.fs} needs at least {size_text(LEAST[each.fs])}.",
                 "disk_schema",
                 "Make it larger or use another file system.",
             )
-        seed = each.mount or (f"swap{number}" if disk.index == 0 else f"swap{number}-{disk.index}")
+        seed = each.mount or (f"raw:{each.raw.path}" if each.raw else f"swap{number}" if disk.index == 0 else f"swap{number}-{disk.index}")
         planned.append(
             PlannedPartition(
                 number=number,
@@ -102,11 +104,13 @@ def _lay_out(
                 start=start,
                 size=length,
                 uuid=_fs_uuid(vm_uuid, seed, each.fs),
-                partuuid=_derive(vm_uuid, f"partition:{seed}"),
+                # who looked for it by that finds it again
+                partuuid=(each.raw.partuuid if each.raw else None) or _derive(vm_uuid, f"partition:{seed}"),
                 inodes=_inodes(each, length, mounts, filesystems),
                 disk=disk.index,
                 options=each.options,
                 subvolumes=each.subvolumes,
+                raw=each.raw,
             )
         )
         start += length
@@ -170,11 +174,12 @@ class _Group:
     options: str | None
     subvolumes: tuple[tuple[str, str], ...]
     index: int = 0
+    raw: RawDevice | None = None
 
     @property
     def least(self) -> int:
         """What it cannot do without."""
-        return max(LEAST[self.fs], _align(need(self.fs, self.used, 0)), 0)
+        return _align(self.size) if self.raw else max(LEAST[self.fs], _align(need(self.fs, self.used, 0)), 0)
 
     @property
     def fixed(self) -> bool:
@@ -183,7 +188,11 @@ class _Group:
 
 
 def same_schema(
-    filesystems: t.Sequence[Filesystem], swaps: t.Sequence[t.Mapping[str, t.Any]], sizes: t.Sequence[int], firmware: str
+    filesystems: t.Sequence[Filesystem],
+    swaps: t.Sequence[t.Mapping[str, t.Any]],
+    sizes: t.Sequence[int],
+    firmware: str,
+    raws: t.Sequence[RawDevice] = (),
 ) -> tuple[Partition, ...]:
     """The source's own schema on the VM's disks; LVM, md and encryption are flattened.
 
@@ -191,11 +200,13 @@ def same_schema(
     What does not fit so is made smaller in proportion, as far as its files allow.
 
     :arg swaps: of the source: size, disks.
+    :arg raws: what is copied block by block; it is never made smaller.
     """
     groups = _groups([each for each in filesystems if not (firmware == BIOS and is_esp(each.mount, each.fstype))])
     if not any(each.mount == "/" for each in groups):
         return ()
     groups += [_Group(None, "swap", int(each["size"]), 0, tuple(each.get("disks", ())), None, ()) for each in swaps]
+    groups += [_Group(None, RAW, each.size, 0, each.disks, None, (), raw=each) for each in raws]
     _place(groups, len(sizes))
     partitions = []
     for index in sorted({each.index for each in groups}):
@@ -237,11 +248,11 @@ def _place(groups: t.Sequence[_Group], disks: int) -> None:
 
 
 def _fit(groups: t.Sequence[_Group], room: int) -> list[Partition]:
-    largest = max(groups, key=lambda each: (each.fs != "swap", each.size))
+    largest = max((each for each in groups if each.raw is None), key=lambda each: (each.fs != "swap", each.size), default=None)
     sizes = {id(each): max(_align(each.size), LEAST[each.fs]) for each in groups}
-    if sum(sizes[id(each)] for each in groups if each is not largest) + largest.least + room // 20 > room:
-        flexible = [each for each in groups if not each.fixed]
-        left = room - sum(sizes[id(each)] for each in groups if each.fixed)
+    if largest and sum(sizes[id(each)] for each in groups if each is not largest) + largest.least + room // 20 > room:
+        flexible = [each for each in groups if not each.fixed and each.raw is None]
+        left = room - sum(sizes[id(each)] for each in groups if each.fixed or each.raw)
         # a twentieth more than the least: that is what the check for room asks for
         least = {id(each): _align(each.least * 20 // 19) for each in flexible}
         spare = left - sum(least.values())
@@ -257,6 +268,7 @@ def _fit(groups: t.Sequence[_Group], room: int) -> list[Partition]:
             disk=each.index,
             options=each.options,
             subvolumes=each.subvolumes,
+            raw=each.raw,
         )
         for each in groups
     ]

@@ -16,7 +16,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout, PlannedMount
-from ansible_collections.reduced.footprint.plugins.module_utils._plan import fixups_boot, fixups_machine, fixups_network
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import fixups_boot, fixups_machine, fixups_network, raw_devices
 
 # Globs of the files the functions below want to see; read on the source and on the copy alike.
 PATTERNS = (
@@ -26,6 +26,7 @@ PATTERNS = (
         "/etc/debian_version",
         "/etc/redhat-release",
         "/root/.ssh/authorized_keys",
+        raw_devices.RULES,
     )
     + fixups_boot.PATTERNS
     + fixups_machine.PATTERNS
@@ -66,6 +67,7 @@ def plan_fixups(tree: t.Mapping[str, str], context: Context) -> dict[str, str | 
     if "/root/.ssh/authorized_keys" in tree and context.key_marker:
         changes["/root/.ssh/authorized_keys"] = drop_key(tree["/root/.ssh/authorized_keys"], context.key_marker)
     changes.update(fixups_network.fix_network(tree, context.nics))
+    changes.update(raw_devices.raw_rules(context.layout))
     return {path: text for path, text in changes.items() if text != tree.get(path)}
 
 

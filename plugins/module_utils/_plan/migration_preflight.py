@@ -22,8 +22,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups imp
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import NicChange
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_notes import disk_warnings, machine_warnings, network_warnings, stack
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import source_problems
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.raw_devices import raw_notes, raw_problems
 
-SOURCE_TOOLS = ("rsync", "ip", "systemctl", "systemd-run")
+SOURCE_TOOLS = ("rsync", "blkid", "ip", "systemctl", "systemd-run")
 DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "losetup", "partx", "mount", "chroot", "ip", "qemu-img")
 # where a problem stands that installing a package mends
 TOOLS_PATH = "destination.tools"
@@ -127,6 +128,7 @@ def find_warnings(
     for unit, state in source.get("services", {}).items():
         if state.get("load") == "loaded" and state.get("active") not in ("active", "activating"):
             warnings.append(f"{unit} does not run on the source; it stays as it is.")
+    warnings += raw_notes(spec.disk_schema, spec.sync, source) if spec else []
     return warnings + disk_warnings(source) + (network_warnings(spec, vm, source) if spec and vm else []) + machine_warnings(tree or {})
 
 
@@ -169,6 +171,7 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
         problems.append(Problem("The source has neither update-initramfs nor dracut.", "Install initramfs-tools or dracut there."))
     problems += _boot_loader(layout, source)
     problems += [Problem(*each) for each in source_problems(spec.containers, spec.quiesce, source)]
+    problems += [Problem(text, "Correct the name, or make it larger.", "disk_schema") for text in raw_problems(layout, source)]
     too_small = space_problems(layout, filesystems_of(source))
     problems += [Problem(text, "Make the disk or the partition larger, or leave something out.", "disk_schema") for text in too_small]
     return problems
@@ -187,7 +190,7 @@ def _boot_loader(layout: DiskLayout, source: t.Mapping[str, t.Any]) -> list[Prob
 
 def _destination(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, host: t.Mapping[str, t.Any]) -> list[Problem]:
     problems = []
-    needed = list(DESTINATION_TOOLS) + sorted({MKFS_TOOLS[each.fs] for each in layout.partitions}) + ([ESP_TOOL] if layout.esp else [])
+    needed = list(DESTINATION_TOOLS) + sorted({MKFS_TOOLS[each.fs] for each in layout.partitions if each.raw is None}) + ([ESP_TOOL] if layout.esp else [])
     missing = [tool for tool in needed if not host.get("tools", {}).get(tool)]
     if missing:
         problems.append(Problem(f"The destination lacks {', '.join(missing)}.", "Install them; the role master_migrate does.", TOOLS_PATH))

@@ -135,7 +135,7 @@ def _refresh(store: JournalStore, journal: Journal | None, given: t.Mapping[str,
     if _in_pause(journal):
         return
     before = job["params"]
-    if any(before.get(key) != given.get(key) for key in ("vm", "disk_schema", "template", "pool", "uri", "cluster")):
+    if any(before.get(key) != given.get(key) for key in ("vm", "disk_schema", "sync", "template", "pool", "uri", "cluster")):
         journal.forget_from("define")
         store.write(journal)
 
@@ -165,10 +165,13 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
         result["diff"] = [{"prepared": fixups_diff(tree, changes)}]
         result["plan"] = {
             "phases": list(PHASES),
-            "bytes": sum(int(each["used"]) for each in facts.get("filesystems", [])),
+            "bytes": sum(int(each["used"]) for each in facts.get("filesystems", [])) + sum(raw.size for _partition, raw in layout.raws),
             "services": facts.get("everything", []) if holds_everything(spec.services, spec.quiesce) else list(spec.services),
             "fixups": sorted(changes),
-            "partitions": [{"disk": each.disk, "mount": each.mount, "fs": each.fs, "size": each.size, "uuid": each.uuid} for each in layout.partitions],
+            "partitions": [
+                {"disk": each.disk, "mount": each.mount, "fs": each.fs, "size": each.size, "uuid": each.uuid, "raw": each.raw.path if each.raw else None}
+                for each in layout.partitions
+            ],
         }
     if warnings:
         result["warnings"] = warnings

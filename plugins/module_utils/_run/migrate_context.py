@@ -22,6 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import raw_devices
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout, same_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import filesystems_of
 
@@ -78,7 +79,8 @@ def layout_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any] 
     sizes = [t.cast(int, each.size) for each in vm.disks[: disks_filled(spec, vm)]]
     firmware = vm.boot_firmware or BIOS
     filesystems = filesystems_of(facts)
-    schema = spec.disk_schema or same_schema(filesystems, facts.get("swaps", []), sizes, firmware)
+    raws = raw_devices.found(facts) if spec.sync == raw_devices.RSYNC_DD else ()
+    schema = raw_devices.resolved(spec.disk_schema, facts) or same_schema(filesystems, facts.get("swaps", []), sizes, firmware, raws)
     return plan_layout(sizes, schema, filesystems, vm.uuid, firmware)
 
 

@@ -33,7 +33,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_
     fixup_context,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import SOURCE_OWN, container_files, containers_of
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_health
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_blocks, migrate_health
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, layout_of, vm_entry
 
@@ -122,6 +122,7 @@ def partition(context: Context) -> None:
         size = os.stat(context.journal.facts["vm"]["disks"][each.index]).st_size
         if size < each.size:
             raise BackendError(f"The disk image has {size} bytes, {each.size} are needed.", f"vm.disks[{each.index}].size", "Remove the image and run again.")
+    migrate_blocks.forget(context)
     context.disk().write_table()
     context.disk().make_filesystems()
     context.journal.facts["layout"] = layout.as_dict()
@@ -152,16 +153,19 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     number = len(context.journal.passes) + 1
     entry: dict[str, t.Any] = {"number": number, "kind": kind, "seconds": 0.0, "bytes": 0, "files": 0, "total_bytes": 0}
     started = time.monotonic()
-    used = max(1, sum(int(each["used"]) for each in systems))
+    whole = max(1, sum(int(each["used"]) for each in systems) + sum(raw.size for _partition, raw in context.layout().raws))
+    there = context.disk().used()
+
+    def told(moved: int, looked_at: int = 0, rate: str | None = None) -> None:
+        # what rsync counts has holes in it; what the copy takes on its disk has none
+        now = context.disk().used() + looked_at
+        values: dict[str, t.Any] = {"number": number, "bytes": entry["bytes"] + moved, "percent": min(100, 100 * now // whole), "rate": rate}
+        if number == 1 and now > there:
+            # only the first pass brings all; how much a later one brings is known when it is over
+            values["seconds_left"] = round((time.monotonic() - started) * max(0, whole - now) / (now - there))
+        context.progress(phase=context.journal.phase, **values)
+
     for system in systems:
-
-        def report(done: int, percent: int, rate: str, before: int = entry["bytes"]) -> None:
-            values: dict[str, t.Any] = {"number": number, "bytes": before + done, "percent": min(100, 100 * (before + done) // used), "rate": rate}
-            if number == 1 and before + done > 0:
-                # only the first pass brings all; how much a later one brings is known when it is over
-                values["seconds_left"] = round((time.monotonic() - started) * max(0, used - before - done) / (before + done))
-            context.progress(phase=context.journal.phase, **values)
-
         target = str(root / system["mount"].lstrip("/"))
         try:
             copied = rsync.pull(
@@ -173,7 +177,7 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
                 tolerate_vanished=tolerate_vanished,
                 # in the pause nobody is disturbed any more, and everybody waits
                 limit=context.spec.bandwidth_limit if kind == "live" else 0,
-                progress=report,
+                progress=lambda done, percent, rate: told(done, rate=rate),
             )
         except CommandError as error:
             full = rsync.full_disk(error, system["mount"], target, context.journal.facts["vm"]["disk"])
@@ -181,6 +185,9 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
         entry["bytes"] += copied.bytes
         entry["files"] += copied.files
         entry["total_bytes"] += copied.total_bytes
+    moved, looked_at = migrate_blocks.bring_all(context, kind, lambda seen, came: told(came, seen))
+    entry["bytes"] += moved
+    entry["total_bytes"] += looked_at
     entry["seconds"] = round(time.monotonic() - started, 3)
     context.journal.passes.append(entry)
     context.journal.progress.pop("seconds_left", None)
@@ -244,4 +251,5 @@ def stop_clone(context: Context) -> bool:
             host.set_autostart(context.vm.uuid, False)
         if record.active:
             host.shutdown(context.vm.uuid, timeout=0, force=True)
+            migrate_blocks.forget(context)
         return record.active

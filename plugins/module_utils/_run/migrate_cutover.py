@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.health_ch
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import fixup_context
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_health
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_blocks, migrate_health
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import stop_clone
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
@@ -152,6 +152,8 @@ def _boot_clone(context: Context, lease: Lease) -> None:
     lease.arm()
     context.disk().release()
     _keep_clients_out(context)
+    # from here on its disks are written to by somebody else
+    migrate_blocks.forget(context)
     with context.domains() as host:
         host.start(context.vm.uuid)
     context.log("the VM starts")

@@ -21,7 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.manifest import FIELDS, Line, parse_own, printable
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.manifest import Difference, compare, excluded, matters
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import SOURCE_OWN
-from ansible_collections.reduced.footprint.plugins.module_utils._run import manifest_agent, migrate_copy
+from ansible_collections.reduced.footprint.plugins.module_utils._run import manifest_agent, migrate_blocks, migrate_copy
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
 
 # how often what differs is fetched anew before it counts as an error
@@ -81,6 +81,7 @@ def verify(context: Context) -> None:
             raise BackendError(_told(look.wrong, "differ between source and copy after the services were stopped"), mend=_MEND_SOURCE)
         context.log(f"fetched anew: {_told(look.wrong, 'differ')}")
         _mend(context, look.wrong, tolerate_vanished=False)
+    migrate_blocks.verify(context)
     _set_flags(context, look.flags)
     _note(context, look)
     context.journal.verified = True

@@ -71,3 +71,27 @@ def test_a_layout_comes_back_from_the_journal_as_it_was():
     wanted = (Partition("/", "btrfs", None, options="compress=zstd", subvolumes=(("/", "@"), ("/home", "@home"))), Partition("/srv", "xfs", GIB, disk=1))
     layout = plan_layout([8 * GIB, 4 * GIB], wanted, (), "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11", "efi")
     assert DiskLayout.from_dict(json.loads(json.dumps(layout.as_dict()))) == layout
+
+
+def test_what_is_no_file_system_is_named_by_its_device():
+    found = parse_schema([ROOT, {"raw": "/dev/disk/by-partlabel/data"}, {"raw": "/dev/vg0/x", "size": "3GiB", "disk": 1}])
+    assert [(each.fs, each.mount, each.size, each.disk, each.raw.path) for each in found[1:]] == [
+        ("raw", None, None, 0, "/dev/disk/by-partlabel/data"),
+        ("raw", None, 3 * GIB, 1, "/dev/vg0/x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ([ROOT, {"raw": "/dev/x", "fs": "ext4"}], r"disk_schema\[1\]\.fs: is given for what is copied block by block"),
+        ([ROOT, {"raw": "/dev/x", "mount": "/x"}], r"disk_schema\[1\]\.mount: is given"),
+        ([ROOT, {"raw": "sda5"}], r"disk_schema\[1\]\.raw: 'sda5' is no block device"),
+        ([ROOT, {"raw": "/dev/../etc/shadow"}], "is no block device"),
+        ([ROOT, {"raw": "/dev/x"}, {"raw": "/dev/x"}], "names a block device twice"),
+        ([ROOT, {"fs": "raw", "size": 1}], "'raw' is not supported"),
+    ],
+)
+def test_a_device_that_is_none_is_told(schema, message):
+    with pytest.raises(InputError, match=message):
+        parse_schema(schema)

@@ -21,13 +21,16 @@ MIB = 1 << 20
 @pytest.fixture(name="context")
 def fixture_context(tmp_path):
     journal = Journal("master")
+    # what is taken on the copy's disks, whatever rsync counts
+    taken = iter([5 * MIB, 20 * MIB, 35 * MIB, 35 * MIB, 60 * MIB, 80 * MIB])
     journal.facts["vm"] = {"disk": str(tmp_path / "image")}
     return types.SimpleNamespace(
         journal=journal,
         spec=types.SimpleNamespace(excludes=("/srv/cache/*",), services=("a.service",), bandwidth_limit=512),
         source=types.SimpleNamespace(ssh_argv=lambda: ["ssh"], address="host"),
         source_facts={"filesystems": [{"mount": "/", "used": 30 * MIB}, {"mount": "/srv", "used": 70 * MIB}]},
-        disk=lambda: types.SimpleNamespace(mount=lambda: tmp_path),
+        layout=lambda: types.SimpleNamespace(raws=()),
+        disk=lambda: types.SimpleNamespace(mount=lambda: tmp_path, used=lambda: next(taken)),
         progress=lambda **values: journal.progress.update(values),
         save=lambda: None,
         log=lambda text: None,

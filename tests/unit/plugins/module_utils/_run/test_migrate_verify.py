@@ -52,7 +52,7 @@ class Machines:
             spec=types.SimpleNamespace(excludes=()),
             source=types.SimpleNamespace(program=lambda module: [sys.executable, str(agent)], ssh_argv=lambda: [str(ssh)], address="host"),
             source_facts={"filesystems": [{"mount": "/", "fstype": "ext4", "used": 1}]},
-            layout=lambda: types.SimpleNamespace(mounts=()),
+            layout=lambda: types.SimpleNamespace(mounts=(), raws=()),
             disk=lambda: types.SimpleNamespace(mount=lambda: self.copy),
             save=lambda: None,
             log=self.said.append,

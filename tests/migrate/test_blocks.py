@@ -1,0 +1,162 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A source's disk with a raw volume on it, seen, laid out anew and brought over between block devices of this machine's kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import types
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import blocks, source_blocks
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import Filesystem, Partition, RawDevice
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout, same_schema
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.raw_devices import found
+from ansible_collections.reduced.footprint.plugins.module_utils._run import block_agent, migrate_blocks
+
+GIB, MIB = 1024**3, 1024**2
+SOURCE_VM, COPY_VM = "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11", "0d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a12"
+ROOT = (Filesystem("/", "/dev/x", "ext4", 1, 1, size=300 * MIB),)
+
+
+def disks(folder: pathlib.Path, partitions: t.Sequence[Partition], vm: str) -> DiskImage:
+    """A disk of one GiB with these partitions."""
+    folder.mkdir()
+    path = folder / "disk.raw"
+    path.touch()
+    os.truncate(path, GIB)
+    image = DiskImage([str(path)], plan_layout([GIB], partitions, (), vm), folder / "work")
+    image.write_table()
+    image.make_filesystems()
+    return image
+
+
+@pytest.fixture(name="source")
+def fixture_source(tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
+    """The old disk: a root, swap that is not in use, and a partition some database writes to."""
+    image = disks(
+        tmp_path / "source",
+        (Partition("/", "ext4", 300 * MIB), Partition(None, "swap", 64 * MIB), Partition(None, "raw", 40 * MIB, raw=RawDevice("/dev/x", label="database"))),
+        SOURCE_VM,
+    )
+    image.attach()
+    yield image
+    image.release()
+
+
+def of_source(source: DiskImage) -> dict[str, dict[str, t.Any]]:
+    """What is seen of the old disk's partitions: node → facts."""
+    nodes = {source.node(each) for each in source.layout.partitions}
+    return {node: each for each in source_blocks.blocks() for node in nodes & set(each["links"])}
+
+
+def write(node: str, where: int, data: bytes) -> None:
+    """As a database does: around the page cache's back is its business, to the disk before it says so."""
+    fd = os.open(node, os.O_WRONLY)
+    os.pwrite(fd, data, where)
+    os.fsync(fd)
+    os.close(fd)
+
+
+def test_partitions_are_seen_for_what_they_are(source: DiskImage) -> None:
+    root, swap, raw = source.layout.partitions
+    seen = of_source(source)
+    assert {node: each["content"] for node, each in seen.items()} == {source.node(root): "ext4", source.node(swap): "swap", source.node(raw): ""}
+    facts = seen[source.node(raw)]
+    assert (facts["size"], facts["label"], facts["partuuid"], facts["open"], facts["whole"]) == (40 * MIB, "database", raw.partuuid, False, False)
+    source.mount()
+    with open(source.node(raw), "rb"):
+        seen = of_source(source)
+    assert source.node(root) not in seen and seen[source.node(raw)]["open"]
+    assert [each.path for each in found({"blocks": list(seen.values())})] == [facts["path"]]
+
+
+@pytest.fixture(name="context")
+def fixture_context(source: DiskImage, tmp_path: pathlib.Path) -> t.Iterator[t.Any]:
+    """The worker's view, with disks laid out as the source has them; the source is this machine."""
+    (raw,) = found({"blocks": [each for node, each in of_source(source).items() if not each["content"]]})
+    copy = disks(tmp_path / "copy", same_schema(ROOT, [], [GIB], "bios", [raw]), COPY_VM)
+    store = tmp_path / "store"
+    store.mkdir()
+    said: list[str] = []
+    journal = Journal("master")
+    journal.facts["vm"] = {"disks": list(copy.images)}
+    program = [sys.executable, "-m", block_agent.MODULE, "master"]
+    yield types.SimpleNamespace(
+        layout=lambda: copy.layout,
+        disk=lambda: copy,
+        journal=journal,
+        store=types.SimpleNamespace(directory=store),
+        spec=types.SimpleNamespace(bandwidth_limit=0),
+        source=types.SimpleNamespace(program=lambda module: program),
+        log=said.append,
+        said=said,
+    )
+    copy.release()
+
+
+def content(node: str, size: int = 40 * MIB) -> bytes:
+    """What lies on a device."""
+    with open(node, "rb") as stream:
+        return stream.read(size)
+
+
+def test_a_volume_comes_over_changes_and_is_proven(source: DiskImage, context: t.Any) -> None:
+    old = source.node(source.layout.partitions[2])
+    ((partition, raw),) = context.layout().raws
+    write(old, 3 * MIB, os.urandom(2 * MIB))
+    told: list[tuple[int, int]] = []
+    assert migrate_blocks.bring_all(context, "live", lambda seen, came: told.append((seen, came))) == (2 * MIB, 40 * MIB)
+    assert content(context.disk().node(partition)) == content(old) and told
+    # nobody wrote, so nobody reads
+    assert migrate_blocks.bring_all(context, "live", lambda seen, came: None) == (0, 40 * MIB)
+    assert context.said[-1].endswith("nothing written to it since it was read")
+    # a byte more: one block
+    write(old, 10 * MIB + 5, b"x")
+    assert migrate_blocks.bring_all(context, "final", lambda seen, came: None)[0] == blocks.BLOCK
+    migrate_blocks.verify(context)
+    assert content(context.disk().node(partition)) == content(old)
+    assert context.journal.facts["blocks"][raw.path]["sha256"]
+    json.dumps(context.journal.facts)
+
+
+def test_what_is_written_after_the_last_copy_is_found_by_the_proof(source: DiskImage, context: t.Any) -> None:
+    old = source.node(source.layout.partitions[2])
+    ((partition, _raw),) = context.layout().raws
+    migrate_blocks.bring_all(context, "final", lambda seen, came: None)
+    write(old, 0, b"late")
+    migrate_blocks.verify(context)
+    assert content(context.disk().node(partition))[:4] == b"late" and "1 blocks fetched anew" in context.said[-1]
+
+
+def test_who_goes_on_writing_ends_the_pause(source: DiskImage, context: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = source.node(source.layout.partitions[2])
+    fetch = blocks.fetch
+
+    def restless(*arguments: t.Any, **more: t.Any) -> blocks.Brought:
+        write(old, 0, os.urandom(16))
+        return fetch(*arguments, **more)
+
+    monkeypatch.setattr(blocks, "fetch", restless)
+    with pytest.raises(BackendError, match="differs between source and copy after the services were stopped.*services"):
+        migrate_blocks.verify(context)
+
+
+def test_disks_made_anew_are_filled_anew(source: DiskImage, context: t.Any) -> None:
+    write(source.node(source.layout.partitions[2]), 0, b"data")
+    migrate_blocks.bring_all(context, "live", lambda seen, came: None)
+    migrate_blocks.forget(context)
+    ((partition, _raw),) = context.layout().raws
+    write(context.disk().node(partition), 0, b"gone")
+    assert migrate_blocks.bring_all(context, "live", lambda seen, came: None)[0] == blocks.BLOCK
+    assert content(context.disk().node(partition))[:4] == b"data"
