@@ -31,16 +31,18 @@ def run(
     timeout: float | None = None,
     ok: t.Container[int] = (0,),
     mend: str | None = None,
+    variables: t.Mapping[str, str] | None = None,
 ) -> Completed:
     """Run a command and return what it left.
 
     :arg argv: program and arguments; no shell ever sees them.
     :arg stdin: text for its standard input; secrets go here, never into ``argv``.
     :arg timeout: seconds, ``None`` waits for ever.
+    :arg variables: more of its environment; the place for a secret when a program takes it nowhere else but in ``argv``.
     :arg ok: the exit codes that are no error.
     :raises CommandError: on any other exit code, a missing program, or when time ran out.
     """
-    environment = dict(os.environ, LC_ALL="C", LANG="C")
+    environment = {**os.environ, "LC_ALL": "C", "LANG": "C", **(variables or {})}
     environment.setdefault("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     try:
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
