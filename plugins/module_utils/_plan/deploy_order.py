@@ -10,7 +10,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CapacityError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import (
     CONTROLLER,
     SYSTEM_MEMORY,
@@ -172,19 +172,8 @@ def _reachable(steps: Graph, names: t.Iterable[str]) -> set[str]:
     return found
 
 
-def check_memory(host: str, total: int, steps: t.Sequence[Step], path: str = "ram") -> None:
-    """Refuse a host that cannot hold what it is to run.
-
-    :arg total: its MiB.
-    :raises CapacityError: with every share and what is short.
-    """
+def memory(host: str, steps: t.Sequence[Step]) -> dict[str, t.Any]:
+    """What a host needs for its services: ``needed`` in MiB, and ``shares`` in words."""
     shares = {step.service.name: step.service.memory for step in steps if host in step.hosts and not step.once}
-    needed = SYSTEM_MEMORY + sum(shares.values())
-    if total >= needed:
-        return
     told = ", ".join(f"{name} {share}" for name, share in shares.items())
-    raise CapacityError(
-        f"{host} has {total} MiB of memory and needs {needed} (the system {SYSTEM_MEMORY}, {told}): {needed - total} MiB are short.",
-        path,
-        "Give it more ram, or put fewer services on it; what a service takes is `memory` in footprint_services.",
-    )
+    return {"needed": SYSTEM_MEMORY + sum(shares.values()), "shares": f"the system {SYSTEM_MEMORY}, {told}"}

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CapacityError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import parse_services
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.deploy_order import check_memory, components, graph, order, plan
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.deploy_order import components, graph, memory, order, plan
 
 THREE = {"controller": ["c1", "c2", "c3"]}
 HEAT = {
@@ -181,12 +181,8 @@ def test_what_the_playbook_gets():
 # Memory
 
 
-def test_a_host_that_is_too_small_is_told_what_is_short():
+def test_what_a_host_needs_is_the_sum_of_its_services():
     services = parse_services({"galera": {"memory": 400}})
-    whole = plan(services, THREE)
-    check_memory("c1", 1100, whole)
-    check_memory("elsewhere", 150, whole)
-    with pytest.raises(CapacityError) as error:
-        check_memory("c1", 512, whole)
-    assert "c1 has 512 MiB of memory and needs 1100 (the system 150, galera 400, " in str(error.value)
-    assert "588 MiB are short" in str(error.value)
+    whole = plan(services, {**THREE, "galera": ["d1"]})
+    assert memory("d1", whole) == {"needed": 550, "shares": "the system 150, galera 400"}
+    assert memory("c1", whole) == {"needed": 700, "shares": "the system 150, rabbitmq 160, memcached 80, load_balancer 60, keystone 250"}

@@ -1,0 +1,151 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: address
+author:
+  - reduced.footprint authors (@reduced-footprint)
+version_added: 0.1.0
+short_description: Where a service of the control plane is reached
+description:
+  - Returns the virtual address when the load balancer fronts the service, otherwise the addresses of the service's members, one
+    element each. C(lookup) joins them with commas, C(query) keeps the list.
+  - Who the members are follows from the groups, in the same way as for P(reduced.footprint.deploy_plan#lookup). The address of a
+    member is its variable C(SERVICE_address), else its C(ansible_host), else its name.
+options:
+  _terms:
+    description:
+      - Names of services, real ones (V(galera), V(rabbitmq), V(memcached), V(keystone)), logical ones (V(database), V(rpc),
+        V(notifications)), the name of a frontend (V(mysql)) or one that C(footprint_services) declares.
+    type: list
+    elements: str
+    required: true
+  port:
+    description: Add a port, V(true) for the service's own, or a number.
+    type: raw
+  external:
+    description:
+      - The address for clients outside. Only what the load balancer serves with TLS has one.
+      - It is the variable C(footprint_external_name) if that is set, otherwise the virtual address, a second one rather than the
+        main one.
+    type: bool
+    default: false
+  with_scheme:
+    description: Begin with the scheme, C(https) where the load balancer speaks TLS, otherwise C(http), C(mysql), C(amqp) and so on.
+    type: bool
+    default: false
+  consumer:
+    description: Name of the service that asks, whose C(mapping) may name another service than the usual one.
+    type: str
+  services:
+    description: Services that the operator declares or changes.
+    type: dict
+    default: {}
+    vars:
+      - name: footprint_services
+seealso:
+  - plugin: reduced.footprint.deploy_plan
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Tell an application where the control plane is
+  hosts: application
+  tasks:
+    - name: Write its settings
+      ansible.builtin.copy:
+        dest: /etc/application.conf
+        mode: "0644"
+        content: |
+          [identity]
+          url = {{ lookup('reduced.footprint.address', 'keystone', port=true, with_scheme=true) }}/v3
+          public = {{ lookup('reduced.footprint.address', 'keystone', port=true, with_scheme=true, external=true) }}/v3
+          [database]
+          host = {{ lookup('reduced.footprint.address', 'database') }}
+          [messages]
+          hosts = {{ lookup('reduced.footprint.address', 'rpc', port=true) }}
+"""
+
+RETURN = r"""
+_raw:
+  description: The addresses.
+  type: list
+  elements: str
+  sample: ["https://192.0.2.20:5000"]
+"""
+
+import os
+import typing as t
+
+from ansible.errors import AnsibleError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import LOAD_BALANCER, Service, parse_services
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import deploy_order, topology_address
+
+_DEFAULTS = os.path.join(os.path.dirname(__file__), "..", "..", "roles", LOAD_BALANCER, "defaults", "main.yml")
+
+
+class LookupModule(LookupBase):
+    """Names of services in, addresses out."""
+
+    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
+        """Look the addresses up.
+
+        :raises AnsibleError: an unknown service, one without a host, or one that nobody outside may reach.
+        """
+        self.set_options(var_options=variables, direct=kwargs)
+        known = variables or {}
+        try:
+            services = parse_services(self._templar.template(self.get_option("services")), "footprint_services")
+            wish = topology_address.Wish(self._port(), self.get_option("external"), self.get_option("with_scheme"))
+            edge = self._edge(services[LOAD_BALANCER], known)
+            found: list[str] = []
+            for term in terms:
+                service = topology_address.target(str(term), services, self.get_option("consumer"))
+                found += topology_address.addresses(service, self._members(service, known), edge, wish)
+            return found
+        except FootprintError as error:
+            raise AnsibleError(f"address: {error}") from error
+
+    def _port(self) -> int | bool | None:
+        value = self.get_option("port")
+        if value is None or isinstance(value, bool):
+            return value
+        if str(value).isdigit() and 0 < int(value) < 65536:
+            return int(value)
+        raise InputError(f"{value!r} is no port.", "port", "Write true for the service's own, or a number.")
+
+    def _hosts(self, service: Service, known: t.Mapping[str, t.Any]) -> tuple[str, ...]:
+        chosen = self._templar.template(known.get(f"{service.variable_prefix}_group"))
+        return deploy_order.members(service, known.get("groups") or {}, str(chosen) if chosen else None)
+
+    def _members(self, service: Service, known: t.Mapping[str, t.Any]) -> list[str]:
+        hostvars = known.get("hostvars") or {}
+        found = []
+        for host in self._hosts(service, known):
+            own = hostvars[host] if host in hostvars else {}
+            found.append(str(own.get(f"{service.variable_prefix}_address") or own.get("ansible_host") or host))
+        return found
+
+    def _edge(self, service: Service, known: t.Mapping[str, t.Any]) -> topology_address.Edge:
+        """The load balancer as its role sees it: its defaults, below what is set."""
+        if not self._hosts(service, known):
+            return topology_address.Edge()
+        try:
+            defaults = self._loader.load_from_file(_DEFAULTS, trusted_as_template=True)
+        except TypeError:  # ansible-core 2.18 trusts every file
+            defaults = self._loader.load_from_file(_DEFAULTS)
+        settings = {key: known.get(key, defaults.get(key)) for key in {*defaults, "load_balancer_virtual_address", "footprint_external_name"}}
+        templar = self._templar.copy_with_new_env(available_variables={**known, **{key: value for key, value in settings.items() if value is not None}})
+
+        def value(name: str) -> t.Any:
+            return templar.template(settings.get(name))
+
+        addresses = {topology_address.MAIN: str(value("load_balancer_virtual_address") or "")}
+        addresses.update({str(item["name"]): str(item["address"]) for item in value("load_balancer_virtual_addresses") or ()})
+        there = {name: address for name, address in addresses.items() if address}
+        return topology_address.Edge(there, str(value("footprint_external_name") or ""), tuple(value("load_balancer_frontends") or ()))

@@ -1,0 +1,112 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: deploy_plan
+author:
+  - reduced.footprint authors (@reduced-footprint)
+version_added: 0.1.0
+short_description: Which services are deployed where, and in which order
+description:
+  - Says what P(reduced.footprint.deploy_controllers#playbook) does, step by step, each service after those it depends on.
+  - The services are those of the collection, C(galera), C(rabbitmq), C(memcached), C(load_balancer) and C(keystone), and those
+    that the variable C(footprint_services) declares.
+  - A service has the hosts of the group of its name, or of the group that the variable C(SERVICE_group) names. Without such a
+    group it is on all hosts of the group C(controller).
+options:
+  _terms:
+    description: Nothing.
+    type: list
+    elements: str
+    default: []
+  components:
+    description:
+      - Only these services, as a list, or as text with commas or blanks between the names. Logical names such as V(database) stand
+        for the real service. Without, all services that have hosts.
+    type: raw
+    default: []
+  with_dependencies:
+    description: Deploy also what the named services depend on. Otherwise it has to be there.
+    type: bool
+    default: false
+  services:
+    description: Services that the operator declares or changes, in the form that the inventory plugin P(reduced.footprint.nodes#inventory) describes.
+    type: dict
+    default: {}
+    vars:
+      - name: footprint_services
+seealso:
+  - plugin: reduced.footprint.nodes
+    plugin_type: inventory
+"""
+
+EXAMPLES = r"""
+- name: Show the order of a deployment
+  hosts: controller
+  gather_facts: false
+  tasks:
+    - name: Show the steps
+      ansible.builtin.debug:
+        msg: "{{ (lookup('reduced.footprint.deploy_plan', components='keystone', with_dependencies=true)).steps | map(attribute='name') }}"
+      run_once: true
+"""
+
+RETURN = r"""
+_raw:
+  description:
+    - One mapping with C(steps), C(hosts) (all that take part) and C(memory) (host → C(needed) MiB and C(shares) in words).
+    - Each step has C(name), C(service), C(role), C(hosts), C(tasks_from), C(once), C(marker) (the name under which a step that is
+      done once is remembered) and C(check) (whether the role has tasks C(check)).
+  type: list
+  elements: dict
+"""
+
+import os
+import typing as t
+
+from ansible.errors import AnsibleError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import Service, parse_services
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import deploy_order
+
+_ROLES = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
+_OURS = "reduced.footprint."
+
+
+class LookupModule(LookupBase):
+    """Groups and declared services in, steps out."""
+
+    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, t.Any]]:
+        """Plan the deployment.
+
+        :raises AnsibleError: an unknown service, a circle, a service without a host.
+        """
+        self.set_options(var_options=variables, direct=kwargs)
+        known = variables or {}
+        try:
+            services = parse_services(self._templar.template(self.get_option("services")), "footprint_services")
+            wanted = deploy_order.components(self._templar.template(self.get_option("components")), services)
+            chosen = {name: self._group(service, known) for name, service in services.items() if service.role and self._group(service, known)}
+            groups = known.get("groups") or {}
+            steps = deploy_order.plan(services, groups, wanted, self.get_option("with_dependencies"), chosen)
+        except FootprintError as error:
+            raise AnsibleError(f"deploy_plan: {error}") from error
+        environment = self._templar.template(known.get("footprint_environment", known.get("footprint_cluster"))) or "footprint"
+        hosts = list(dict.fromkeys(host for step in steps for host in step.hosts))
+        found = [step.as_dict(str(environment)) for step in steps]
+        for step in found:
+            step["check"] = step["check"] or not step["once"] and _has_check(step["role"])
+        return [{"steps": found, "hosts": hosts, "memory": {host: deploy_order.memory(host, steps) for host in hosts}}]
+
+    def _group(self, service: Service, known: t.Mapping[str, t.Any]) -> str:
+        """The group that the operator told the service's role to use."""
+        return str(self._templar.template(known.get(f"{service.variable_prefix}_group")) or "")
+
+
+def _has_check(role: str) -> bool:
+    """Whether a role of this collection has tasks that look at what is asked for and change nothing."""
+    return role.startswith(_OURS) and os.path.isfile(os.path.join(_ROLES, role[len(_OURS) :], "tasks", "check.yml"))
