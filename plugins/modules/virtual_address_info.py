@@ -63,6 +63,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+home:
+  description: The interface that carries O(own).
+  returned: success
+  type: str
+  sample: eno1
 addresses:
   description: The addresses in the order given, with all their values, V(held) and V(answered_by) (a MAC, or nothing).
   returned: success

@@ -49,6 +49,18 @@ def parse_interfaces(text: str) -> tuple[Interface, ...]:
     return tuple(found)
 
 
+def home_of(own: str, interfaces: t.Sequence[Interface]) -> str:
+    """The interface that carries the host's own address.
+
+    :raises InputError: none does.
+    """
+    for one in interfaces:
+        if any(str(each.ip) == own for each in one.addresses):
+            return one.name
+    have = ", ".join(str(each.ip) for one in interfaces for each in one.addresses)
+    raise InputError(f"{shown(own)} is no address of this host, which has {have}.", path="own", mend="Set load_balancer_address for the host.")
+
+
 def place(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, interfaces: t.Sequence[Interface]) -> tuple[VirtualAddress, ...]:
     """Check the wanted addresses and find the interface of each: the named one, else the one whose network it is in, else that
     of the host's own address.
@@ -56,10 +68,7 @@ def place(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, interfaces: t.Seq
     :arg own: the host's own address.
     :raises InputError: with the path of the bad value.
     """
-    home = next((one.name for one in interfaces if any(str(each.ip) == own for each in one.addresses)), None)
-    if home is None:
-        have = ", ".join(str(each.ip) for one in interfaces for each in one.addresses)
-        raise InputError(f"{shown(own)} is no address of this host, which has {have}.", path="own", mend="Set load_balancer_address for the host.")
+    home = home_of(own, interfaces)
     placed: list[VirtualAddress] = []
     for number, raw in enumerate(wanted):
         one = _one(raw, f"addresses[{number}]", number, home, interfaces)

@@ -12,7 +12,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.virtual_addresses import parse_interfaces, place
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.virtual_addresses import home_of, parse_interfaces, place
 
 _ATTEMPTS, _WAIT = 2, 0.25
 
@@ -26,6 +26,7 @@ def look(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, probe: bool = True
     """
     interfaces = parse_interfaces(run(["ip", "-json", "address", "show"], timeout=20).stdout)
     mine = {str(each.ip) for one in interfaces for each in one.addresses}
+    home = home_of(own, interfaces)
     found = []
     for one in place(wanted, own, interfaces):
         held = one.address in mine
@@ -34,4 +35,4 @@ def look(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, probe: bool = True
         except OSError as error:
             raise BackendError(f"nobody can be asked for {one.address} on {one.interface}: {error}.", mend="Run it as root.") from error
         found.append({**dataclasses.asdict(one), "held": held, "answered_by": answers})
-    return {"addresses": found, "macs": sorted({one.mac for one in interfaces if one.mac})}
+    return {"home": home, "addresses": found, "macs": sorted({one.mac for one in interfaces if one.mac})}

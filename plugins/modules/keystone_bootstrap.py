@@ -1,0 +1,119 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: keystone_bootstrap
+short_description: The administrator and the endpoints of an identity service
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Logs in as the administrator at the keystone of this host. When that fails, or the catalogue differs from what is wanted, it
+    runs C(keystone-manage bootstrap), which creates or corrects; then it looks again.
+  - Run it on one member, after its database is there. The password is never part of a command line.
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+attributes:
+  check_mode:
+    description: Can run in check_mode and tell what would be done without doing it.
+    support: full
+  diff_mode:
+    description: Shows what is missing, in words without secrets.
+    support: full
+options:
+  url:
+    description: Where the keystone of this host listens.
+    type: str
+    required: true
+  username:
+    description: The administrator.
+    type: str
+    default: admin
+  password:
+    description: The administrator's password. One that differs is set.
+    type: str
+    required: true
+  project:
+    description: The administrator's project.
+    type: str
+    default: admin
+  role:
+    description: The administrator's role.
+    type: str
+    default: admin
+  region:
+    description: Region of the endpoints.
+    type: str
+    default: RegionOne
+  public_url:
+    description: Where clients reach the service.
+    type: str
+    required: true
+  internal_url:
+    description: Where other services reach it. Default O(public_url).
+    type: str
+  admin_url:
+    description: Where administrators reach it. Default O(internal_url).
+    type: str
+  timeout:
+    description: Seconds for which the service may still be starting.
+    type: int
+    default: 60
+"""
+
+EXAMPLES = r"""
+- name: Let the administrator in
+  reduced.footprint.keystone_bootstrap:
+    url: "http://{{ ansible_host }}:5000/v3"
+    password: "{{ lookup('reduced.footprint.secret', 'keystone/admin') }}"
+    public_url: https://192.0.2.20:5000/v3
+  run_once: true
+"""
+
+RETURN = r"""
+actions:
+  description: What was missing, and was made, or in check mode would be.
+  returned: success
+  type: list
+  elements: str
+  sample: ["public endpoint of RegionOne: https://192.0.2.20:5000/v3"]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.keystone_bootstrap import ensure, local_keystone, wanted
+
+
+def main() -> None:
+    """Ensure and tell."""
+    module = AnsibleModule(
+        argument_spec={
+            "url": {"type": "str", "required": True},
+            "username": {"type": "str", "default": "admin"},
+            "password": {"type": "str", "required": True, "no_log": True},
+            "project": {"type": "str", "default": "admin"},
+            "role": {"type": "str", "default": "admin"},
+            "region": {"type": "str", "default": "RegionOne"},
+            "public_url": {"type": "str", "required": True},
+            "internal_url": {"type": "str"},
+            "admin_url": {"type": "str"},
+            "timeout": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        keystone = local_keystone(given["url"])
+        result = ensure(wanted(given), given["password"], keystone, check_mode=module.check_mode, timeout=given["timeout"])
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    diff = {"before": "", "after": "".join(f"{action}\n" for action in result.actions)}
+    module.exit_json(changed=result.changed, actions=list(result.actions), diff=diff)
+
+
+if __name__ == "__main__":
+    main()
