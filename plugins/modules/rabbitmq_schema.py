@@ -1,0 +1,195 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rabbitmq_schema
+short_description: Virtual hosts, users, policies and queues of a service in RabbitMQ
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Creates what is missing and changes what differs, with one import of definitions. Passwords are hashed before, travel on
+    standard input, and are never part of a command line.
+  - Deletes nothing but the users that are to be absent.
+  - Gives quorum queues that were declared while members were missing a replica on up to three members.
+  - Run it on one member of a cluster, the others follow.
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+  - reduced.footprint.rabbitmq.node
+attributes:
+  check_mode:
+    description: Can run in check_mode and tell what would be done without doing it.
+    support: full
+  diff_mode:
+    description: Shows what is missing, in words without secrets.
+    support: full
+options:
+  vhosts:
+    description: Virtual hosts.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the virtual host.
+        type: str
+        required: true
+      default_queue_type:
+        description:
+          - Of which type queues are whose clients do not say so. RabbitMQ 3.11 and later can do so; with an older one and another
+            type than V(classic) the module warns.
+        type: str
+        choices: [quorum, classic, stream]
+  users:
+    description: Users.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the user.
+        type: str
+        required: true
+      password:
+        description: The password.
+        type: str
+        required: true
+      tags:
+        description: Tags, for example V(monitoring).
+        type: list
+        elements: str
+        default: []
+      permissions:
+        description: What the user may do where.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          vhost:
+            description: The virtual host, V(/) or one of O(vhosts).
+            type: str
+            required: true
+          configure:
+            description: Which names the user may create and delete, as a regular expression.
+            type: str
+            default: .*
+          write:
+            description: Which names the user may write to.
+            type: str
+            default: .*
+          read:
+            description: Which names the user may read from.
+            type: str
+            default: .*
+  policies:
+    description: Policies.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the policy.
+        type: str
+        required: true
+      vhost:
+        description: The virtual host, V(/) or one of O(vhosts).
+        type: str
+        required: true
+      pattern:
+        description: For which names it is, as a regular expression.
+        type: str
+        default: .*
+      apply_to:
+        description: For what it is.
+        type: str
+        choices: [queues, exchanges, all, quorum_queues, classic_queues, streams]
+        default: queues
+      priority:
+        description: The policy with the highest one wins.
+        type: int
+        default: 0
+      definition:
+        description: What it sets, for example V({expires: 1800000}).
+        type: dict
+        required: true
+  queues:
+    description: Durable queues.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the queue.
+        type: str
+        required: true
+      vhost:
+        description: The virtual host, V(/) or one of O(vhosts).
+        type: str
+        required: true
+      type:
+        description: Its type. A queue that is there as another one is refused.
+        type: str
+        choices: [quorum, classic, stream]
+        default: quorum
+      arguments:
+        description: More of its arguments, for example V({x-max-length: 100000}).
+        type: dict
+        default: {}
+  absent_users:
+    description: Users to delete.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- name: Give the shop its queues
+  reduced.footprint.rabbitmq_schema:
+    node: rabbit@metal1
+    vhosts:
+      - name: shop
+    users:
+      - name: shop
+        password: "{{ lookup('reduced.footprint.secret', 'rabbitmq/shop') }}"
+        permissions:
+          - vhost: shop
+    queues:
+      - name: orders
+        vhost: shop
+    absent_users: [guest]
+  run_once: true
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or in check mode would be.
+  returned: success
+  type: list
+  elements: str
+  sample: [create virtual host shop, create user shop]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.rabbitmq_schema import ARGUMENTS, ensure_schema
+
+
+def main() -> None:
+    """Ensure and tell."""
+    module = AnsibleModule(argument_spec=dict(ARGUMENTS), supports_check_mode=True)
+    try:
+        result = ensure_schema(**module.params, check_mode=module.check_mode)
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    for warning in result.warnings:
+        module.warn(warning)
+    diff = {"before": "", "after": "".join(f"{action}\n" for action in result.actions)}
+    module.exit_json(changed=result.changed, actions=list(result.actions), diff=diff)
+
+
+if __name__ == "__main__":
+    main()
