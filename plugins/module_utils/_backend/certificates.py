@@ -2,185 +2,114 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Certificates, made and read with Python's cryptography, which every control node has."""
+"""A certificate authority of one's own and what it signs, as PEM texts. Runs on the control node, where Ansible has cryptography."""
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import ipaddress
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 
 try:
     from cryptography import x509
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-except ImportError:
-    x509 = None
+except ImportError:  # on a managed host, which never asks for it
+    x509 = None  # type: ignore[assignment]
 
-# Clocks differ; a certificate of this moment must not be one of the future elsewhere.
-_BACKDATED = datetime.timedelta(hours=1)
-
-
-@dataclasses.dataclass(frozen=True)
-class Pair:
-    """A certificate, or several that lead to an authority, and the key of the first; PEM."""
-
-    certificate: str
-    key: str
+_YEARS = 10
+_DAY = datetime.timedelta(days=1)
 
 
-def need_cryptography() -> None:
-    """Say so when it is not there.
+def make_authority(name: str) -> str:
+    """Key and certificate of a new authority, in one text.
 
-    :raises BackendError: it is not installed.
+    :raises BackendError: the library is missing.
     """
-    if x509 is None:
-        raise BackendError(
-            "Python's cryptography is not installed here.",
-            mend="Run this on the control node with ansible_python_interpreter set to ansible_playbook_python.",
-        )
-
-
-def _name(common: str) -> t.Any:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
-
-
-def _write_key(key: t.Any) -> str:
-    form = serialization.PrivateFormat.PKCS8
-    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode("ascii")
-
-
-def _builder(subject: t.Any, issuer: t.Any, key: t.Any, now: float, days: int) -> t.Any:
-    begin = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begin - _BACKDATED)
-        .not_valid_after(begin + datetime.timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-
-
-def _usage(**wanted: bool) -> t.Any:
-    names = (
-        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
-        "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
-    )  # fmt: skip
-    return x509.KeyUsage(**{name: wanted.get(name, False) for name in names})
-
-
-def make_authority(common: str, now: float, days: int) -> Pair:
-    """An authority of one's own, which signs nothing but ends of a chain."""
+    _require_library()
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(_name(common), _name(common), key, now, days)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+    builder = _dated(x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key()))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_usage(key_cert_sign=True, crl_sign=True), critical=True)
-    made = builder.sign(key, hashes.SHA256())
-    return Pair(made.public_bytes(serialization.Encoding.PEM).decode("ascii"), _write_key(key))
+    builder = builder.add_extension(_usage(signs=True), critical=True)
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    return _pem_key(key) + _pem(builder.sign(key, hashes.SHA256()))
 
 
-def make_certificate(authority: Pair, common: str, names: t.Iterable[str], now: float, days: int) -> Pair:
-    """A server's certificate with a new key.
+def make_certificate(authority: str, name: str, addresses: t.Iterable[str]) -> str:
+    """Key and certificate of a machine that is server and client at once, in one text.
 
-    :arg names: names and addresses it vouches for.
+    :arg authority: as :func:`make_authority` returned it.
+    :raises BackendError: the library is missing, or the authority cannot be read.
     """
-    signer = _read_key(authority.key)
-    issuer = x509.load_pem_x509_certificate(authority.certificate.encode("ascii"))
-    key = ec.generate_private_key(ec.SECP256R1())
-    alternatives = []
-    for name in sorted(set(names)):
-        try:
-            alternatives.append(x509.IPAddress(ipaddress.ip_address(name)))
-        except ValueError:
-            alternatives.append(x509.DNSName(name))
-    builder = _builder(_name(common), issuer.subject, key, now, days)
-    builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_usage(digital_signature=True), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    builder = builder.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
-    made = builder.sign(signer, hashes.SHA256())
-    return Pair(made.public_bytes(serialization.Encoding.PEM).decode("ascii"), _write_key(key))
-
-
-@dataclasses.dataclass(frozen=True)
-class Read:
-    """What a pair says of itself."""
-
-    fits: bool
-    authority: bool
-    not_before: float
-    not_after: float
-    names: frozenset[str]
-    fingerprint: str
-
-
-def read(pair: Pair, path: str = "load_balancer_certificate", key_path: str = "load_balancer_private_key") -> Read:
-    """Read a pair.
-
-    :arg path: how to call the certificate in errors.
-    :raises InputError: it is no certificate or no key.
-    """
+    _require_library()
     try:
-        first = x509.load_pem_x509_certificate(pair.certificate.encode("utf-8"))
+        ca_key = serialization.load_pem_private_key(authority.encode("ascii"), None)
+        ca = x509.load_pem_x509_certificate(certificate_of(authority).encode("ascii"))
     except ValueError as error:
-        raise InputError("is no certificate in PEM.", path=path, mend="Give the server's certificate first, then those that signed it.") from error
-    key = _read_key(pair.key, key_path)
-    mode, form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    return Read(
-        fits=key.public_key().public_bytes(mode, form) == first.public_key().public_bytes(mode, form),
-        authority=_is_authority(first),
-        not_before=_moment(first, "not_valid_before"),
-        not_after=_moment(first, "not_valid_after"),
-        names=_names(first),
-        fingerprint=first.fingerprint(hashes.SHA256()).hex(),
+        raise BackendError(f"the authority's key and certificate cannot be read: {error}.", mend="Remove its file to get a new one.") from error
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
+    builder = _dated(x509.CertificateBuilder().subject_name(subject).issuer_name(ca.subject).public_key(key.public_key()))
+    names = [x509.DNSName(name), *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses)]
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signs=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]
+    builder = builder.add_extension(identifier, critical=False)
+    return _pem_key(key) + _pem(builder.sign(ca_key, hashes.SHA256()))  # type: ignore[arg-type]
+
+
+def certificate_of(text: str) -> str:
+    """The certificate in a text that also holds its key."""
+    return _part(text, "CERTIFICATE")
+
+
+def key_of(text: str) -> str:
+    """The key in a text that also holds its certificate."""
+    return _part(text, "PRIVATE KEY")
+
+
+def _part(text: str, what: str) -> str:
+    begin, end = f"-----BEGIN {what}-----", f"-----END {what}-----"
+    if begin not in text or end not in text:
+        raise BackendError(f"there is no {what.lower()} in it.", mend="Remove the file to get a new one.")
+    return begin + text.partition(begin)[2].partition(end)[0] + end + "\n"
+
+
+def _require_library() -> None:
+    if x509 is None:
+        raise BackendError("the Python library cryptography is missing on this machine.", mend="Install it; Ansible itself needs it for its vault.")
+
+
+def _dated(builder: t.Any) -> t.Any:
+    now = datetime.datetime.now(datetime.timezone.utc)
+    # a clock that is a little behind must not refuse it
+    return builder.serial_number(x509.random_serial_number()).not_valid_before(now - _DAY).not_valid_after(now + _YEARS * 365 * _DAY)
+
+
+def _usage(signs: bool) -> t.Any:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=not signs,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
     )
 
 
-def signed_by(certificate: str, authority: str) -> bool:
-    """Whether an authority has signed a certificate."""
-    one = x509.load_pem_x509_certificate(certificate.encode("ascii"))
-    other = x509.load_pem_x509_certificate(authority.encode("ascii"))
-    try:
-        other.public_key().verify(one.signature, one.tbs_certificate_bytes, ec.ECDSA(one.signature_hash_algorithm))
-    except (InvalidSignature, UnsupportedAlgorithm, AttributeError, TypeError):
-        return False
-    return one.issuer == other.subject
+def _pem_key(key: t.Any) -> str:
+    plain = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain).decode("ascii")
 
 
-def _read_key(text: str, path: str = "load_balancer_private_key") -> t.Any:
-    try:
-        return serialization.load_pem_private_key(text.encode("utf-8"), password=None)
-    except TypeError as error:
-        raise InputError("is locked with a password.", path=path, mend="Give the key without one; it is kept 0600.") from error
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise InputError("is no private key in PEM.", path=path) from error
-
-
-def _moment(certificate: t.Any, name: str) -> float:
-    # the one with a time zone is newer than the oldest cryptography in use
-    aware = getattr(certificate, f"{name}_utc", None)
-    return (aware or getattr(certificate, name).replace(tzinfo=datetime.timezone.utc)).timestamp()
-
-
-def _is_authority(certificate: t.Any) -> bool:
-    try:
-        return bool(certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca)
-    except x509.ExtensionNotFound:
-        return False
-
-
-def _names(certificate: t.Any) -> frozenset[str]:
-    try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return frozenset()
-    return frozenset([*found.get_values_for_type(x509.DNSName), *map(str, found.get_values_for_type(x509.IPAddress))])
+def _pem(certificate: t.Any) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode("ascii")

@@ -1,0 +1,104 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: certificate
+author:
+  - reduced.footprint authors (@reduced-footprint)
+version_added: 0.1.0
+short_description: A certificate that is made once, and kept with its key in a file the operator owns
+description:
+  - Returns key, certificate and the authority's certificate of a name, as PEM texts. What there is not yet is made and kept on
+    the control node, key and certificate in one file that only its owner can read (0600, in directories 0700).
+  - The certificates are for servers that are each other's clients, such as the members of a cluster. They are valid for ten
+    years; remove the file to get a new one.
+  - A file may be encrypted with C(ansible-vault) afterwards. What is there is never changed.
+  - In check mode nothing is written. The texts of what is still missing are empty.
+options:
+  _terms:
+    description: Names such as V(galera/controller1); the last part becomes the name in the certificate.
+    type: list
+    elements: str
+    required: true
+  authority:
+    description: Name of the authority that signs, in the same directory.
+    type: str
+    required: true
+  addresses:
+    description: Addresses the certificate is for.
+    type: list
+    elements: str
+    default: []
+  directory:
+    description: Where the files are kept. Default C(secrets/) and the name of the environment, beside the inventory.
+    type: str
+    vars:
+      - name: footprint_secrets
+  environment:
+    description: Name of the environment. Default is the variable C(footprint_cluster), else V(footprint).
+    type: str
+    vars:
+      - name: footprint_environment
+seealso:
+  - plugin: reduced.footprint.secret
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Give a member its key
+  ansible.builtin.copy:
+    content: "{{ lookup('reduced.footprint.certificate', 'galera/' ~ inventory_hostname, authority='galera/ca').key }}"
+    dest: /etc/shop/key.pem
+    mode: "0600"
+  no_log: true
+"""
+
+RETURN = r"""
+_raw:
+  description: One dictionary per name, with C(key), C(certificate) and C(ca).
+  type: list
+  elements: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.certificate import certificate
+from ansible_collections.reduced.footprint.plugins.module_utils._run.secret import secrets_directory
+
+
+class LookupModule(LookupBase):
+    """Names in, certificates out."""
+
+    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, str]]:
+        """Read the certificates, or make them.
+
+        :raises AnsibleError: a bad name or option, or a file that cannot be used.
+        """
+        self.set_options(var_options=variables, direct=kwargs)
+        known = variables or {}
+        environment = self._option("environment") or self._templar.template(known.get("footprint_cluster")) or "footprint"
+        try:
+            directory = secrets_directory(self._option("directory"), known.get("inventory_dir"), environment)
+            given = {"check_mode": bool(known.get("ansible_check_mode")), "decrypt": self._decrypt}
+            return [certificate(term, self.get_option("authority"), directory, self.get_option("addresses"), **given) for term in terms]
+        except FootprintError as error:
+            raise AnsibleError(f"certificate: {error}") from error
+
+    def _option(self, name: str) -> t.Any:
+        """An option that may come from a variable, which may follow another one."""
+        return self._templar.template(self.get_option(name))
+
+    def _decrypt(self, path: str) -> str:
+        """What Ansible vault keeps in a file."""
+        readable = self._loader.get_real_file(path)
+        try:
+            with open(readable, encoding="utf-8") as stream:
+                return stream.read()
+        finally:
+            self._loader.cleanup_tmp_file(readable)

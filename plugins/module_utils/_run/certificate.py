@@ -1,0 +1,67 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: a certificate that is made once, signed by an authority that is made once, in files the operator owns."""
+
+from __future__ import annotations
+
+import ipaddress
+import pathlib
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import certificates, secret_file
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.secret import secret_name
+
+# Ansible passes by files that end so when the directory of the inventory is its inventory.
+_SUFFIX = ".pem.txt"
+_VAULT = "$ANSIBLE_VAULT;"
+
+
+def certificate(
+    name: t.Any,
+    authority: t.Any,
+    directory: pathlib.Path,
+    addresses: t.Sequence[str],
+    *,
+    check_mode: bool,
+    decrypt: t.Callable[[str], str],
+) -> dict[str, str]:
+    """Key, certificate and the authority's certificate of a name; the first one who asks makes them.
+
+    :arg authority: the name of who signs; its key stands in the same directory.
+    :arg check_mode: write nothing; what is missing is empty.
+    :raises InputError: a bad name or address.
+    """
+    for address in addresses:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError as error:
+            raise InputError(f"{address!r} is no address.", path="addresses", mend="Write it as in 192.0.2.7.") from error
+    title = str(name).rpartition("/")[2]
+    signer = _text(directory, authority, check_mode, decrypt, lambda: certificates.make_authority(str(authority)))
+    own = _text(directory, name, check_mode, decrypt, lambda: certificates.make_certificate(signer, title, addresses)) if signer else ""
+    if not own:
+        return {"key": "", "certificate": "", "ca": ""}
+    try:
+        return {"key": certificates.key_of(own), "certificate": certificates.certificate_of(own), "ca": certificates.certificate_of(signer)}
+    except BackendError as error:
+        raise InputError(error.message, str(directory / f"{secret_name(name)}{_SUFFIX}"), error.mend) from error
+
+
+def _text(directory: pathlib.Path, name: t.Any, check_mode: bool, decrypt: t.Callable[[str], str], make: t.Callable[[], str]) -> str:
+    path = directory / f"{secret_name(name)}{_SUFFIX}"
+    found = secret_file.read(path)
+    if found is None:
+        if check_mode:
+            return ""
+        made = make()
+        if secret_file.create_once(path, made):
+            return made
+        found = secret_file.read(path) or ""
+    if found.startswith(_VAULT):
+        return decrypt(str(path))
+    if not check_mode and secret_file.open_to_others(path):
+        secret_file.close_to_others(path)
+    return found
