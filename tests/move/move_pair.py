@@ -171,6 +171,11 @@ class Pair:
         """The move's journal."""
         return json.loads(self.here.ssh("cat", f"/var/lib/reduced.footprint/moves/{vm_id}/journal.json"))
 
+    def phase(self, vm_id: str) -> str:
+        """The phase a move is in; nothing where it has not begun to write its journal."""
+        said = self.here.ssh("cat", f"/var/lib/reduced.footprint/moves/{vm_id}/journal.json", check=False)
+        return str(json.loads(said)["phase"]) if said.strip() else ""
+
 
 def container(name: str) -> dict[str, t.Any]:
     """Details of a small container."""

@@ -31,6 +31,8 @@ except ImportError as error:
 # one address per driver; kvm and qemu are the same one
 DRIVER_URIS: t.Mapping[str, str] = {"kvm": "qemu:///system", "qemu": "qemu:///system", "lxc": "lxc:///system"}
 
+#: Seconds in which libvirtd notices that a container's process has ended.
+_NOTICES = 5.0
 _POLL = 0.2
 _SAID = 2000
 _STARTING = 30  # seconds a start may take until libvirt lets the guest run
@@ -215,8 +217,12 @@ class DomainHost:
             if domain.state(0)[0] != libvirt.VIR_DOMAIN_CRASHED:
                 with contextlib.suppress(libvirt.libvirtError):
                     self._wake(domain)
+                controller = _controller(domain)
                 asked = self._ask(domain)
-                if asked and _within(timeout, lambda: not _active(domain)):
+                if asked and _within(timeout, lambda: not _active(domain) or _ended(controller)):
+                    if not _within(_NOTICES, lambda: not _active(domain)):
+                        # a libvirtd that lost sight of a container's process takes it for running for ever
+                        domain.destroy()
                     return
                 if _active(domain) and not force:
                     raise errors.BackendError(f"still runs {timeout:g} s after it was asked to shut down.", mend="Raise shutdown_timeout, or allow force.")
@@ -364,6 +370,21 @@ def _within(timeout: float, true: t.Callable[[], bool]) -> bool:
             return False
         time.sleep(_POLL)
     return True
+
+
+def _controller(domain: t.Any) -> int | None:
+    """The process of this host that holds a container; nothing for a machine, and where libvirt is elsewhere."""
+    if domain.OSType() != "exe":
+        return None
+    number = domain.ID()
+    with contextlib.suppress(OSError):
+        if pathlib.Path(f"/proc/{number}/comm").read_text(encoding="utf-8").strip() == "libvirt_lxc":
+            return int(number)
+    return None
+
+
+def _ended(controller: int | None) -> bool:
+    return controller is not None and not os.path.exists(f"/proc/{controller}")
 
 
 def _ask_systemd(controller: int) -> bool:

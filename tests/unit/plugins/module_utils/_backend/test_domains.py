@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import types
 import typing as t
 
@@ -126,6 +127,27 @@ def test_a_container_whose_init_is_not_systemd_gets_a_signal_too(kind: str, call
     )
     assert DomainHost._ask(guest)
     assert said == calls
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_container_libvirt_lost_sight_of_is_off_when_its_process_is(host: DomainHost, monkeypatch: pytest.MonkeyPatch, ended: bool) -> None:
+    # libvirt's test driver has no containers, and none of its domains has a process
+    host.start(UUID)
+    process = subprocess.Popen(["true" if ended else "sleep", "60"][: 1 if ended else 2])
+    try:
+        monkeypatch.setattr(domains_module, "_NOTICES", 0)
+        monkeypatch.setattr(domains_module, "_controller", lambda domain: process.pid)
+        monkeypatch.setattr(DomainHost, "_ask", staticmethod(lambda domain: True))
+        if ended:
+            process.wait()
+            host.shutdown(UUID, timeout=10, force=False)
+        else:
+            with pytest.raises(BackendError, match="still runs"):
+                host.shutdown(UUID, timeout=0, force=False)
+    finally:
+        process.kill()
+        process.wait()
+    assert host.domain(UUID).active is not ended
 
 
 def test_a_refused_document_comes_with_libvirts_words(host: DomainHost) -> None:
