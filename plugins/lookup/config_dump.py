@@ -1,0 +1,180 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: config_dump
+author:
+  - reduced.footprint authors (@reduced-footprint)
+version_added: 0.1.0
+short_description: The settings that count for a host, all layers merged, secrets masked
+description:
+  - Returns what a host is in the control plane, its roles, its services, and the settings of each service as its role will see
+    them, the role's own defaults included.
+  - Secrets are masked. A value is one when its name says so (password, secret, token, key and so on), when Ansible vault keeps
+    it, or when a lookup brings it. Secrets are not even read for this; texts that contain them show the mask in their place.
+  - P(reduced.footprint.config_dump#playbook) prints it for all hosts.
+options:
+  _terms:
+    description: Nothing.
+    type: list
+    elements: str
+    default: []
+  origins:
+    description: Say of each value which layer it came from.
+    type: bool
+    default: false
+  services:
+    description: Services that the operator declares or changes.
+    type: dict
+    default: {}
+    vars:
+      - name: footprint_services
+"""
+
+EXAMPLES = r"""
+- name: Look at the settings of the database
+  hosts: galera
+  gather_facts: false
+  tasks:
+    - name: Show them
+      ansible.builtin.debug:
+        msg: "{{ lookup('reduced.footprint.config_dump').configs.galera }}"
+"""
+
+RETURN = r"""
+_raw:
+  description:
+    - One mapping with C(environment), C(address), C(roles), C(services) and C(configs), with O(origins) also C(origins).
+  type: list
+  elements: dict
+"""
+
+import os
+import typing as t
+
+from ansible.errors import AnsibleError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import Service, parse_services
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import deploy_order, layers, topology_dump
+
+_ROLES = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
+_OURS = "reduced.footprint."
+#: What leads elsewhere, or tells names only.
+_NO_SETTINGS = ("hostvars", "vars", "groups", "footprint_topology", "footprint_services")
+
+
+class LookupModule(LookupBase):
+    """The variables of a host in, what may be shown of its settings out."""
+
+    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, t.Any]]:
+        """Dump the settings.
+
+        :raises AnsibleError: declared services that are none.
+        """
+        self.set_options(var_options=variables, direct=kwargs)
+        known = dict(variables or {})
+        # a template that leads to a secret finds the mask instead of it
+        sealed = self._sealed(known.get("inventory_dir"))
+        safe = {
+            name: value if name in _NO_SETTINGS else topology_dump.hide(value) if name in sealed else topology_dump.shield(value, name, _vaulted)
+            for name, value in known.items()
+        }
+        topology = safe.get("footprint_topology") or {}
+        try:
+            services = parse_services(self._templar.template(self.get_option("services")), "footprint_services")
+            mine = [service for service in services.values() if service.role and known.get("inventory_hostname") in self._hosts(service, safe)]
+        except FootprintError as error:
+            raise AnsibleError(f"config_dump: {error}") from error
+        told = topology.get("origins") or {}
+        configs: dict[str, t.Any] = {}
+        origins: dict[str, str] = {}
+        for service in mine:
+            defaults = self._defaults(service)
+            prefix = f"{service.variable_prefix}_"
+            given = {name[len(prefix) :]: value for name, value in safe.items() if name.startswith(prefix)}
+            scope = {**safe, **{f"{prefix}{name}": value for name, value in defaults.items() if name not in given}}
+            configs[service.name] = {name: self._value(value, scope) for name, value in sorted({**defaults, **given}.items())}
+            origins.update(_origins(service.name, configs[service.name], told, given))
+        for name in dict.fromkeys(path.split(".")[0] for path in told):
+            if name not in services and name in safe:
+                configs[name] = self._value(safe[name], safe)
+                origins.update(_origins(name, configs[name], told, {}))
+        found = {
+            "environment": str(self._value(safe.get("footprint_environment", safe.get("footprint_cluster")), safe) or "footprint"),
+            "address": str(self._value(safe.get("ansible_host"), safe) or ""),
+            "roles": list(topology.get("roles") or self._value(safe.get("node_roles"), safe) or []),
+            "services": [service.name for service in mine],
+            "configs": configs,
+            **({"origins": origins} if self.get_option("origins") else {}),
+        }
+        return [{**found, "configs": topology_dump.redact(configs, self._secrets(known))}]
+
+    def _hosts(self, service: Service, safe: t.Mapping[str, t.Any]) -> tuple[str, ...]:
+        chosen = self._value(safe.get(f"{service.variable_prefix}_group"), safe)
+        return deploy_order.members(service, safe.get("groups") or {}, str(chosen) if chosen else None)
+
+    def _value(self, value: t.Any, scope: t.Mapping[str, t.Any]) -> t.Any:
+        """What becomes of a value; one that cannot be told here, without facts for example, stays a template."""
+        try:
+            return self._templar.copy_with_new_env(available_variables=scope).template(value)
+        except AnsibleError:
+            return _plain(value)
+
+    def _defaults(self, service: Service) -> dict[str, t.Any]:
+        """The defaults of the service's role, without the prefix; of roles elsewhere those that are declared."""
+        file = os.path.join(_ROLES, service.role[len(_OURS) :], "defaults", "main.yml")
+        if not service.role.startswith(_OURS) or not os.path.isfile(file):
+            return dict(service.defaults)
+        try:
+            content = self._loader.load_from_file(file, trusted_as_template=True)
+        except TypeError:  # ansible-core 2.18 trusts every file
+            content = self._loader.load_from_file(file)
+        prefix = f"{service.variable_prefix}_"
+        found = {name[len(prefix) :]: topology_dump.shield(value, name) for name, value in (content or {}).items() if name.startswith(prefix)}
+        return layers.merge(found, service.defaults)
+
+    def _sealed(self, inventory: t.Any) -> set[str]:
+        """Names of variables that stand in files which Ansible vault encrypted as a whole, beside the inventory."""
+        found: set[str] = set()
+        folders = [os.path.join(str(inventory), name) for name in ("group_vars", "host_vars")] if inventory else []
+        for folder in folders:
+            for place, unused, names in os.walk(folder):
+                for name in names:
+                    file = os.path.join(place, name)
+                    with open(file, "rb") as stream:
+                        sealed = stream.read(14) == b"$ANSIBLE_VAULT"
+                    content = self._loader.load_from_file(file) if sealed else None
+                    found |= {str(key) for key in content} if isinstance(content, t.Mapping) else set()
+        return found
+
+    def _secrets(self, known: t.Mapping[str, t.Any]) -> set[str]:
+        """Secrets that stand in plain text in the variables of any host; what is derived from them is masked as well."""
+        found = set(topology_dump.secrets_in({name: value for name, value in known.items() if name not in _NO_SETTINGS}))
+        hostvars = known.get("hostvars") or {}
+        for host in hostvars:
+            raw = hostvars.raw_get(host) if hasattr(hostvars, "raw_get") else {}
+            found |= set(topology_dump.secrets_in({name: value for name, value in dict(raw).items() if name not in _NO_SETTINGS}))
+        return found
+
+
+def _origins(name: str, value: t.Any, told: t.Mapping[str, str], given: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
+    for path, unused in layers.leaves({name: value}):
+        yield ".".join(path), topology_dump.origin(path, told, len(path) > 1 and path[1] in given)
+
+
+def _plain(value: t.Any) -> t.Any:
+    """A copy without what Ansible remembers about it: shown, it is not to be templated again."""
+    if isinstance(value, t.Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, str) else value
+
+
+def _vaulted(value: t.Any) -> bool:
+    """Whether Ansible vault keeps a value."""
+    return type(value).__name__ in ("EncryptedString", "AnsibleVaultEncryptedUnicode")
