@@ -96,6 +96,12 @@ galera:
     clients:
       description: How many clients are connected over the network. The member that is written to has the most.
       type: int
+    tls:
+      description: What it speaks with its peers, plain text (V(off)), TLS (V(on)) or V(both), none when it does not run.
+      type: str
+    tls_both:
+      description: Whether its Galera is able to speak both, none when it does not run.
+      type: bool
     local_state:
       description: Its state in words, for example V(Synced).
       type: str

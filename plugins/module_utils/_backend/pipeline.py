@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import tempfile
 import typing as t
@@ -29,7 +28,7 @@ def pipeline(
 
     :arg source: a file the first one reads.
     :arg target: a file the last one writes, 0600; it is created, must not be there, and is on the disk in the end.
-    :raises CommandError: of the first one that failed by itself; one that merely lost its reader is not blamed.
+    :raises CommandError: one of them failed; the last of those that did is named, with the words of all of them.
     """
     environment = dict(os.environ, LC_ALL="C", LANG="C")
     running: list[t.Any] = []
@@ -63,8 +62,8 @@ def pipeline(
         words = tuple(_end(file) for file in said)
         failed = [number for number, code in enumerate(codes) if code]
         if failed:
-            first = next((number for number in failed if codes[number] != -signal.SIGPIPE), failed[0])
-            raise CommandError(commands[first], codes[first], words[first], mend=mend)
+            # who lost its reader fails too, before the one that is to blame; both have their say
+            raise CommandError(commands[failed[-1]], codes[failed[-1]], "\n".join(words[number].strip() for number in failed), mend=mend)
         return words
 
 

@@ -127,10 +127,10 @@ def choose_member(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], wanted: s
     ready = [name for name, facts in looks.items() if facts and facts.get("ready")]
     if wanted:
         if wanted not in looks:
-            raise RefusedError(f"{wanted} is not among the members {', '.join(looks)}.", path="backup_database_member", mend="Name a member, or none.")
+            raise RefusedError(f"{wanted} is not among the members {', '.join(looks)}.", path="galera_backup_member", mend="Name a member, or none.")
         if wanted not in ready:
             why = "; ".join((looks[wanted] or {}).get("ailments") or ["it does not answer"])
-            raise RefusedError(f"{wanted} is not ready: {why}.", path="backup_database_member", mend="Name another member, or none.")
+            raise RefusedError(f"{wanted} is not ready: {why}.", path="galera_backup_member", mend="Name another member, or none.")
         return wanted
     if not ready:
         raise RefusedError(
@@ -160,6 +160,6 @@ def check_server(backup: Backup, version: str) -> None:
     if theirs is None or theirs != ours:
         raise RefusedError(
             f"the backup is from MariaDB {backup.server}, the server here is {version or 'not installed'}.",
-            path="restore_database_file",
+            path="galera_restore_file",
             mend="A copy of the files fits the same series only. Install that one, restore, and upgrade then.",
         )

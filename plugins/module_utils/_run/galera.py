@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera import NO_UUID, ailments
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera_tls import speaks_both, tls_stage
 
 _PAUSE = 1.0
 
@@ -92,8 +93,12 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         "local_state": (status or {}).get("wsrep_local_state_comment") if wsrep else None,
         # the one behind the proxy that is written to has the most
         "clients": database.clients() if wsrep and not ailments(status or {}, serves=True) else 0,
+        "tls": None,
+        "tls_both": None,
     }
     if wsrep:
+        version, options = database.provider()
+        facts.update(tls=tls_stage(options), tls_both=speaks_both(version))
         # a joiner shows zeros until it has its data; its note on disk is no better then
         live = (status or {}).get("wsrep_local_state_uuid")
         facts.update(cluster_uuid=live, seqno=_number((status or {}).get("wsrep_last_committed")))

@@ -45,6 +45,9 @@ class Server:
     def clients(self):
         return 4
 
+    def provider(self):
+        return "26.4.23(rabc)", "gcache.size = 128M; socket.ssl = YES; socket.dynamic = no"
+
     def grastate(self):
         return self.note
 
@@ -130,8 +133,10 @@ def test_a_foreign_member_is_refused():
 def test_look():
     facts = look(Server(SYNCED, "active", {"uuid": A, "seqno": "-1"}))
     assert (facts["ready"], facts["cluster_uuid"], facts["seqno"], facts["size"], facts["clients"]) == (True, A, 17, 3, 4)
+    assert (facts["tls"], facts["tls_both"]) == ("on", True)
     facts = look(Server(None, "inactive", {"uuid": A, "seqno": "9", "safe_to_bootstrap": "1"}))
     assert (facts["running"], facts["cluster_uuid"], facts["seqno"], facts["safe_to_bootstrap"]) == (False, A, 9, True)
+    assert (facts["tls"], facts["tls_both"], facts["clients"]) == (None, None, 0)
     # after a power loss only the database itself knows
     assert look(Server(None, "failed", {"uuid": A, "seqno": "-1"}, recovered=(A, 12)))["seqno"] == 12
     assert look(Server(None, "failed", {"uuid": A, "seqno": "-1"}))["seqno"] == -1
