@@ -43,6 +43,10 @@ options:
     description: Seconds each service gets for an answer.
     type: float
     default: 15
+  packages:
+    description: Whether to tell the package each unit came with, and whether the unit runs since before that was installed.
+    type: bool
+    default: false
 seealso:
   - module: reduced.footprint.galera_info
 """
@@ -78,8 +82,9 @@ controlplane:
       elements: str
     services:
       description:
-        - Each service with its C(units) (their state, process, start and the number systemd gave that start), its own C(ailments), and
+        - Each service with its C(units) (their state, process, start, file and the number systemd gave that start), its own C(ailments), and
           C(facts), which are nothing when it does not answer.
+        - With O(packages=true) each unit has its C(package), and is C(stale) when it was started before that was installed.
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) tells C(members), C(running),
           C(partitions), C(alarms) and C(version), V(load_balancer) tells C(virtual_addresses), those C(held) here, what answers there as
           C(fronts), and C(frontends) with their servers and the one in use. V(memcached) and V(keystone) tell their C(version).
@@ -89,7 +94,7 @@ controlplane:
           ailments: []
           facts: {address: 192.0.2.11, version: 1.6.18}
           units:
-            memcached.service: {state: active, sub: running, pid: 811, since: 1767225600, invocation: 0f3a5c7e9b1d2f4a6c8e0b2d4f6a8c0e}
+            memcached.service: {state: active, sub: running, pid: 811, since: 1767225600, invocation: 0f3a5c7e, path: /lib/systemd/system/memcached.service}
     waited:
       description: Seconds that were waited.
       type: float
@@ -109,12 +114,14 @@ def main() -> None:
             "frontends": {"type": "list", "elements": "str", "default": []},
             "wait": {"type": "float", "default": 0},
             "timeout": {"type": "float", "default": 15},
+            "packages": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     given = module.params
     try:
-        request = LookRequest(tuple(given["services"]), parse_sizes(given["sizes"]), tuple(given["frontends"]), given["wait"], given["timeout"])
+        sizes, limits = parse_sizes(given["sizes"]), (given["wait"], given["timeout"])
+        request = LookRequest(tuple(given["services"]), sizes, tuple(given["frontends"]), *limits, packages=given["packages"])
         module.exit_json(changed=False, controlplane=look(request))
     except FootprintError as error:
         module.fail_json(**error.as_result())

@@ -15,8 +15,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.command
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError
 
+_DPKG = pathlib.Path("/var/lib/dpkg/info")
 KEEPALIVED = pathlib.Path("/etc/keepalived/keepalived.conf")
-_FIELDS = "Id,LoadState,ActiveState,SubState,MainPID,ActiveEnterTimestamp,InvocationID"
+_FIELDS = "Id,LoadState,ActiveState,SubState,MainPID,ActiveEnterTimestamp,InvocationID,FragmentPath,SourcePath"
 _BLOCK = re.compile(r"virtual_ipaddress(?:_excluded)?\s*\{([^}]*)\}")
 _COMMENT = re.compile(r"[#!].*$", re.MULTILINE)
 
@@ -40,12 +41,44 @@ def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.
             "pid": _number(fields.get("MainPID")),
             "since": _number((fields.get("ActiveEnterTimestamp") or "").lstrip("@")),
             "invocation": fields.get("InvocationID") or "",
+            # one that systemd made out of an old script has that as its source
+            "path": fields.get("SourcePath") or fields.get("FragmentPath") or "",
         }
     return found
 
 
 def _number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
+
+
+def package_of(path: str) -> dict[str, t.Any] | None:
+    """The package a file came with: ``name``, ``version``, and since when it is ``installed`` (seconds since the epoch)."""
+    if not path:
+        return None
+    # the distribution may have moved the file from where the package says it is
+    for place in dict.fromkeys((path, f"/usr{path}", path[4:] if path.startswith("/usr/lib/") else path)):
+        found = _debian(place) or _red_hat(place)
+        if found:
+            return found
+    return None
+
+
+def _debian(path: str) -> dict[str, t.Any] | None:
+    try:
+        name = run(["dpkg-query", "--search", path], timeout=30).stdout.split(":", 1)[0].split(",")[0].strip()
+        told = run(["dpkg-query", "--show", "--showformat=${Version}\t${Architecture}", name], timeout=30).stdout.split("\t")
+    except CommandError:
+        return None
+    times = [note.stat().st_mtime for note in (_DPKG / f"{name}.list", _DPKG / f"{name}:{told[1]}.list") if note.exists()]
+    return {"name": name, "version": told[0], "installed": int(max(times, default=0))}
+
+
+def _red_hat(path: str) -> dict[str, t.Any] | None:
+    try:
+        name, version, installed = run(["rpm", "--query", "--file", "--queryformat", "%{NAME}\t%{EVR}\t%{INSTALLTIME}", path], timeout=30).stdout.split("\t")
+    except (CommandError, ValueError):
+        return None
+    return {"name": name, "version": version, "installed": _number(installed)}
 
 
 def virtual_addresses(path: pathlib.Path = KEEPALIVED) -> list[str]:

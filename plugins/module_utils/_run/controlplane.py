@@ -31,6 +31,7 @@ class LookRequest:
     :arg frontends: servers which the load balancer of this host is to send clients to again, waited for.
     :arg wait: seconds the services get to become well.
     :arg timeout: seconds each of them gets for an answer.
+    :arg packages: whether it is asked which packages the units came with.
     """
 
     services: tuple[str, ...]
@@ -38,6 +39,7 @@ class LookRequest:
     frontends: tuple[str, ...] = ()
     wait: float = 0
     timeout: float = 15
+    packages: bool = False
 
 
 def parse_sizes(value: t.Mapping[str, t.Any]) -> dict[str, int]:
@@ -141,9 +143,19 @@ def look(
             services[name] = seen
             why += [f"{name}: {text}" for text in seen["ailments"]]
         why += [f"load_balancer: {text}" for text in _unseen(services, request.frontends)]
+        if request.packages:
+            _add_packages(services)
         if not why or clock() - began >= request.wait:
             return {"addresses": controller.addresses(), "services": services, "ailments": why, "waited": round(clock() - began, 1)}
         sleep(_PAUSE)
+
+
+def _add_packages(services: t.Mapping[str, t.Any]) -> None:
+    for seen in services.values():
+        for unit in seen["units"].values():
+            unit["package"] = plane.package_of(unit["path"])
+            # it runs what was there before
+            unit["stale"] = bool(unit["package"] and unit["state"] == "active" and unit["package"]["installed"] > unit["since"])
 
 
 def _unseen(services: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> t.Iterator[str]:
