@@ -209,7 +209,8 @@ def fetch(
                 process.wait()
                 complaints.seek(0)
                 said = complaints.read().decode(errors="replace").strip()
-                raise CommandError(argv[:1], process.returncode, said or str(error), mend=_MEND) from error
+                lost = "The connection to the source was lost" if process.returncode == 255 else None
+                raise CommandError(argv[:1], process.returncode, said or str(error), mend=_MEND, what=lost) from error
             except BaseException:
                 process.kill()
                 raise

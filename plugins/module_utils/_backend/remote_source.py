@@ -21,6 +21,8 @@ AGENT = "ansible_collections.reduced.footprint.plugins.module_utils._run.source_
 
 KEY_MARKER = "reduced.footprint-migrate"
 _LIBRARY = "/var/lib/reduced.footprint/lib"
+#: ssh's own exit code: not that of what it ran.
+LINK_LOST = 255
 
 
 def key_marker(name: str) -> str:
@@ -144,14 +146,21 @@ class RemoteSource:
                     mend=self._mend(),
                 )
             except CommandError as error:
-                failure = failure or error
+                failure = failure or self._unreachable(error, order)
                 continue
             except subprocess.TimeoutExpired as error:
-                failure = failure or CommandError(["ssh"], None, str(error), mend=self._mend())
+                failure = failure or self._unreachable(CommandError(["ssh"], None, str(error), mend=self._mend()), order)
                 continue
             return self._answer(command, done.stdout, done.stderr)
         self.address = order[0]
         raise failure or BackendError(f"{self.name}: the {self.who} has no address.")
+
+    def _unreachable(self, error: CommandError, addresses: t.Sequence[str]) -> CommandError:
+        """A lost link in words; what ssh said of it comes last."""
+        if error.rc not in (LINK_LOST, None):
+            return error
+        how = "did not answer in time" if error.rc is None else "cannot be reached"
+        return CommandError(error.argv, error.rc, error.stderr, mend=error.mend, what=f"The {self.who} {how} at {' or '.join(addresses)}")
 
     def _answer(self, command: str, stdout: str, stderr: str) -> dict[str, t.Any]:
         try:

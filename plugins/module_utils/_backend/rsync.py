@@ -27,6 +27,10 @@ HELD = "zz-reduced-footprint-held.conf"
 _LITTLE = 64 * MIB
 # files of the source that were gone before they could be read: harmless while it is alive
 VANISHED = 24
+# exit codes of a stream that broke; with words of ssh's it was the link, and not the disk of either side
+_LINK = (12, 30, 35)
+_SSH_SAID = re.compile(r"(?m)^(ssh: |Timeout, server |Connection (to|closed|reset) |client_loop: |kex_exchange)")
+_LOOK = "Look whether the source runs and can be reached; then run again, what was copied stays."
 # never part of a machine's disk, wherever they are mounted
 ALWAYS_OUT = (
     "/proc/*",
@@ -153,7 +157,8 @@ def transfer(
         complaints.seek(0)
         errors = complaints.read().decode(errors="replace")
     if code != 0 and not (code == VANISHED and tolerate_vanished):
-        raise CommandError(argv, code, errors, mend=_mend(code))
+        lost = code == 255 or (code in _LINK and bool(_SSH_SAID.search(errors)))
+        raise CommandError(argv, code, errors, mend=_LOOK if lost else _mend(code), what="The connection to the source was lost" if lost else None)
     text = "\n".join(lines)
     totals = {name: int(number) for name, number in _TOTAL.findall(text)}
     return Copied(

@@ -65,6 +65,7 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any
         "swaps": swaps,
         "swap_files": swap_files,
         "blocks": source_blocks.blocks(),
+        "boot_seconds": boot_seconds(),
         "foreign": [each for each in source_disks.mounts() if each["fstype"] in _FOREIGN_TYPES],
         "interfaces": interfaces(),
         "tools": {tool: _which(tool) for tool in tools},
@@ -74,6 +75,19 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any
         "host_keys": [" ".join((read_text(each) or "").split()[:2]) for each in sorted(glob.glob("/etc/ssh/ssh_host_*_key.pub"))],
         "services": {unit: unit_state(unit) for unit in services},
     }
+
+
+def boot_seconds() -> float | None:
+    """How long this machine's last boot took, from power on where firmware tells, ``None`` while it still boots."""
+    names = ("FirmwareTimestampMonotonic", "UserspaceTimestampMonotonic", "FinishTimestampMonotonic")
+    done = run(["systemctl", "show", *(f"--property={each}" for each in names)], ok=range(256))
+    values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    firmware, userspace, finish = (int(values.get(each) or 0) for each in names)
+    if not finish:
+        return None
+    # a container's clock is its host's, so its kernel's part of the boot was never its own
+    begin = userspace if os.path.exists("/run/systemd/container") else -firmware
+    return round((finish - begin) / 1e6, 1)
 
 
 def _which(tool: str) -> str | None:

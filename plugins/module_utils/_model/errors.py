@@ -74,12 +74,13 @@ class CommandError(BackendError):
     :arg argv: the command as it was run.
     :arg rc: its exit code, ``None`` when it ran out of time.
     :arg stderr: what it said, last lines only.
+    :arg what: what that means, where it is known, instead of program and exit code.
     """
 
-    def __init__(self, argv: t.Sequence[str], rc: int | None, stderr: str, mend: str | None = None) -> None:
+    def __init__(self, argv: t.Sequence[str], rc: int | None, stderr: str, mend: str | None = None, what: str | None = None) -> None:
         said = stderr.strip().splitlines()[-5:]
         how = "ran out of time" if rc is None else f"ended with exit code {rc}"
-        super().__init__(f"{argv[0]} {how}: {' | '.join(said) or 'it said nothing'}", mend=mend)
+        super().__init__(f"{what or f'{argv[0]} {how}'}: {' | '.join(said) or 'it said nothing'}", mend=mend)
         self.argv = list(argv)
         self.rc = rc
         self.stderr = stderr

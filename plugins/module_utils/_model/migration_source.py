@@ -71,6 +71,8 @@ def parse_services(value: t.Any) -> tuple[str, ...]:
     units = []
     for index, unit in enumerate(entries):
         path = f"services[{index}]"
+        if isinstance(unit, str) and unit.lower() == ALL:
+            raise InputError(f"{unit!r} is no unit.", path, f"Write {ALL} alone, in small letters, to stop everything.")
         name = parse_unit(unit, path)
         if name.split(".")[0] in _CARRIERS:
             raise InputError(f"{name} carries the migration itself.", path, "Leave it out; it keeps running until the end.")

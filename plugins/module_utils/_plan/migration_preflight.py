@@ -30,6 +30,8 @@ DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "los
 TOOLS_PATH = "destination.tools"
 MKFS_TOOLS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "btrfs": "mkfs.btrfs", "vfat": "mkfs.vfat", "swap": "mkswap"}
 
+# the source's subvolumes are listed with it
+BTRFS_TOOL = "btrfs"
 # what UEFI firmware starts from is written with it
 ESP_TOOL = "mcopy"
 
@@ -165,6 +167,9 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
                 "admin.address",
             )
         )
+    if any(each["fstype"] == "btrfs" for each in source.get("filesystems", [])) and not source.get("tools", {}).get(BTRFS_TOOL):
+        mend = "Install btrfs-progs there."
+        problems.append(Problem("The source has btrfs and lacks its program btrfs, so nobody sees subvolumes that are not mounted.", mend))
     if not source.get("kernels"):
         problems.append(Problem("The source has no kernel in /boot that a VM could start.", "Install its distribution's kernel package there."))
     if not source.get("initramfs"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT, Container
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import ALL, MAINTENANCE_BOOT, Container
 
 # What the migration itself keeps on the source; the copy must not wake up with it.
 SOURCE_OWN = (
@@ -53,7 +53,9 @@ def source_problems(containers: t.Sequence[Container], quiesce: str, source: t.M
     problems = []
     for unit, state in source.get("services", {}).items():
         if state.get("load") != "loaded":
-            problems.append((f"The source knows no unit {unit}.", "Correct the name; systemctl list-units on the source shows them.", "services"))
+            # a slip in the one word that is no unit's name
+            everything = "" if len(source["services"]) > 1 else f" To stop everything, write {ALL}."
+            problems.append((f"The source knows no unit {unit}.", f"Correct the name; systemctl list-units on the source shows them.{everything}", "services"))
     known = {(each["engine"], each["name"]): each["state"] for each in source.get("containers", [])}
     for index, each in enumerate(containers):
         state = known.get((each.engine, each.name), "unknown")

@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_tree
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.manifest import NONE
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import converged
@@ -192,7 +193,8 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     context.journal.passes.append(entry)
     context.journal.progress.pop("seconds_left", None)
     if kind == "live":
-        foretold = predict(context.journal.passes, context.journal.facts, len(context.spec.services))
+        reboots = context.spec.quiesce == MAINTENANCE_BOOT
+        foretold = predict(context.journal.passes, context.journal.facts, len(context.spec.services), reboots=reboots)
         context.journal.downtime.update(predicted=foretold["seconds"], predicted_parts=foretold["parts"])
     context.log(f"{kind} pass {number}: {entry['files']} files, {entry['bytes']} bytes in {entry['seconds']} s")
     context.save()

@@ -22,6 +22,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_con
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import stop_clone
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
 
+#: Why everything returns when a person wants it to.
+ASKED = "asked to"
+
 _POLL = 0.3
 _ADDRESS_TIMEOUT = 60.0
 # a server's own self-test alone may take minutes
@@ -248,8 +251,10 @@ def commit(context: Context, lease: Lease | None) -> None:
         _leave(context, power_off=context.spec.source_after == "shutdown")
 
 
-def _leave(context: Context, *, power_off: bool) -> None:
+def _leave(context: Context, *, power_off: bool, forget: bool = True) -> None:
     """Withdraw the one-time key, and switch the source off where that is wanted.
+
+    :arg forget: what would make a next attempt shorter is taken away too.
 
     A source that is gone already keeps nothing from being done.
     """
@@ -258,7 +263,7 @@ def _leave(context: Context, *, power_off: bool) -> None:
         context.journal.facts["source"]["off"] = True
         context.save()
     try:
-        context.source.ask("leave", {"marker": context.key_marker, "power_off": power_off})
+        context.source.ask("leave", {"marker": context.key_marker, "power_off": power_off, "forget": forget})
     except FootprintError as error:
         context.journal.warnings.append(f"The one-time key may still be on the source: {error.message}")
         return
@@ -304,6 +309,7 @@ def give_back(context: Context, reason: str) -> None:
 def _returned(context: Context) -> None:
     """The end of a return: the journal says so, here and on the source, and the key is withdrawn."""
     journal = context.journal
+    asked = journal.facts.get("returning") == ASKED
     for passing in ("handed_over", "returning", "rebooting"):
         journal.facts.pop(passing, None)
     journal.facts.get("source", {}).pop("off", None)
@@ -311,7 +317,8 @@ def _returned(context: Context) -> None:
     journal.ended = time.time()
     context.save()
     context.mirror()
-    _leave(context, power_off=False)
+    # who fell back by himself tries again
+    _leave(context, power_off=False, forget=asked)
     context.save()
 
 

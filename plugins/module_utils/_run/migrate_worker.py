@@ -95,7 +95,7 @@ def carry_out(context: Context, action: str) -> None:
     journal = context.journal
     migrate_rehearse.sweep(context)
     if action == ROLL_BACK:
-        migrate_cutover.give_back(context, "asked to")
+        migrate_cutover.give_back(context, migrate_cutover.ASKED)
     elif action == RETIRE:
         migrate_cutover.retire(context)
         journal.state = "retired"

@@ -22,13 +22,13 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import inside, journal_mirror, maintenance, source_facts, source_services
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import SourceState, awaits_boot, boot_id
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import HOME, SourceState, awaits_boot, boot_id
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import ALL, MAINTENANCE_BOOT, STOP_SERVICES, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, drop_key, mask_secrets
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import is_network_file, replace_address
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import SOURCE_TOOLS
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import BTRFS_TOOL, SOURCE_TOOLS
 from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import passphrase_volume, watch_service
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent"
@@ -51,7 +51,7 @@ def gather_facts(
     :arg secrets: give the configuration files as they are; without it passwords are blotted out.
     """
     named = [each for each in services if each != ALL]
-    facts = source_facts.gather(named, SOURCE_TOOLS)
+    facts = source_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL))
     # what would rest if everything were to rest; a person wants to see that beforehand
     facts["everything"] = source_services.everything()
     facts["containers"] = [{**each.__dict__, "state": source_services.container_state(each)} for each in containers]
@@ -267,6 +267,9 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
     if command == "forget_key":
         return {"changed": forget_key(given["marker"])}
     if command == "leave":
+        if given.get("forget"):
+            # it would only save a next attempt some reading, and there is to be none
+            (HOME / f"{name}.manifest").unlink(missing_ok=True)
         return {"changed": leave(given["marker"], power_off=bool(given.get("power_off")))}
     raise InputError(f"{command!r} is no command of the source's agent.")
 

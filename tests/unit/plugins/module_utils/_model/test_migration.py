@@ -108,3 +108,10 @@ def test_bad_values_are_refused_with_their_path(changes, path):
         parse_spec(params(**changes))
     assert path is None or caught.value.path == path
     assert caught.value.mend
+
+
+def test_what_is_raw_needs_a_copy_block_by_block():
+    schema = {"disk_schema": [{"mount": "/"}, {"raw": "/dev/x"}]}
+    with pytest.raises(InputError, match=r"disk_schema\[1\]\.raw: .*sync: rsync_dd"):
+        parse_spec(params(**schema))
+    assert parse_spec(params(**schema, sync="rsync_dd")).disk_schema[1].raw.path == "/dev/x"

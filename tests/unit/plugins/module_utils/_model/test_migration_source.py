@@ -34,6 +34,7 @@ def test_services(given, units):
         (["a", "b; reboot"], "services[1]"),
         ([7], "services[0]"),
         ({"a": 1}, "services"),
+        (["All"], "services[0]"),
         (["ssh"], "services[0]"),
         (["systemd-networkd.socket"], "services[0]"),
     ],

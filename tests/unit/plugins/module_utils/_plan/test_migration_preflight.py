@@ -213,3 +213,26 @@ def test_cards_without_a_successor_are_told():
     vm = parse_vms([spec.vm], cluster="c")[0]
     (told,) = [each for each in find_warnings({"interfaces": STACK}, spec, vm) if "of the source get none" in each]
     assert "eno3" in told and "eno2" not in told
+
+
+def test_btrfs_needs_its_program_on_the_source_and_says_so():
+    btrfs = {"mount": "/", "device": "/dev/sda1", "fstype": "btrfs", "used": GIB, "inodes_used": 0, "subvolume": "@"}
+    (problem,) = [each for each in found({"filesystems": [btrfs]}) if "btrfs" in each.message]
+    assert "btrfs-progs" in problem.mend
+    assert not [each for each in found({"filesystems": [btrfs], "tools": {**SOURCE["tools"], "btrfs": "/usr/bin/btrfs"}}) if "btrfs" in each.message]
+
+
+def test_a_single_word_that_is_no_unit_may_have_meant_all():
+    missing = {"load": "not-found", "active": "inactive"}
+    (one,) = found({"services": {"al.service": missing}})
+    assert one.mend.endswith("To stop everything, write all.")
+    assert not any("write all" in each.mend for each in found({"services": {"al.service": missing, "b.service": missing}}))
+
+
+def test_what_is_copied_block_by_block_is_known_before_and_large_enough():
+    raw = {"path": "/dev/vg0/ora", "links": ["/dev/vg0/ora"], "size": GIB, "content": "", "usage": "", "whole": False, "open": True}
+    given = {"sync": "rsync_dd", "disk_schema": [{"mount": "/"}, {"raw": "/dev/vg0/ora", "size": "2GiB"}, {"raw": "/dev/vg0/no", "size": "1GiB"}]}
+    (problem,) = found({"blocks": [raw]}, params=given)
+    assert problem.path == "disk_schema" and problem.message.startswith("/dev/vg0/no is no block device")
+    spec = parse_spec({**PARAMS, "sync": "rsync_dd"})
+    assert "/dev/vg0/ora (1 GiB, a program has it open) is copied block by block." in find_warnings({**SOURCE, "blocks": [raw]}, spec)

@@ -26,7 +26,7 @@ def fixture_context(tmp_path):
     journal.facts["vm"] = {"disk": str(tmp_path / "image")}
     return types.SimpleNamespace(
         journal=journal,
-        spec=types.SimpleNamespace(excludes=("/srv/cache/*",), services=("a.service",), bandwidth_limit=512),
+        spec=types.SimpleNamespace(excludes=("/srv/cache/*",), services=("a.service",), bandwidth_limit=512, quiesce="stop_services"),
         source=types.SimpleNamespace(ssh_argv=lambda: ["ssh"], address="host"),
         source_facts={"filesystems": [{"mount": "/", "used": 30 * MIB}, {"mount": "/srv", "used": 70 * MIB}]},
         layout=lambda: types.SimpleNamespace(raws=()),

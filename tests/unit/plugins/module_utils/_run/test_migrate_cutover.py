@@ -88,6 +88,7 @@ def test_a_return_stops_the_vm_before_the_source_is_asked_back(world):
     migrate_cutover.give_back(world, "asked to")
     assert world.stopped == [1]
     assert world.source.commands() == ["state", "restore", "state", "mirror", "leave"]
+    assert world.source.asked[-1][1]["forget"] is True
     assert world.source.asked[-1][1]["power_off"] is False
     assert world.journal.state == "rolled_back" and "handed_over" not in world.journal.facts
     assert any("b.service did not start" in each for each in world.journal.warnings)
@@ -112,7 +113,7 @@ def test_retiring_waits_for_silence_and_keeps_the_journal(world):
     migrate_cutover.retire(world)
     assert world.heard == []
     assert world.source.commands() == ["state", "leave"]
-    assert world.source.asked[-1][1] == {"marker": world.key_marker, "power_off": True}
+    assert world.source.asked[-1][1] == {"marker": world.key_marker, "power_off": True, "forget": True}
     assert world.journal.state == "retired"
     (kept,) = (world.store.directory.parent.parent / "archive").iterdir()
     assert str(kept) == world.journal.facts["archive"] and "retired" in (kept / "journal.json").read_text()
