@@ -1,0 +1,329 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The database of three controllers: stopped, without power, foreign, backed up, destroyed, restored, encrypted (C6, C15).
+
+A client writes through the virtual address all the while. What it felt stands in tests/output/controllers/database.json.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+import typing as t
+
+import pytest
+from controllers_lab import LOGS, SERVERS, ControllersLab
+from support import eventually
+
+pytestmark = pytest.mark.chapter
+
+GRASTATE = "/var/lib/mysql/grastate.dat"
+PLAY = [
+    {
+        "hosts": "all",
+        "gather_facts": False,
+        "any_errors_fatal": True,
+        "roles": [{"role": "reduced.footprint.galera"}, {"role": "reduced.footprint.load_balancer"}],
+    }
+]
+
+
+def deploy(lab: ControllersLab, **variables: t.Any) -> t.Any:
+    """The database and what stands in front of it."""
+    done = lab.play(PLAY, variables=variables)
+    assert done.rc == 0, done.output[-6000:]
+    return done
+
+
+def note(what: str, **figures: t.Any) -> None:
+    """Keep figures for the report."""
+    path = LOGS / "database.json"
+    LOGS.mkdir(parents=True, exist_ok=True)
+    there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", encoding="utf-8")
+
+
+def stop(lab: ControllersLab, *hosts: str) -> None:
+    for host in hosts:
+        lab.run(host, ["systemctl", "stop", "mariadb"])
+
+
+def synced(lab: ControllersLab, hosts: t.Sequence[str] = SERVERS) -> bool:
+    """Whether each of them is a ready member of one cluster of that size."""
+    for host in hosts:
+        text = lab.run(host, ["mariadb", "-BN", "-e", "SHOW GLOBAL STATUS LIKE 'wsrep\\_%'"], check=False)
+        status = dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
+        wanted = {"wsrep_cluster_status": "Primary", "wsrep_local_state_comment": "Synced", "wsrep_cluster_size": str(len(hosts))}
+        if any(status.get(name) != value for name, value in wanted.items()):
+            return False
+    return True
+
+
+def recover(lab: ControllersLab, *arguments: str, **options: t.Any) -> t.Any:
+    done = lab.play("recover_database", *arguments, **options)
+    assert done.rc == 0, done.output[-6000:]
+    return done
+
+
+def pause(lab: ControllersLab) -> float:
+    """The longest time without an acknowledged row, with all rows there."""
+    eventually("rows are written", lab.writing, 120)
+    lab.stop_writing()
+    report = lab.written()
+    assert report["rows_lost"] == 0, report
+    return report["largest_gap_seconds"]
+
+
+def rows(lab: ControllersLab, table: str = "footprint.events") -> set[str]:
+    """The checksums of a table on all members; one when all have the same."""
+    return {lab.run(host, ["mariadb", "-BN", "-e", f"CHECKSUM TABLE {table}"]) for host in SERVERS}
+
+
+def test_it_is_deployed_and_a_second_run_changes_nothing(lab: ControllersLab) -> None:
+    first = deploy(lab)
+    again = deploy(lab)
+    assert again.changed == 0, again.changed_tasks()
+    checked = lab.play(PLAY, check=True)
+    assert (checked.rc, checked.changed) == (0, 0), checked.changed_tasks()
+    note("deploy", seconds=round(first.seconds), again_seconds=round(again.seconds))
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "words"),
+    [
+        ("backup_database", {}, "galera_backup_directory: nothing"),
+        ("backup_database", {"galera_backup_directory": "here"}, "galera_backup_directory: here"),
+        ("backup_database", {"galera_backup_directory": "/nowhere", "galera_backup_retain": -1}, "galera_backup_retain: -1"),
+        ("backup_database", {"galera_backup_directory": "/nowhere", "galera_backup_member": "metal9"}, "metal9 is not among the members"),
+        ("restore_database", {}, "galera_restore_file: nothing"),
+        ("restore_database", {"galera_restore_file": "/nowhere/x.mbs.zst"}, "there is no file /nowhere/x.mbs.zst"),
+    ],
+)
+def test_bad_input_is_told(lab: ControllersLab, name: str, variables: dict[str, t.Any], words: str) -> None:
+    done = lab.play(name, variables=variables)
+    assert done.rc != 0
+    assert words in done.output, done.output[-3000:]
+    assert synced(lab)
+
+
+def test_stopped_one_by_one_while_a_client_writes(lab: ControllersLab) -> None:
+    lab.start_writing()
+    for host in SERVERS:
+        stop(lab, host)
+        time.sleep(3)
+    stamps = list(lab.acknowledged().values())
+    began = time.time()
+    dry = recover(lab, check=True)
+    assert "metal3 has the highest position" in dry.output
+    assert "was the last one to leave; starts the cluster" in dry.output
+    assert not lab.answers("metal3", ["systemctl", "is-active", "--quiet", "mariadb"])
+    done = recover(lab)
+    serving = time.time() - began
+    assert synced(lab)
+    gap = pause(lab)
+    kept = lab.promises_kept()
+    copies = lab.run("metal3", ["find", "/var/lib", "-maxdepth", "1", "-name", "mysql.before-recovery-*"]).split()
+    assert len(copies) == 1 and lab.answers("metal3", ["test", "-f", f"{copies[0]}/ibdata1"])
+    again = recover(lab)
+    assert again.changed == 0, again.changed_tasks()
+    assert "all members are in the Primary Component" in again.output
+    while_some_serve = max(after - before for before, after in zip(stamps, stamps[1:]))
+    note("stopped one by one", rows=kept, largest_gap=gap, largest_gap_while_some_serve=round(while_some_serve, 3), recovery_seconds=round(done.seconds), with_dry_run=round(serving))
+
+
+def test_power_loss_of_all_three(lab: ControllersLab) -> None:
+    lab.start_writing()
+    time.sleep(3)
+    lab.lose_power(*SERVERS)
+    began = time.time()
+    lab.power_on(*SERVERS)
+    eventually("the cluster is back by itself", lambda: synced(lab), 300)
+    back = time.time() - began
+    gap = pause(lab)
+    note("power loss of all three", rows=lab.promises_kept(), largest_gap=gap, synced_after_power_on=round(back))
+    done = recover(lab)
+    assert done.changed == 0, done.changed_tasks()
+
+
+def test_a_foreign_member_is_refused(lab: ControllersLab) -> None:
+    stop(lab, *SERVERS)
+    text = lab.run("metal2", ["cat", GRASTATE])
+    [uuid] = [line.split()[1] for line in text.splitlines() if line.startswith("uuid:")]
+    foreign = "bbbbbbbb-0000-11ef-8000-000000000002"
+    lab.run("metal2", ["sed", "-i", f"s/{uuid}/{foreign}/", GRASTATE])
+    for arguments in ([], ["-e", "galera_force_bootstrap=metal1"]):
+        done = lab.play("recover_database", *arguments)
+        assert done.rc != 0
+        assert foreign in done.output and uuid in done.output and "Nothing was touched" in done.output, done.output[-3000:]
+    assert not any(lab.answers(host, ["systemctl", "is-active", "--quiet", "mariadb"]) for host in SERVERS)
+    lab.run("metal2", ["sed", "-i", f"s/{foreign}/{uuid}/", GRASTATE])
+    recover(lab)
+    assert synced(lab)
+    lab.promises_kept()
+
+
+def test_a_missing_member_is_refused_unless_forced(lab: ControllersLab) -> None:
+    lab.start_writing()
+    # metal3 is the first to leave, so nothing is lost without it
+    for host in reversed(SERVERS):
+        stop(lab, host)
+        time.sleep(2)
+    lab.lose_power("metal3")
+    refused = lab.play("recover_database")
+    assert refused.rc != 0
+    assert "metal3: does not answer" in refused.output and "galera_force_bootstrap" in refused.output, refused.output[-3000:]
+    assert not lab.answers("metal1", ["systemctl", "is-active", "--quiet", "mariadb"])
+    unknown = lab.play("recover_database", "-e", "galera_force_bootstrap=metal3")
+    assert unknown.rc != 0 and "metal3 is forced to start the cluster, but does not answer" in unknown.output
+    forced = recover(lab, "-e", "galera_force_bootstrap=metal1")
+    assert synced(lab, SERVERS[:2])
+    gap = pause(lab)
+    lab.power_on("metal3")
+    eventually("metal3 joins by itself", lambda: synced(lab), 180)
+    note("one missing, forced", rows=lab.promises_kept(), largest_gap=gap, recovery_play_seconds=round(forced.seconds))
+
+
+@pytest.mark.whole
+def test_an_older_member_that_is_forced_sets_the_newer_data_aside(lab: ControllersLab) -> None:
+    lab.writer_sql("CREATE OR REPLACE TABLE footprint.late (n INT PRIMARY KEY)")
+    stop(lab, "metal1")
+    lab.writer_sql("INSERT INTO footprint.late VALUES (1)")
+    stop(lab, "metal2", "metal3")
+    done = recover(lab, "-e", "galera_force_bootstrap=metal1")
+    assert "newer rows are lost, which metal2, metal3 had" in done.output
+    assert synced(lab)
+    assert lab.writer_sql("SELECT COUNT(*) FROM footprint.late") == [(0,)]
+    for host in ("metal2", "metal3"):
+        assert lab.run(host, ["find", "/var/lib", "-maxdepth", "1", "-name", "mysql.before-recovery-*"]).split()
+
+
+def destroy(lab: ControllersLab) -> None:
+    """All data of all members are gone."""
+    for host in SERVERS:
+        lab.run(host, ["systemctl", "kill", "--signal=SIGKILL", "mariadb"], check=False)
+        lab.run(host, ["systemctl", "stop", "mariadb"], check=False)
+        lab.run(host, ["rm", "-rf", "/var/lib/mysql"])
+
+
+def backup(lab: ControllersLab, folder: pathlib.Path, **variables: t.Any) -> pathlib.Path:
+    """A new backup."""
+    done = lab.play("backup_database", variables={"galera_backup_directory": str(folder), **variables})
+    assert done.rc == 0, done.output[-6000:]
+    [*unused, newest] = sorted(path for path in folder.glob("lab-*.mbs.*") if path.suffix != ".json")
+    return newest
+
+
+def restore(lab: ControllersLab, file: pathlib.Path, **variables: t.Any) -> t.Any:
+    done = lab.play("restore_database", variables={"galera_restore_file": str(file), "galera_restore_confirm": "lab", **variables})
+    assert done.rc == 0, done.output[-6000:]
+    return done
+
+
+def test_backed_up_destroyed_and_restored(lab: ControllersLab, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("backups")
+    lab.start_writing()
+    before = set(lab.acknowledged())
+    first = backup(lab, folder)
+    assert lab.writing()
+    # the member that is written to has something else to do
+    [writer] = [host for host in SERVERS if "writer" in lab.run(host, ["mariadb", "-BN", "-e", "SELECT user FROM information_schema.processlist"])]
+    assert json.loads(pathlib.Path(f"{first}.json").read_text(encoding="utf-8"))["member"] != writer
+    second = backup(lab, folder, galera_backup_retain=1)
+    gap = pause(lab)
+    assert not first.exists() and second.exists() and second.stat().st_mode & 0o777 == 0o600
+    told = json.loads(pathlib.Path(f"{second}.json").read_text(encoding="utf-8"))
+    lab.promises_kept()
+    assert not any(lab.run(host, ["find", "/var/lib/reduced.footprint/backup", "-type", "f"]) for host in SERVERS)
+
+    refused = lab.play("restore_database", variables={"galera_restore_file": str(second)})
+    assert refused.rc != 0 and "-e galera_restore_confirm=lab" in refused.output
+    damaged = folder / "damaged.mbs.zst"
+    damaged.write_bytes(second.read_bytes()[:-1] + b"x")
+    pathlib.Path(f"{damaged}.json").write_bytes(pathlib.Path(f"{second}.json").read_bytes())
+    broken = lab.play("restore_database", variables={"galera_restore_file": str(damaged), "galera_restore_confirm": "lab"})
+    assert broken.rc != 0 and "is not the file its note tells of" in broken.output
+    assert synced(lab)
+
+    destroy(lab)
+    done = restore(lab, second)
+    assert synced(lab)
+    assert len(rows(lab)) == 1
+    assert before <= lab.rows_of("metal3")
+    # accounts come back too
+    eventually("the writer is let in", lambda: lab.writer_sql("SELECT COUNT(*) FROM footprint.events") != [(0,)], 60)
+    again = restore(lab, second)
+    assert again.changed == 0, again.changed_tasks()
+    assert "galera_restore_round=2" in again.output
+    note("backup and restore", largest_gap_while_backing_up=gap, bytes=told["bytes"], compression=told["compression"], restore_seconds=round(done.seconds))
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    "task", ["Prepare its data beside", "Set the data aside, and put", "Start the cluster", "Bring in metal2", "Bring in metal3", "Remove what was brought"]
+)
+def test_a_restore_that_is_killed_is_completed(lab: ControllersLab, task: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    lab.writer_sql("CREATE OR REPLACE TABLE footprint.story (n INT PRIMARY KEY)")
+    lab.writer_sql("INSERT INTO footprint.story VALUES (1), (2)")
+    file = backup(lab, tmp_path_factory.mktemp("backups"))
+    lab.writer_sql("INSERT INTO footprint.story VALUES (3)")
+    lab.killed("restore_database", "-e", f"galera_restore_file={file}", "-e", "galera_restore_confirm=lab", kill_at=task, kill_delay=1)
+    restore(lab, file)
+    assert synced(lab)
+    assert len(rows(lab, "footprint.story")) == 1
+    assert lab.run("metal2", ["mariadb", "-BN", "-e", "SELECT GROUP_CONCAT(n) FROM footprint.story"]).strip() == "1,2"
+    assert restore(lab, file).changed == 0
+
+
+def speaks(lab: ControllersLab, host: str) -> tuple[bool, bool]:
+    """Whether a member speaks TLS, and plain text too."""
+    text = lab.run(host, ["mariadb", "-BN", "-e", "SELECT @@wsrep_provider_options"])
+    options = {key.strip(): value.strip() for key, _equals, value in (part.partition("=") for part in text.split(";"))}
+    return options.get("socket.ssl") == "YES", options.get("socket.dynamic") == "YES"
+
+
+def test_encrypted_while_a_client_writes(lab: ControllersLab) -> None:
+    lab.write_inventory({"galera_tls": True})
+    lab.start_writing()
+    done = deploy(lab)
+    assert {speaks(lab, host) for host in SERVERS} == {(True, False)}
+    gap = pause(lab)
+    kept = lab.promises_kept()
+    again = deploy(lab)
+    assert again.changed == 0, again.changed_tasks()
+    secrets = lab.inventory_path / "secrets" / "lab" / "galera"
+    assert sorted(path.name for path in secrets.iterdir()) == ["ca.pem.txt", *(f"{host}.pem.txt" for host in SERVERS)]
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in secrets.iterdir())
+    assert not any("PRIVATE KEY" in log.read_text(encoding="utf-8") for log in LOGS.glob("*.log"))
+    # a stranger who does not bring the authority's certificate is not let in, one that brings it is
+    base = ["openssl", "s_client", "-connect", f"{lab.addresses['metal1']}:4567", "-verify_return_error", "-CAfile"]
+    assert "Verification: OK" in lab.run("metal2", [*base, "/etc/reduced.footprint/galera/ca.pem"], check=False)
+    # all data once more, by SST
+    stop(lab, "metal3")
+    lab.run("metal3", ["find", "/var/lib/mysql", "-mindepth", "1", "-delete"])
+    deploy(lab)
+    assert synced(lab)
+    assert "encryption" in lab.run("metal3", ["journalctl", "-u", "mariadb", "--since", "-10min", "--grep", "openssl based encryption"])
+    lab.promises_kept()
+    note("encrypted while writing", rows=kept, largest_gap=gap, seconds=round(done.seconds))
+
+
+@pytest.mark.whole
+def test_plain_text_again_while_a_client_writes(lab: ControllersLab) -> None:
+    lab.write_inventory()
+    lab.start_writing()
+    lab.killed(str(plain_play(lab)), kill_at="Bring in metal2", kill_delay=1)
+    deploy(lab)
+    assert {speaks(lab, host) for host in SERVERS} == {(False, False)}
+    gap = pause(lab)
+    note("plain text again while writing, killed once", rows=lab.promises_kept(), largest_gap=gap)
+    assert deploy(lab).changed == 0
+
+
+def plain_play(lab: ControllersLab) -> pathlib.Path:
+    """The play as a file, for a run that is killed."""
+    path = lab.inventory_path / "plain.playbook.yml"
+    path.write_text(json.dumps(PLAY), encoding="utf-8")
+    return path
