@@ -133,7 +133,7 @@ told:
       description: When it said so, in Unix seconds.
       type: float
 source_facts:
-  description: Names, file systems, cards, tools, configuration files of this machine; passwords in them are blotted out.
+  description: Names, file systems, block devices without one, cards, tools, configuration files of this machine; passwords in them are blotted out.
   returned: O(gather=source)
   type: dict
 """

@@ -36,7 +36,10 @@ def blocks() -> list[dict[str, t.Any]]:
             found.append({"name": place.name, "number": number, "size": size, "place": place})
     names = _names({each["number"] for each in found}) if found else {}
     opened = _opened() if names else set()
-    return [_described(each, names[each["number"]], each["number"] in opened) for each in found if names.get(each["number"])]
+    described = [_described(each, names[each["number"]], each["number"] in opened) for each in found if names.get(each["number"])]
+    # a pool of zfs tells nobody which disks it uses
+    pools = any(each["fstype"] == "zfs" for each in source_disks.mounts())
+    return [each for each in described if not (pools and each["content"] == "zfs_member")]
 
 
 def _described(entry: t.Mapping[str, t.Any], names: t.Sequence[str], opened: bool) -> dict[str, t.Any]:
