@@ -1,0 +1,325 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Identity of three controllers behind TLS: keys rotated under load, certificates replaced, each controller lost in turn (C8, C16).
+
+Clients get tokens and have them validated all the while. What they felt stands in tests/output/controllers/identity.json.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import shlex
+import ssl
+import subprocess
+import time
+import typing as t
+
+import pytest
+from controllers_lab import LOGS, SERVERS, ControllersLab
+from support import eventually
+from token_client import Client, Load, Refused, read_openrc
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import certificates
+
+pytestmark = pytest.mark.chapter
+
+ROLES = ("galera", "load_balancer", "keystone")
+PLAY = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": [f"reduced.footprint.{name}" for name in ROLES]}]
+EDGE = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": [f"reduced.footprint.{name}" for name in ROLES[1:]]}]
+REPOSITORIES = ("/etc/keystone/fernet-keys", "/etc/keystone/credential-keys")
+KEPT: dict[str, t.Any] = {}
+
+
+def note(what: str, **figures: t.Any) -> None:
+    """Keep figures for the report."""
+    path = LOGS / "identity.json"
+    LOGS.mkdir(parents=True, exist_ok=True)
+    there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", encoding="utf-8")
+
+
+def secrets(lab: ControllersLab) -> pathlib.Path:
+    return lab.inventory_path / "secrets" / "lab"
+
+
+def openrc(lab: ControllersLab) -> dict[str, str]:
+    return read_openrc((secrets(lab) / "openrc-lab.txt").read_text("utf-8"))
+
+
+def members(lab: ControllersLab) -> list[Client]:
+    """Each keystone by itself, past the load balancer."""
+    return [Client(openrc(lab), f"http://{lab.addresses[name]}:5000/v3", timeout=20) for name in SERVERS]
+
+
+def deploy(lab: ControllersLab, plays: t.Any = PLAY, **options: t.Any) -> t.Any:
+    done = lab.play(plays, **options)
+    assert done.rc == 0, done.output[-6000:]
+    return done
+
+
+def keys(lab: ControllersLab, repository: str = REPOSITORIES[0]) -> dict[str, dict[int, str]]:
+    """Member → number → checksum of the key."""
+    found = {}
+    for name in SERVERS:
+        lines = lab.ssh(name, f"cd {repository} && sha256sum [0-9]*").split("\n")
+        found[name] = {int(line.split()[1]): line.split()[0] for line in lines if line}
+    return found
+
+
+def level(lab: ControllersLab) -> bool:
+    return all(len({tuple(sorted(found.items())) for found in keys(lab, path).values()}) == 1 for path in REPOSITORIES)
+
+
+def openstack(lab: ControllersLab, host: str, *words: str) -> t.Any:
+    """The real client on a machine, with the operator's variables; the password travels on standard input."""
+    variables = {**openrc(lab), "OS_CACERT": "/root/lab-ca.pem"}
+    lab.ssh(host, "cat > /root/lab-ca.pem", stdin=(secrets(lab) / "tls" / "ca.txt").read_text("ascii"))
+    lines = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+    return json.loads(lab.ssh(host, "sh", stdin=f"{lines}openstack {shlex.join(words)} -f json\n"))
+
+
+def served(lab: ControllersLab) -> str:
+    """Fingerprint of the certificate that clients are shown."""
+    pem = ssl.get_server_certificate((lab.virtual_address, 5000))
+    return certificates.x509.load_pem_x509_certificate(pem.encode("ascii")).fingerprint(certificates.hashes.SHA256()).hex()
+
+
+def test_it_is_deployed(lab: ControllersLab) -> None:
+    began = time.monotonic()
+    deploy(lab)
+    first = time.monotonic() - began
+    began = time.monotonic()
+    again = deploy(lab)
+    assert again.changed == 0, again.changed_tasks()
+    note("deployed", seconds_first=round(first, 1), seconds_again=round(time.monotonic() - began, 1))
+    checked = lab.play(PLAY, check=True)
+    assert checked.rc == 0 and checked.changed == 0, checked.changed_tasks() or checked.output[-4000:]
+
+
+def test_what_is_secret_stays_so(lab: ControllersLab) -> None:
+    password = openrc(lab)["OS_PASSWORD"]
+    told = lab.play(EDGE, "-vvv").output
+    database = (secrets(lab) / "keystone" / "database.txt").read_text("utf-8").split()[0]
+    inside = lab.ssh(SERVERS[0], "cat /etc/keystone/fernet-keys/* /etc/keystone/credential-keys/*")
+    private = (secrets(lab) / "tls" / "certificate-key.txt").read_text("ascii").splitlines()[1]
+    for secret in [password, database, private, *[inside[at : at + 44] for at in range(0, len(inside) - 43, 44)]]:
+        assert len(secret) > 20 and secret not in told, "a secret was told by -vvv"
+    for path in secrets(lab).rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+    for name in SERVERS:
+        modes = lab.ssh(name, "stat -c '%a %U %n' /etc/keystone/*-keys /etc/keystone/*-keys/* /etc/haproxy/footprint-edge.pem /etc/keystone/keystone.conf")
+        for line in modes.splitlines():
+            mode, owner, path = line.split()
+            wanted = ("700", "keystone") if path.endswith("-keys") else ("600", "root") if path.endswith(".pem") else ("640", "root")
+            wanted = ("600", "keystone") if "-keys/" in path else wanted
+            assert (mode, owner) == wanted, line
+
+
+def test_listeners_are_where_they_are_needed(lab: ControllersLab) -> None:
+    for name in SERVERS:
+        lines = [line.split()[3] for line in lab.ssh(name, "ss -Hltn").splitlines()]
+        assert {line for line in lines if line.endswith(":5000")} == {f"{lab.addresses[name]}:5000", f"{lab.virtual_address}:5000"}
+        assert {line for line in lines if line.endswith(":8404")} == {"127.0.0.1:8404"}
+
+
+def test_clients_come_by_tls_alone(lab: ControllersLab) -> None:
+    place = f"{lab.virtual_address}:5000/v3"
+
+    def curl(*words: str) -> subprocess.CompletedProcess[str]:
+        argv = ["curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", "15", *words]
+        return subprocess.run(argv, capture_output=True, encoding="utf-8", check=False)
+
+    authority = str(secrets(lab) / "tls" / "ca.txt")
+    good = curl("--cacert", authority, f"https://{place}")
+    assert good.returncode == 0 and json.loads(good.stdout)["version"]["links"][0]["href"].startswith("https://")
+    assert curl(f"https://{place}").returncode == 60
+    plain = curl(f"http://{place}")
+    assert plain.returncode != 0 and "version" not in plain.stdout
+    assert curl("--cacert", authority, "--tls-max", "1.1", f"https://{place}").returncode != 0
+    assert curl("--cacert", authority, "--tls-max", "1.2", f"https://{place}").returncode == 0
+
+
+def test_the_operator_gets_a_token(lab: ControllersLab) -> None:
+    assert len(openstack(lab, SERVERS[1], "token", "issue")["id"]) > 100
+    urls = {(entry["Interface"], entry["URL"]) for entry in openstack(lab, SERVERS[1], "endpoint", "list")}
+    assert urls == {(interface, f"https://{lab.virtual_address}:5000/v3") for interface in ("public", "internal", "admin")}
+
+
+def test_keys_are_rotated_under_load(lab: ControllersLab) -> None:
+    old, before = members(lab)[0].issue(), keys(lab)
+    secret = openstack(lab, SERVERS[1], "credential", "create", "--type", "note", "admin", "kept")["id"]
+    clients = [*members(lab), Client(openrc(lab), timeout=20)]
+    with Load(clients) as load:
+        eventually("the load is there", lambda: len(load.done) > 3, 60)
+        for _turn in range(2):
+            done = lab.play("rotate_keys")
+            assert done.rc == 0, done.output[-4000:]
+            assert done.changed > 0
+    assert not load.failures, load.failures[:5]
+    assert level(lab)
+    after = keys(lab)[SERVERS[0]]
+    assert max(after) == max(before[SERVERS[0]]) + 2 and after[max(before[SERVERS[0]]) + 1] == before[SERVERS[0]][0]
+    for client in clients:
+        client.validate(old)
+    # encrypted with a key that is gone meanwhile, had it not been encrypted anew
+    blobs = {entry["ID"]: entry["Data"] for entry in openstack(lab, SERVERS[2], "credential", "list")}
+    assert blobs[secret] == "kept"
+    assert len(keys(lab, REPOSITORIES[1])[SERVERS[0]]) == 3
+    note("rotated", tokens=len(load.done), failures=len(load.failures))
+    KEPT["token"] = old
+
+
+@pytest.mark.parametrize("at", ["Change the keys of the member", "Read its keys", "Give them to the others"])
+def test_a_rotation_that_is_killed_is_completed(lab: ControllersLab, at: str) -> None:
+    before = max(keys(lab)[SERVERS[0]])
+    with Load([*members(lab), Client(openrc(lab), timeout=20)], threads=2) as load:
+        killed = lab.play("rotate_keys", "-e", "keystone_rotate=fernet", kill_at=at, kill_delay=0.7)
+        assert killed.rc < 0, killed.output[-2000:]
+        done = lab.play("rotate_keys", "-e", "keystone_rotate=fernet")
+        assert done.rc == 0, done.output[-4000:]
+    assert not load.failures, load.failures[:5]
+    assert level(lab) and max(keys(lab)[SERVERS[0]]) - before in (1, 2)
+    for client in members(lab):
+        client.validate(KEPT["token"])
+
+
+def test_a_member_that_lost_its_keys_gets_them_back(lab: ControllersLab) -> None:
+    lab.ssh(SERVERS[0], "rm -r /etc/keystone/fernet-keys")
+    before = keys(lab, REPOSITORIES[0] + "/../fernet-keys") if False else lab.ssh(SERVERS[1], "sha256sum /etc/keystone/fernet-keys/[0-9]*")
+    lab.role_succeeds("keystone")
+    assert lab.ssh(SERVERS[0], "sha256sum /etc/keystone/fernet-keys/[0-9]*") == before
+    members(lab)[0].validate(KEPT["token"])
+
+
+def test_keys_of_its_own_are_not_overwritten_in_silence(lab: ControllersLab) -> None:
+    lab.ssh(SERVERS[2], "mv /etc/keystone/fernet-keys /etc/keystone/aside && runuser -u keystone -- mkdir -m 700 /etc/keystone/fernet-keys"
+            " || (mkdir -m 700 /etc/keystone/fernet-keys && chown keystone: /etc/keystone/fernet-keys);"
+            " keystone-manage fernet_setup --keystone-user keystone --keystone-group keystone")
+    refused = lab.role("keystone")
+    assert refused.rc != 0 and "keystone_keys_from" in refused.output and f"{SERVERS[2]} encrypts" in refused.output
+    deploy(lab, [{**EDGE[0], "roles": ["reduced.footprint.keystone"]}], variables={"keystone_keys_from": SERVERS[0]})
+    assert level(lab)
+    lab.ssh(SERVERS[2], "rm -r /etc/keystone/aside")
+
+
+def test_the_certificate_is_replaced_without_a_failure(lab: ControllersLab, tmp_path: pathlib.Path) -> None:
+    authority = certificates.make_authority("an operator's own", time.time(), 100)
+    pair = certificates.make_certificate(authority, "given", [lab.virtual_address], time.time(), 50)
+    for name, text in [("ca", authority.certificate), ("crt", pair.certificate), ("key", pair.key)]:
+        (tmp_path / name).write_text(text, "ascii")
+        (tmp_path / name).chmod(0o600)
+    own, both = openrc(lab), tmp_path / "both"
+    both.write_text((secrets(lab) / "tls" / "ca.txt").read_text("ascii") + authority.certificate, "ascii")
+    before = served(lab)
+    given = {"load_balancer_certificate": str(tmp_path / "crt"), "load_balancer_private_key": str(tmp_path / "key"), "keystone_ca": str(tmp_path / "ca")}
+    with Load([Client({**own, "OS_CACERT": str(both)}, timeout=20)], threads=2) as load:
+        deploy(lab, EDGE, variables=given)
+        assert served(lab) == certificates.read(pair).fingerprint != before
+        assert deploy(lab, EDGE, variables=given).changed == 0
+        deploy(lab, EDGE)
+        assert served(lab) == before
+    assert not load.failures, load.failures[:5]
+    note("certificate replaced", tokens=len(load.done), failures=0)
+    wrong = {**given, "load_balancer_private_key": str(secrets(lab) / "tls" / "certificate-key.txt")}
+    refused = lab.role("load_balancer", variables=wrong)
+    assert refused.rc != 0 and "does not belong to the certificate" in refused.output and refused.changed == 0
+    assert served(lab) == before
+
+
+@contextlib.contextmanager
+def stranger(lab: ControllersLab, address: str) -> t.Iterator[None]:
+    """The lab's host answers for an address."""
+    where = [f"{address}/32", "dev", lab.settings.bridge]
+    subprocess.run(["ip", "address", "add", *where], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["ip", "address", "del", *where], check=True)
+
+
+def test_a_virtual_address_of_a_stranger_is_refused(lab: ControllersLab) -> None:
+    taken = f"{lab.net}.30"
+    with stranger(lab, taken):
+        refused = lab.role("load_balancer", variables={"load_balancer_virtual_address": taken})
+    assert refused.rc != 0 and f"{taken} is in use" in refused.output and refused.changed == 0
+    for name, more, words in [
+        ("group", {"load_balancer_frontends": [{"name": "x", "port": 99, "group": "nobody"}]}, "nobody, which has 0"),
+        ("address", {"load_balancer_frontends": [{"name": "x", "port": 99, "virtual_address": "public"}]}, "public"),
+        ("twice", {"load_balancer_frontends": [{"name": "x", "port": 99}, {"name": "y", "port": 99}]}, "same"),
+    ]:
+        refused = lab.role("load_balancer", variables=more)
+        assert refused.rc != 0 and words in refused.output and refused.changed == 0, name
+
+
+def test_a_second_address_for_the_public(lab: ControllersLab) -> None:
+    public = f"{lab.net}.31"
+    backend = {"mode": "http", "tls": True, "check_uri": "/healthcheck"}
+    variables = {
+        "load_balancer_virtual_addresses": [{"name": "public", "address": public}],
+        "load_balancer_frontends": [
+            {"name": "mysql", "port": 3306, "single": True, "check_port": 9200},
+            {"name": "keystone", "port": 5000, **backend},
+            {"name": "keystone_public", "port": 5000, "virtual_address": "public", **backend},
+        ],
+        "keystone_public_url": f"https://{public}:5000/v3",
+        "keystone_internal_url": f"https://{lab.virtual_address}:5000/v3",
+    }
+    deploy(lab, EDGE, variables=variables)
+    assert deploy(lab, EDGE, variables=variables).changed == 0
+    Client(openrc(lab), f"https://{public}:5000/v3", timeout=20).issue()
+    Client(openrc(lab), f"https://{lab.virtual_address}:5000/v3", timeout=20).issue()
+    assert {entry["URL"] for entry in openstack(lab, SERVERS[1], "endpoint", "list") if entry["Interface"] == "public"} == {f"https://{public}:5000/v3"}
+    deploy(lab, EDGE)
+    with pytest.raises((OSError, Refused)):
+        Client(openrc(lab), f"https://{public}:5000/v3", timeout=3).issue()
+
+
+def test_gates_and_restarts_one_by_one(lab: ControllersLab) -> None:
+    """What a rolling restart is made of loses no request."""
+
+    def tasks(role: str, name: str) -> dict[str, t.Any]:
+        return {"ansible.builtin.include_role": {"name": f"reduced.footprint.{role}", "tasks_from": name}}
+
+    plays = [{"hosts": "controller", "gather_facts": False, "serial": 1, "any_errors_fatal": True,
+              "tasks": [tasks("keystone", "gate"), tasks("keystone", "restart"), tasks("keystone", "gate")]}]
+    with Load([Client(openrc(lab), timeout=20)], threads=2) as load:
+        deploy(lab, plays)
+    assert not load.failures, load.failures[:5]
+    note("keystone restarted one by one", tokens=len(load.done), failures=0)
+    deploy(lab, [{**plays[0], "tasks": [tasks("load_balancer", "gate"), tasks("load_balancer", "restart"), tasks("load_balancer", "gate")]}])
+    lab.run(SERVERS[0], ["systemctl", "stop", "keystone"])
+    refused = lab.play([{**plays[0], "serial": 3, "tasks": [tasks("keystone", "gate")]}], limit=SERVERS[1])
+    lab.run(SERVERS[0], ["systemctl", "start", "keystone"])
+    assert refused.rc != 0 and refused.changed == 0
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_any_controller_may_die(lab: ControllersLab, name: str) -> None:
+    others = [other for other in SERVERS if other != name]
+    holder = lab.holder()
+    old = Client(openrc(lab), timeout=20).issue()
+    with Load([Client(openrc(lab), timeout=3)], threads=2) as load:
+        eventually("the load is there", lambda: len(load.done) > 3, 60)
+        lab.lose_power(name)
+        before = len(load.done)
+        eventually("tokens are issued again", lambda: len(load.done) > before + 10, 120)
+    try:
+        note(f"{name} dies", held_the_address=holder == name, largest_gap_seconds=round(load.largest_gap(), 1), failures=len(load.failures))
+        assert load.largest_gap() < 60
+        assert len(openstack(lab, others[0], "token", "issue")["id"]) > 100
+        Client(openrc(lab), timeout=20).validate(old)
+    finally:
+        lab.power_on(name)
+    eventually(f"{name} serves again", lambda: lab.answers(name, ["curl", "-fsS", f"http://{lab.addresses[name]}:5000/healthcheck"])
+               or lab.answers(name, ["python3", "-c", f"import urllib.request as u; u.urlopen('http://{lab.addresses[name]}:5000/healthcheck')"]), 180)
+    wait = "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'"
+    eventually("the database is whole", lambda: "\t3" in lab.run(name, ["mariadb", "-BN", "-e", wait], check=False), 300)
+
+
+def test_nothing_is_left_to_do(lab: ControllersLab) -> None:
+    again = deploy(lab)
+    assert again.changed == 0, again.changed_tasks()
