@@ -1,0 +1,186 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The control plane at work: what status tells, and members restarted one at a time while a client writes (C8, C9, C12, C13)."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+import pytest
+from controllers_lab import SERVERS, ControllersLab
+from rflab.plays import PlayRun
+from support import eventually
+
+pytestmark = pytest.mark.chapter
+
+COMPONENTS = {"components": ["galera", "load_balancer"]}
+
+
+def status(lab: ControllersLab, *arguments: str) -> tuple[PlayRun, dict[str, t.Any]]:
+    """The playbook and its report."""
+    path = lab.state / "status.json"
+    path.unlink(missing_ok=True)
+    done = lab.play("status", "-e", f"status_report_file={path}", *arguments)
+    assert path.exists(), done.output[-3000:]
+    return done, json.loads(path.read_text(encoding="utf-8"))
+
+
+def settled(lab: ControllersLab) -> dict[str, t.Any]:
+    """The report as soon as all is well."""
+    found: dict[str, t.Any] = {}
+
+    def well() -> bool:
+        found.update(status(lab)[1])
+        return found["state"] == "ok"
+
+    eventually("all is well", well, 120)
+    return found
+
+
+def starts(lab: ControllersLab, *units: str) -> dict[str, list[str]]:
+    """The number systemd gave the last start of each unit, by host."""
+    argv = ["systemctl", "show", "--property=InvocationID", "--value", "--", *units]
+    return {name: lab.run(name, argv).split() for name in SERVERS}
+
+
+def guests(lab: ControllersLab) -> dict[str, str]:
+    """The virtual machines of each server with their processes."""
+    look = "pgrep -a '^(qemu-system|libvirt_lxc)' || true; command -v virsh >/dev/null && virsh -q list --all --uuid --name || true"
+    return {name: lab.ssh(name, look) for name in SERVERS}
+
+
+def test_all_is_well(lab: ControllersLab) -> None:
+    done = lab.play("deploy_controllers", variables=COMPONENTS)
+    assert done.rc == 0, done.output[-5000:]
+    lab.start_writing()
+    report = settled(lab)
+    assert report["virtual_address_holder"] in SERVERS
+    assert report["writer"] in SERVERS
+    assert sorted(report["database_members"]) == sorted(SERVERS)
+    assert {name: (one["up"], one["all"]) for name, one in report["services"].items()}["galera"] == (3, 3)
+    assert f"mysql://{lab.virtual_address}:3306" in report["links"]
+
+
+def test_one_stopped_service_is_named_and_the_rest_serves(lab: ControllersLab) -> None:
+    [name] = [name for name in SERVERS if name not in (status(lab)[1]["writer"], lab.holder())][:1]
+    lab.run(name, ["systemctl", "stop", "mariadb.service"])
+    done, report = status(lab)
+    assert done.rc != 0
+    assert (report["state"], report["services"]["galera"]["state"]) == ("degraded", "degraded")
+    assert report["services"]["galera"]["members"][name]["state"] == "down"
+    assert re.search(rf"^galera +2/3 +degraded +{name}: mariadb.service is inactive", done.output, re.MULTILINE), done.output[-3000:]
+    assert lab.writing()
+    refused = lab.play("rolling", variables={"components": "galera"})
+    assert refused.rc != 0
+    assert f"Nothing was touched: galera is degraded: {name}: mariadb.service is inactive" in refused.output
+    lab.run(name, ["systemctl", "start", "mariadb.service"])
+    settled(lab)
+
+
+def test_a_frozen_host_holds_nobody_up(lab: ControllersLab) -> None:
+    name = next(name for name in SERVERS if name not in (status(lab)[1]["writer"], lab.holder()))
+    lab.lose_power(name)
+    done, report = status(lab)
+    assert done.rc != 0
+    assert done.seconds < 120
+    assert f"DOWN controller {name}: does not answer (on {name})" in report["lines"]
+    assert report["services"]["galera"]["state"] == "degraded"
+    lab.power_on(name)
+    settled(lab)
+
+
+def test_without_a_majority_the_service_is_down(lab: ControllersLab) -> None:
+    holder = lab.holder()
+    for name in SERVERS[:2]:
+        lab.run(name, ["systemctl", "kill", "--signal=STOP", "mariadb.service"])
+    try:
+        done, report = status(lab)
+    finally:
+        for name in SERVERS[:2]:
+            lab.run(name, ["systemctl", "kill", "--signal=CONT", "mariadb.service"])
+    assert done.rc != 0
+    assert (report["state"], report["services"]["galera"]["state"]) == ("down", "down")
+    assert report["services"]["galera"]["members"][SERVERS[0]]["why"] == ["its server does not answer"]
+    assert holder in SERVERS
+    settled(lab)
+
+
+def test_check_mode_shows_the_plan_and_touches_nothing(lab: ControllersLab) -> None:
+    before = starts(lab, "mariadb.service", "haproxy.service", "keepalived.service")
+    done = lab.play("rolling", variables={"components": "galera"}, check=True)
+    assert done.rc == 0, done.output[-3000:]
+    assert re.search(r"^  3\. galera on (\w+) \(in use: hands over first\)$", done.output, re.MULTILINE), done.output[-3000:]
+    assert starts(lab, "mariadb.service", "haproxy.service", "keepalived.service") == before
+
+
+def test_bad_input_is_named(lab: ControllersLab) -> None:
+    for variables, words in (
+        ({"components": "galera,nova"}, "components[1]: 'nova' is no component. Take of galera"),
+        ({"rolling_action": "reboot"}, "rolling_action: 'reboot' is no action. Take restart or update."),
+        ({"components": ["keystone"]}, "keystone is not installed on any host"),
+    ):
+        done = lab.play("rolling", variables=variables)
+        assert done.rc != 0
+        assert words in done.output, done.output[-3000:]
+
+
+def test_the_database_is_restarted_member_by_member_under_a_writer(lab: ControllersLab) -> None:
+    before, machines = starts(lab, "mariadb.service"), guests(lab)
+    first = len(lab.acknowledged())
+    done = lab.play("rolling", variables={"components": "galera"})
+    assert done.rc == 0, done.output[-5000:]
+    assert "3 of 3 done, all members well" in done.output
+    after = starts(lab, "mariadb.service")
+    assert all(before[name] != after[name] for name in SERVERS)
+    assert guests(lab) == machines
+    assert len(lab.acknowledged()) > first + 20
+    lab.promises_kept()
+    written = lab.written()
+    assert written["rows_lost"] == 0, written
+    print(f"rolling restart of the database: {done.seconds:.0f} s, largest gap so far {written['largest_gap_seconds']} s")
+
+
+def test_killed_in_the_middle_it_goes_on_and_repeats_nothing(lab: ControllersLab) -> None:
+    before = starts(lab, "mariadb.service")
+    killed = lab.play("rolling", variables={"components": "galera"}, kill_at="TASK [reduced.footprint.galera : Bring the member back]")
+    assert killed.rc < 0, killed.output[-3000:]
+    half = starts(lab, "mariadb.service")
+    assert [name for name in SERVERS if half[name] == before[name]], "killed before all were restarted"
+    other = lab.play("rolling", variables={"components": "load_balancer"})
+    assert other.rc != 0
+    assert "was not finished. Finish it with -e rolling_action=restart -e components=galera" in other.output
+    done = lab.play("rolling", variables={"components": "galera"})
+    assert done.rc == 0, done.output[-5000:]
+    after = starts(lab, "mariadb.service")
+    assert all(before[name] != after[name] for name in SERVERS)
+    lab.promises_kept()
+    assert not list(lab.inventory_path.glob(".rolling-*"))
+
+
+def test_the_load_balancers_are_restarted_too(lab: ControllersLab) -> None:
+    before = starts(lab, "haproxy.service", "keepalived.service")
+    done = lab.play("rolling", variables={"components": ["load_balancer"]})
+    assert done.rc == 0, done.output[-5000:]
+    after = starts(lab, "haproxy.service", "keepalived.service")
+    assert all(old != new for name in SERVERS for old, new in zip(before[name], after[name]))
+    eventually("rows are written", lab.writing, 30)
+    lab.promises_kept()
+
+
+def test_an_update_of_what_is_new_restarts_nothing(lab: ControllersLab) -> None:
+    before = starts(lab, "mariadb.service")
+    done = lab.play("rolling", variables={"components": "galera", "rolling_action": "update", "rolling_backup": False})
+    assert done.rc == 0, done.output[-5000:]
+    assert done.changed == 0, done.changed_tasks()
+    assert starts(lab, "mariadb.service") == before
+
+
+def test_a_run_without_a_change_restarts_nothing(lab: ControllersLab) -> None:
+    before = starts(lab, "mariadb.service", "haproxy.service", "keepalived.service")
+    done = lab.play("deploy_controllers", variables=COMPONENTS)
+    assert (done.rc, done.changed) == (0, 0), done.changed_tasks()
+    assert starts(lab, "mariadb.service", "haproxy.service", "keepalived.service") == before
