@@ -161,7 +161,8 @@ class Target:
         found = bytearray()
         with open(self.node, "rb", buffering=0) as stream:
             if stream.seek(0, os.SEEK_END) < self.size:
-                raise BackendError(f"{self.node} is smaller than the {size_text(self.size)} that are to lie on it.", "disk_schema", "Make its partition larger.")
+                said = f"{self.node} is smaller than the {size_text(self.size)} that are to lie on it."
+                raise BackendError(said, "disk_schema", "Make its partition larger.")
             stream.seek(0)
             for _index, data in _blocks_of(stream, self.size):
                 found += digest(data)

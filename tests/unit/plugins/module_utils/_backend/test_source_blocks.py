@@ -62,7 +62,8 @@ def fixture_machine(tmp_path, monkeypatch):
     make("loop4", "7:4", backing="/somewhere/else")
     make("sdd", "8:48")
     del nodes["/dev/sdd"]
-    links = {"/dev/vg0/ora": "/dev/dm-0", "/dev/mapper/vg0-ora": "/dev/dm-0", "/dev/disk/by-partuuid/1": "/dev/sda2", "/dev/disk/by-id/ata-1-part2": "/dev/sda2"}
+    links = {"/dev/vg0/ora": "/dev/dm-0", "/dev/mapper/vg0-ora": "/dev/dm-0"}
+    links.update({"/dev/disk/by-partuuid/1": "/dev/sda2", "/dev/disk/by-id/ata-1-part2": "/dev/sda2"})
     names: dict[str, list[str]] = {}
     for name, number in [*nodes.items(), *((link, nodes[node]) for link, node in links.items())]:
         names.setdefault(f"{os.major(number)}:{os.minor(number)}", []).append(name)
