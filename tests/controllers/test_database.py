@@ -131,7 +131,8 @@ def test_stopped_one_by_one_while_a_client_writes(lab: ControllersLab) -> None:
     assert again.changed == 0, again.changed_tasks()
     assert "all members are in the Primary Component" in again.output
     while_some_serve = max(after - before for before, after in zip(stamps, stamps[1:]))
-    note("stopped one by one", rows=kept, largest_gap=gap, largest_gap_while_some_serve=round(while_some_serve, 3), recovery_seconds=round(done.seconds), with_dry_run=round(serving))
+    figures = {"recovery_seconds": round(done.seconds), "with_dry_run": round(serving)}
+    note("stopped one by one", rows=kept, largest_gap=gap, largest_gap_while_some_serve=round(while_some_serve, 3), **figures)
 
 
 def test_power_loss_of_all_three(lab: ControllersLab) -> None:

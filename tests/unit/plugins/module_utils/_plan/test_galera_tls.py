@@ -62,7 +62,16 @@ def test_nobody_is_ever_cut_off(live, wanted):
 
 @pytest.mark.parametrize(
     ("version", "able"),
-    [("26.4.23(r9d36a)", True), ("26.4.8(r1)", True), ("26.4.7(r1)", False), ("25.3.37(r1)", False), ("4.8", True), ("4.7(x)", False), ("", False), ("new", False)],
+    [
+        ("26.4.23(r9d36a)", True),
+        ("26.4.8(r1)", True),
+        ("26.4.7(r1)", False),
+        ("25.3.37(r1)", False),
+        ("4.8", True),
+        ("4.7(x)", False),
+        ("", False),
+        ("new", False),
+    ],
 )
 def test_who_speaks_both(version, able):
     assert speaks_both(version) is able

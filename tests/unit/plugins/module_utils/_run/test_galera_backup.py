@@ -190,7 +190,12 @@ def test_what_arrived_broken_is_not_kept(tmp_path, datadir):
 
 @pytest.mark.parametrize(
     ("content", "note", "words"),
-    [("dota", True, "is not the file its note tells of"), ("dat", True, "3 bytes here, 4 there"), ("data", False, "there is no note"), (None, True, "there is no file")],
+    [
+        ("dota", True, "is not the file its note tells of"),
+        ("dat", True, "3 bytes here, 4 there"),
+        ("data", False, "there is no note"),
+        (None, True, "there is no file"),
+    ],
 )
 def test_inspect(tmp_path, datadir, content, note, words):
     unused, backup = made(tmp_path, datadir)
