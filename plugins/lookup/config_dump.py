@@ -15,7 +15,7 @@ description:
     them, the role's own defaults included.
   - Secrets are masked. A value is one when its name says so (password, secret, token, key and so on), when Ansible vault keeps
     it, or when a lookup brings it. Secrets are not even read for this; texts that contain them show the mask in their place.
-  - P(reduced.footprint.config_dump#playbook) prints it for all hosts.
+  - The playbook C(reduced.footprint.config_dump) prints it for all hosts.
 options:
   _terms:
     description: Nothing.

@@ -11,7 +11,7 @@ author:
 version_added: 0.1.0
 short_description: Which services are deployed where, and in which order
 description:
-  - Says what P(reduced.footprint.deploy_controllers#playbook) does, step by step, each service after those it depends on.
+  - Says what the playbook C(reduced.footprint.deploy_controllers) does, step by step, each service after those it depends on.
   - The services are those of the collection, C(galera), C(rabbitmq), C(memcached), C(load_balancer) and C(keystone), and those
     that the variable C(footprint_services) declares.
   - A service has the hosts of the group of its name, or of the group that the variable C(SERVICE_group) names. Without such a

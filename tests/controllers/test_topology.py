@@ -22,7 +22,7 @@ HERE = "/var/lib/footprint-topology"
 TOPOLOGY: dict[str, t.Any] = {
     "plugin": "reduced.footprint.nodes",
     "cluster": "lab",
-    "nodes": {"metal1": {"roles": ["back"]}, "metal[23]$": {"roles": ["front"], "configs": {"front_end": {"greeting": "hello"}}}},
+    "nodes": {"metal1": {"roles": ["back"]}, "metal[23]$": {"roles": ["front"], "configs": {"front-end": {"greeting": "hello"}}}},
     "roles": {"back": ["store"], "front": ["front-end"]},
     "services": {
         "front-end": {

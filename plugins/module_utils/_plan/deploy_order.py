@@ -109,7 +109,9 @@ def order(steps: Graph, path: str = "services") -> list[str]:
         if ready is None:
             circle = _circle({step: [need for need in needs if need in steps and need not in done] for step, needs in steps.items() if step not in done})
             raise InputError(
-                f"services wait for each other in a circle: {' → '.join(circle)}.", f"{path}.{circle[0].split('/')[0]}.depends", "Take one of these dependencies out."
+                f"services wait for each other in a circle: {' → '.join(circle)}.",
+                f"{path}.{circle[0].split('/')[0]}.depends",
+                "Take one of these dependencies out.",
             )
         done[ready] = None
     return list(done)

@@ -202,4 +202,6 @@ def _overridden(rules: t.Sequence[NodeRule], matched: t.Mapping[str, t.Sequence[
 def _stronger(key: str, other: str) -> str:
     """How a key for one host may be written so that it comes after the other."""
     better = f"{key[:-1]}[{key[-1]}]"
-    return f" Write the key as {better}." if key[-1:].isalnum() and better > other else f" Take the value out of {other}, or write the key so that it comes last."
+    if key[-1:].isalnum() and better > other:
+        return f" Write the key as {better}."
+    return f" Take the value out of {other}, or write the key so that it comes last."

@@ -15,7 +15,10 @@ MASK = "********"
 _SURELY = re.compile(r"passw(or)?d|pass(phrase|code)|(?<![a-z])pass(?![a-z])|secret|credential|cookie|pin$", re.IGNORECASE)
 _MAYBE = re.compile(r"token|(^|_)keys?$|(private|api|access|auth|fernet|encryption|ssl|tls|host)_?key|salt|community|fernet", re.IGNORECASE)
 #: Names that speak of secrets and are none: where they are, how they are made.
-_HARMLESS = re.compile(r"_(directory|dir|path|file|length|expiration|lifetime|rotation|user|group|provider|algorithm|host_key_checking)$|^footprint_secrets$", re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"_(directory|dir|path|file|length|expiration|lifetime|rotation|user|group|provider|algorithm|host_key_checking)$|^footprint_secrets$",
+    re.IGNORECASE,
+)
 
 _LOOKUP = re.compile(r"\b(?:lookup|query|q)\s*\(\s*(['\"])([\w.]+)\1")
 _ANY_LOOKUP = re.compile(r"\b(?:lookup|query|q)\s*\(")
