@@ -23,7 +23,7 @@ from controllers_lab import LOGS, SERVERS, ControllersLab
 from support import eventually
 from token_client import Client, Load, Refused, read_openrc
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import edge_certificates as certificates
 
 pytestmark = pytest.mark.chapter
 

@@ -12,8 +12,8 @@ import pathlib
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import certificates
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.certificates import Pair
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import edge_certificates as certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.edge_certificates import Pair
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.certificate import DAY, Found, complaints, why_new, why_new_authority

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import edge_certificates as certificates
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._run.edge_certificate import EdgeRequest, Pair, ensure
 
