@@ -17,7 +17,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
 
-_NAME = re.compile(r"\A[^\x00-\x1f\x7f]{1,255}\Z")
+_NAME = re.compile(r"\A(?!-)[^\x00-\x1f\x7f]{1,255}\Z")
 _HASHING = "rabbit_password_hashing_sha256"
 #: Server from which on a virtual host itself can say of which type its queues are.
 DEFAULT_TYPE_SINCE = (3, 11)
@@ -65,7 +65,7 @@ def parse(vhosts: t.Any, users: t.Any, policies: t.Any, queues: t.Any, absent: t
 
 def _name(value: t.Any, path: str) -> str:
     if not isinstance(value, str) or not _NAME.match(value):
-        raise InputError(f"{value!r} is no name.", path, "Use 1 to 255 printable characters.")
+        raise InputError(f"{value!r} is no name.", path, "Use 1 to 255 printable characters, the first no -.")
     return value
 
 

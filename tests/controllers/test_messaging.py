@@ -1,0 +1,322 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The messages of three controllers: isolated, restarted one by one, without a disk, stopped, without power (C7, C12).
+
+A client publishes to a quorum queue all the while and notes each confirmation. What it felt stands in
+tests/output/controllers/messaging.json.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import time
+import typing as t
+
+import pytest
+from controllers_lab import LOGS, SERVERS, ControllersLab
+from support import eventually
+
+pytestmark = pytest.mark.chapter
+
+CLIENT = "laptop"
+QUEUE = "notifications.info"
+TOOL = ["python3", "/run/amqp_client.py"]
+UNIT = "rabbitmq-server.service"
+DATA = "/var/lib/rabbitmq/mnesia"
+PLAY = [
+    {
+        "hosts": "controller",
+        "gather_facts": False,
+        "any_errors_fatal": True,
+        "roles": [{"role": "reduced.footprint.rabbitmq"}, {"role": "reduced.footprint.memcached"}],
+    }
+]
+ROLLING = [
+    {
+        "hosts": "controller",
+        "gather_facts": False,
+        "any_errors_fatal": True,
+        "serial": 1,
+        "tasks": [
+            {"name": word, "ansible.builtin.include_role": {"name": f"reduced.footprint.{role}", "tasks_from": word}}
+            for role in ("rabbitmq", "memcached")
+            for word in ("gate", "restart", "gate")
+        ],
+    }
+]
+
+
+def deploy(lab: ControllersLab, *arguments: str, **options: t.Any) -> t.Any:
+    done = lab.play(PLAY, *arguments, **options)
+    assert done.rc == 0, done.output[-6000:]
+    return done
+
+
+def refused(lab: ControllersLab, **options: t.Any) -> str:
+    done = lab.play(PLAY, **options)
+    assert done.rc != 0, done.output[-6000:]
+    return " ".join(done.output.split())
+
+
+def note(what: str, **figures: t.Any) -> None:
+    """Keep figures for the report."""
+    path = LOGS / "messaging.json"
+    LOGS.mkdir(parents=True, exist_ok=True)
+    there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", encoding="utf-8")
+
+
+def status(lab: ControllersLab, host: str) -> dict[str, t.Any]:
+    """The cluster as one member sees it; nothing when its machine does not answer."""
+    text = lab.run(host, ["rabbitmq-diagnostics", "-q", "cluster_status", "--formatter", "json"], check=False)
+    return json.loads(text[text.index("{"):]) if "{" in text else {}
+
+
+def running(lab: ControllersLab, host: str) -> list[str]:
+    return sorted(node.partition("@")[2] for node in status(lab, host).get("running_nodes", []))
+
+
+def replicas(lab: ControllersLab, host: str) -> list[str]:
+    """Where the queue lives."""
+    text = lab.run(host, ["rabbitmqctl", "-q", "list_queues", "-p", "notifications", "name", "members", "--formatter", "json"])
+    queues = {queue["name"]: queue["members"] for queue in json.loads(text[text.index("["):])}
+    return sorted(node.partition("@")[2] for node in queues[QUEUE])
+
+
+def password(lab: ControllersLab) -> str:
+    return (lab.inventory_path / "secrets" / "lab" / "rabbitmq" / "footprint.txt").read_text("utf-8").strip()
+
+
+def write(lab: ControllersLab, host: str, path: str, text: str) -> None:
+    """A file that only root may read."""
+    lab.run(host, ["install", "-m", "0600", "/dev/null", path])
+    lab.run(host, ["tee", path], stdin=text)
+
+
+class Publisher:
+    """The client at work on a machine that is no member."""
+
+    def __init__(self, lab: ControllersLab) -> None:
+        self.lab = lab
+
+    def prepare(self) -> None:
+        if not self.lab.answers(CLIENT, ["python3", "-c", "import amqp"]):
+            self.lab.run(CLIENT, ["apt-get", "update", "-q"])
+            self.lab.run(CLIENT, ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "python3-amqp"])
+        write(self.lab, CLIENT, "/run/amqp_client.py", (pathlib.Path(__file__).parent / "amqp_client.py").read_text("utf-8"))
+        settings = {
+            "hosts": [self.lab.addresses[name] for name in SERVERS], "user": "footprint", "password": password(self.lab),
+            "vhost": "notifications", "queue": QUEUE,
+        }
+        write(self.lab, CLIENT, "/run/amqp-client.json", json.dumps(settings))
+
+    def start(self) -> None:
+        self.stop()
+        self.prepare()
+        self.lab.run(CLIENT, ["rm", "-f", "/run/amqp-confirmed.jsonl"])
+        self.lab.run(CLIENT, ["systemd-run", "--quiet", "--unit=amqp-publisher", "--collect", *TOOL, "publish"])
+        eventually("messages are confirmed", lambda: len(self.confirmed()) > 20, 60)
+
+    def stop(self) -> None:
+        self.lab.run(CLIENT, ["systemctl", "stop", "amqp-publisher.service"], check=False)
+
+    def confirmed(self) -> list[dict[str, t.Any]]:
+        text = self.lab.run(CLIENT, ["cat", "/run/amqp-confirmed.jsonl"], check=False)
+        return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+
+    def confirms(self, seconds: float = 2) -> bool:
+        """Whether messages are being confirmed now."""
+        before = len(self.confirmed())
+        time.sleep(seconds)
+        return len(self.confirmed()) > before
+
+    def ends(self) -> dict[str, t.Any]:
+        """Stop it, take all messages and compare: every one that was confirmed is there."""
+        eventually("messages are confirmed", self.confirms, 120)
+        self.stop()
+        entries = self.confirmed()
+        there = {int(line) for line in self.lab.run(CLIENT, [*TOOL, "consume"]).split()}
+        lost = sorted({entry["n"] for entry in entries} - there)
+        gaps = [later["t"] - earlier["t"] for earlier, later in zip(entries, entries[1:])]
+        assert len(entries) > 20
+        assert not lost, f"{len(lost)} of {len(entries)} confirmed messages are lost: {lost[:10]}"
+        return {"messages_confirmed": len(entries), "messages_lost": len(lost), "largest_gap_seconds": round(max(gaps), 2)}
+
+    def logs_in(self, host: str) -> bool:
+        return self.lab.answers(CLIENT, [*TOOL, "login", self.lab.addresses[host]])
+
+
+@pytest.fixture(name="publisher")
+def fixture_publisher(lab: ControllersLab) -> t.Iterator[Publisher]:
+    it = Publisher(lab)
+    yield it
+    it.stop()
+
+
+def test_a_cluster_of_three(lab: ControllersLab) -> None:
+    """Said before in check mode, made, found as it is; and what was made is not more open than it must be."""
+    lab.write_inventory()
+    fresh = not any(lab.answers(name, ["test", "-e", "/usr/sbin/rabbitmqctl"]) for name in SERVERS)
+    said = deploy(lab, check=True)
+    if fresh:
+        assert all(said.recap[name]["changed"] for name in SERVERS)
+        assert not any(lab.answers(name, ["test", "-e", "/usr/sbin/rabbitmqctl"]) for name in SERVERS)
+    begun = time.monotonic()
+    first = deploy(lab, "-vvv")
+    took = time.monotonic() - begun
+    again = time.monotonic()
+    second = deploy(lab)
+    assert not any(second.recap[name]["changed"] for name in SERVERS), second.output[-6000:]
+    note("deploy", fresh=fresh, seconds=round(took, 1), again_seconds=round(time.monotonic() - again, 1))
+    third = deploy(lab, check=True)
+    assert not any(third.recap[name]["changed"] for name in SERVERS), third.output[-6000:]
+    secrets = lab.inventory_path / "secrets" / "lab" / "rabbitmq"
+    values = [path.read_text("utf-8").strip() for path in secrets.glob("*.txt")]
+    assert len(values) == 2
+    for name in SERVERS:
+        address = lab.addresses[name]
+        assert running(lab, name) == sorted(SERVERS)
+        listening = {line.split()[3] for line in lab.run(name, ["ss", "-Htln"]).splitlines()}
+        assert {f"{address}:{port}" for port in (4369, 5672, 25672, 11211)} <= listening
+        others = {entry for entry in listening if entry.rpartition(":")[2] not in ("22",)}
+        assert all(entry.startswith((f"{address}:", "127.0.0.1:")) for entry in others), listening
+        assert lab.run(name, ["stat", "-c", "%U %a", "/var/lib/rabbitmq/.erlang.cookie"]).strip() == "rabbitmq 400"
+        users = lab.run(name, ["rabbitmqctl", "-q", "list_users"])
+        assert "footprint" in users
+        assert "guest" not in users
+        journal = lab.run(name, ["journalctl", "--no-pager", "-q"], check=False) + lab.run(name, ["ps", "-eo", "args"])
+        assert not any(value in journal for value in values)
+    assert not any(value in first.output + said.output for value in values)
+
+
+def test_bad_input_changes_nothing(lab: ControllersLab) -> None:
+    """Each refusal names the value and the mend, and the cluster goes on."""
+    since = [lab.run(name, ["systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", UNIT]) for name in SERVERS]
+    said = refused(lab, variables={"rabbitmq_users": [{"name": "shop", "password": "opensesame", "permissions": [{"vhost": "nowhere"}]}]})
+    assert "users[0].permissions[0].vhost: 'nowhere' is no virtual host that is asked for" in said
+    assert "opensesame" not in said
+    said = refused(lab, variables={"rabbitmq_erlang_cookie": "ANOTHERCOOKIEOFTHISLENGTH"})
+    assert "the Erlang cookie of metal1, metal2, metal3 is another one" in said
+    assert "ANOTHERCOOKIE" not in said
+    assert "16 to 255 letters" in refused(lab, variables={"rabbitmq_erlang_cookie": "short"})
+    lab.write_inventory({"rabbitmq_manage_hosts": False}, hosts={"metal2": {"rabbitmq_node_host": "nowhere"}})
+    assert "nowhere resolves to nothing, not to" in refused(lab, check=True)
+    lab.write_inventory(hosts={"metal2": {"rabbitmq_node_host": "two words"}})
+    assert "rabbit@two words" in refused(lab, check=True)
+    lab.write_inventory()
+    assert [lab.run(name, ["systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", UNIT]) for name in SERVERS] == since
+    assert running(lab, "metal1") == sorted(SERVERS)
+
+
+def test_an_isolated_member_pauses_and_returns(lab: ControllersLab, publisher: Publisher) -> None:
+    """One that sees no majority stops to serve, the other two go on; when it sees them again it returns by itself."""
+    publisher.start()
+    assert publisher.logs_in("metal3")
+    others = [lab.addresses[name] for name in ("metal1", "metal2")]
+    try:
+        begun = time.monotonic()
+        for address in others:
+            lab.run("metal3", ["ip", "route", "add", "blackhole", address])
+        eventually("metal3 pauses", lambda: status(lab, "metal3") and "metal3" not in running(lab, "metal3"), 90)
+        paused = time.monotonic() - begun
+        assert not publisher.logs_in("metal3")
+        eventually("the two know", lambda: running(lab, "metal1") == ["metal1", "metal2"], 60)
+        assert publisher.confirms()
+        assert publisher.logs_in("metal1")
+        assert publisher.logs_in("metal2")
+    finally:
+        begun = time.monotonic()
+        for address in others:
+            lab.run("metal3", ["ip", "route", "del", "blackhole", address], check=False)
+    eventually("metal3 is back", lambda: all(running(lab, name) == sorted(SERVERS) for name in SERVERS), 120)
+    returned = time.monotonic() - begun
+    eventually("metal3 serves", lambda: publisher.logs_in("metal3"), 60)
+    note("isolated member", paused_after_seconds=round(paused, 1), back_after_seconds=round(returned, 1), **publisher.ends())
+
+
+def test_restarted_one_by_one_under_load(lab: ControllersLab, publisher: Publisher) -> None:
+    """The entry points of a rolling change: no confirmed message is lost."""
+    publisher.start()
+    before = [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS]
+    begun = time.monotonic()
+    done = lab.play(ROLLING)
+    assert done.rc == 0, done.output[-6000:]
+    took = time.monotonic() - begun
+    after = [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS]
+    assert all(old != new for old, new in zip(before, after))
+    note("rolling restart", seconds=round(took, 1), **publisher.ends())
+
+
+def test_the_gate_stops_a_rolling_change(lab: ControllersLab) -> None:
+    """With a member down no other one is restarted."""
+    before = [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS[:2]]
+    lab.run("metal3", ["systemctl", "stop", UNIT])
+    try:
+        done = lab.play(ROLLING, variables={"rabbitmq_gate_timeout": 5})
+        assert done.rc != 0
+        assert "rabbit@metal3 does not run" in done.output
+    finally:
+        lab.run("metal3", ["systemctl", "start", UNIT])
+    assert [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS[:2]] == before
+
+
+def test_a_member_without_its_disk_joins_anew(lab: ControllersLab, publisher: Publisher) -> None:
+    """The others forget it, it joins, and gets its replicas back."""
+    publisher.start()
+    lab.run("metal2", ["systemctl", "stop", UNIT])
+    lab.run("metal2", ["rm", "-rf", DATA])
+    lab.run("metal2", ["install", "-d", "-o", "rabbitmq", "-g", "rabbitmq", "-m", "0750", DATA])
+    said = deploy(lab, check=True)
+    assert said.recap["metal2"]["changed"]
+    begun = time.monotonic()
+    deploy(lab)
+    took = time.monotonic() - begun
+    assert all(running(lab, name) == sorted(SERVERS) for name in SERVERS)
+    assert replicas(lab, "metal2") == sorted(SERVERS)
+    note("member without its disk", seconds=round(took, 1), **publisher.ends())
+
+
+def test_stopped_one_by_one_and_started_in_the_right_order(lab: ControllersLab, publisher: Publisher) -> None:
+    """The one that stopped last starts first. Without it nobody starts, unless the operator says so."""
+    publisher.start()
+    for name in ("metal3", "metal2", "metal1"):
+        lab.run(name, ["systemctl", "stop", UNIT])
+    lab.lose_power("metal1")
+    said = refused(lab, limit="metal2,metal3")
+    assert "all members are stopped, and metal1 ran when the others stopped" in said
+    assert "rabbitmq_force_boot" in said
+    # powered on it starts by itself, and the others join it
+    lab.power_on("metal1")
+    begun = time.monotonic()
+    deploy(lab)
+    took = time.monotonic() - begun
+    assert all(running(lab, name) == sorted(SERVERS) for name in SERVERS)
+    note("stopped one by one", seconds=round(took, 1), **publisher.ends())
+
+
+def test_no_power_for_all(lab: ControllersLab, publisher: Publisher) -> None:
+    """All three at once: they come back by themselves, with every confirmed message."""
+    publisher.start()
+    lab.lose_power(*SERVERS)
+    begun = time.monotonic()
+    lab.power_on(*SERVERS)
+    eventually("all are back", lambda: all(running(lab, name) == sorted(SERVERS) for name in SERVERS), 300)
+    took = time.monotonic() - begun
+    done = deploy(lab)
+    assert not any(done.recap[name]["changed"] for name in SERVERS), done.output[-6000:]
+    note("power lost by all", back_after_seconds=round(took, 1), **publisher.ends())
+
+
+def test_a_run_that_is_killed_is_completed_by_the_next(lab: ControllersLab) -> None:
+    """kill -9 while a fresh member joins."""
+    for name in ("metal2", "metal3"):
+        lab.run(name, ["systemctl", "stop", UNIT])
+        lab.run(name, ["rm", "-rf", DATA])
+        lab.run(name, ["install", "-d", "-o", "rabbitmq", "-g", "rabbitmq", "-m", "0750", DATA])
+    for delay in (4.0, 12.0):
+        assert lab.play(PLAY, kill_at="Join, or restart, one by one", kill_delay=delay).rc != 0
+    deploy(lab)
+    assert all(running(lab, name) == sorted(SERVERS) for name in SERVERS)
