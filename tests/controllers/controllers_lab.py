@@ -18,9 +18,10 @@ import typing as t
 
 import yaml
 from rflab.plays import REPOSITORY, PlayRun, environment, play
+from rflab.settings import current
 from support import Lab, eventually, sql
 
-LOGS = REPOSITORY / "tests" / "output" / "controllers"
+LOGS = REPOSITORY / "tests" / "output" / "controllers" / current().title
 SERVERS = ("metal1", "metal2", "metal3")
 EVENTS = "CREATE TABLE IF NOT EXISTS footprint.events (n BIGINT PRIMARY KEY, at DATETIME(6) NOT NULL) ENGINE=InnoDB"
 
@@ -94,7 +95,7 @@ class ControllersLab(Lab):
         check: bool = False,
         **options: t.Any,
     ) -> PlayRun:
-        """Run a playbook of the collection, a file, or plays written as data; the output is kept under tests/output/controllers.
+        """Run a playbook of the collection, a file, or plays written as data; the output is kept under tests/output/controllers/LAB.
 
         :arg name: ``deploy_controllers``, ``/some/where.yml`` or ``[{"hosts": "controller", "roles": [...]}]``.
         :arg variables: extra variables; they travel in a file that only the owner may read.

@@ -4,7 +4,7 @@
 
 """The database of three controllers: stopped, without power, foreign, backed up, destroyed, restored, encrypted (C6, C15).
 
-A client writes through the virtual address all the while. What it felt stands in tests/output/controllers/database.json.
+A client writes through the virtual address all the while. What it felt stands in tests/output/controllers/LAB/database.json.
 """
 
 from __future__ import annotations
