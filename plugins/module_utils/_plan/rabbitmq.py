@@ -294,8 +294,6 @@ def lacking_replicas(queues: t.Sequence[t.Mapping[str, t.Any]], node: str, size:
     :arg size: how many members the cluster has now.
     :arg wanted: how many replicas a queue has at most by itself.
     """
-    return tuple(
-        (str(queue["vhost"]), str(queue["name"]))
-        for queue in queues
-        if queue.get("type") in ("quorum", "rabbit_quorum_queue") and node not in (queue.get("members") or ()) and len(queue.get("members") or ()) < min(size, wanted)
-    )
+    quorum = [queue for queue in queues if queue.get("type") in ("quorum", "rabbit_quorum_queue")]
+    having = [(queue, tuple(queue.get("members") or ())) for queue in quorum]
+    return tuple((str(queue["vhost"]), str(queue["name"])) for queue, on in having if node not in on and len(on) < min(size, wanted))
