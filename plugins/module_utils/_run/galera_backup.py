@@ -12,6 +12,7 @@ import datetime
 import os
 import pathlib
 import shutil
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text, write_atomic
@@ -31,6 +32,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera_bac
 
 __all__ = ["BackupRequest", "inspect", "keep", "local_tool", "make", "parse_backup"]
 
+#: The folder in the folder of backups where files arrive.
+INCOMING = ".incoming"
 _GIB = 1 << 30
 _PARTIAL = ".partial"
 _NOTE = ".json"
@@ -152,6 +155,14 @@ def _clear(folder: pathlib.Path) -> None:
             note.unlink()
 
 
+def _clear_arrivals(folder: pathlib.Path) -> None:
+    """What runs that were killed have left where files arrive; another run may be bringing one right now, but not for a day."""
+    yesterday = time.time() - 86400
+    for path in folder.iterdir() if folder.name == INCOMING else ():
+        if path.is_file() and path.stat().st_mtime < yesterday:
+            path.unlink()
+
+
 def _require_room(folder: pathlib.Path, size: int) -> None:
     """The file and what proves it must fit beside one another.
 
@@ -217,6 +228,7 @@ def keep(folder: str, incoming: str, backup: Backup, retain: int, *, check_mode:
                 if not arrived.is_file() or digest(arrived) != backup.sha256:
                     raise BackendError(f"{incoming} is not what {backup.member} sent.", mend="Look for room on this machine, then run the play again.")
                 _publish(arrived, home, backup)
+                _clear_arrivals(arrived.parent)
         doomed = superfluous(there, backup.cluster, retain)
         for old in doomed if not check_mode else ():
             # the data first: a note alone is no backup, and is cleared by the next run

@@ -166,6 +166,10 @@ def brought(tmp_path, datadir, day):
 
 
 def test_keep_and_remove(tmp_path, datadir):
+    left = tmp_path / "store" / ".incoming" / "left"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    os.utime(left, (0, 0))
     for day in (1, 2):
         store, incoming, backup = brought(tmp_path, datadir, day)
         assert keep(str(store), str(incoming), backup, 2, check_mode=False) == (True, ())
@@ -177,6 +181,7 @@ def test_keep_and_remove(tmp_path, datadir):
     assert keep(str(store), str(incoming), backup, 2, check_mode=False) == (True, (oldest,))
     assert [one.made[6:8] for one in backups(store)] == ["02", "03"]
     assert not [name for name in names(store) if "20261101" in name]
+    assert not left.exists()
     assert keep(str(store), "gone", backup, 0, check_mode=False) == (False, ())
 
 
