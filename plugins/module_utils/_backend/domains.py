@@ -34,6 +34,7 @@ DRIVER_URIS: t.Mapping[str, str] = {"kvm": "qemu:///system", "qemu": "qemu:///sy
 #: Seconds in which libvirtd notices that a container's process has ended.
 _NOTICES = 5.0
 _POLL = 0.2
+_LOST = "See to it that libvirtd runs on the host, then run again: it takes up what is missing."
 _SAID = 2000
 _STARTING = 30  # seconds a start may take until libvirt lets the guest run
 _READERS = 4  # documents asked for at once
@@ -70,6 +71,9 @@ def told(what: str, mend: str | None = None) -> t.Iterator[None]:
         said = str(error.get_error_message() or error)
         # libvirt repeats a value of any length
         said = said if len(said) <= _SAID else f"{said[:_SAID]}..."
+        if mend is None and error.get_error_domain() == libvirt.VIR_FROM_RPC:
+            # of a daemon that goes in the middle the words are those of a socket
+            said, mend = f"the connection to libvirtd was lost ({said.rstrip('.')})", _LOST
         raise errors.BackendError(f"{what}: {said}.", mend=mend) from error
 
 

@@ -89,9 +89,9 @@ def test_many_are_read_in_their_order_without_those_that_vanish() -> None:
     assert domains_module._all((), read) == []
 
 
-def _refusal(code: int) -> libvirt.libvirtError:
+def _refusal(code: int, domain: int = 0) -> libvirt.libvirtError:
     error = libvirt.libvirtError("libvirt says no")
-    error.err = (code, 0, "libvirt says no", 2, None, None, None, 0, 0)
+    error.err = (code, domain, "libvirt says no", 2, None, None, None, 0, 0)
     return error
 
 
@@ -113,6 +113,16 @@ def test_a_daemon_that_goes_while_domains_are_read_is_told(host: DomainHost, mon
     monkeypatch.setattr(domains_module, "_record", gone)
     with pytest.raises(BackendError, match="cannot read the domains: libvirt says no"):
         host.domains()
+
+
+def test_a_daemon_that_goes_leaves_a_socket_with_few_words(host: DomainHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*unused: object) -> None:
+        raise _refusal(libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_FROM_RPC)
+
+    monkeypatch.setattr(domains_module, "_record", gone)
+    with pytest.raises(BackendError, match="cannot read the domains: the connection to libvirtd was lost .libvirt says no") as raised:
+        host.domains()
+    assert "run again" in str(raised.value.mend)
 
 
 @pytest.mark.parametrize(("kind", "calls"), [("exe", ["shutdown", "signal"]), ("hvm", ["shutdown"])])
