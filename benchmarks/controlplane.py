@@ -208,7 +208,8 @@ def main() -> None:
         first, unused = bench.deploy()
         again, changed = bench.deploy()
         if not arguments.reuse:
-            tables.append((f"Deployment of {', '.join(components) or 'the whole control plane'} on three servers", DEPLOY_HEADS, deploy_rows(first, again, changed)))
+            what = ", ".join(components) or "the whole control plane"
+            tables.append((f"Deployment of {what} on three servers", DEPLOY_HEADS, deploy_rows(first, again, changed)))
         bench.lab.start_writing()
         for unused_round in range(arguments.rounds):
             gaps.extend(bench.deaths())
