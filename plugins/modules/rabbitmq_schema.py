@@ -113,7 +113,7 @@ options:
         type: int
         default: 0
       definition:
-        description: What it sets, for example V({expires: 1800000}).
+        description: What it sets, for example C(expires).
         type: dict
         required: true
   queues:
@@ -136,7 +136,7 @@ options:
         choices: [quorum, classic, stream]
         default: quorum
       arguments:
-        description: More of its arguments, for example V({x-max-length: 100000}).
+        description: More of its arguments, for example C(x-max-length).
         type: dict
         default: {}
   absent_users:
