@@ -48,20 +48,17 @@ cp -r files/dump "${work}/dump"
 echo something > "${work}/password"
 cp files/sealed.yml "${work}/dump/host_vars/node2.yml"
 ansible-vault encrypt --vault-password-file "${work}/password" "${work}/dump/host_vars/node2.yml"
-# one that changes nothing but its form
+run=(ansible-playbook -vvv --vault-password-file "${work}/password" -i "${work}/dump/hosts.yml" -i "${work}/dump/net.footprint.yml")
 for form in yaml json; do
-    suffix="$([ "${form}" = json ] && echo .json || true)"
-    ansible-playbook -vvv --vault-password-file "${work}/password" -i "${work}/dump/hosts.yml" -i "${work}/dump/net.footprint.yml" \
-        reduced.footprint.config_dump -e config_dump_origins=true -e "config_dump_format=${form}" -e "config_dump_file=${work}/dumped${suffix}" \
-        > "${work}/dump-${form}.log"
-    ansible-playbook -vvv --vault-password-file "${work}/password" -i "${work}/dump/hosts.yml" -i "${work}/dump/net.footprint.yml" \
-        reduced.footprint.config_dump -e "config_dump_format=${form}" > "${work}/shown-${form}.log"
+    "${run[@]}" reduced.footprint.config_dump -e config_dump_origins=true -e "config_dump_format=${form}" \
+        -e "config_dump_file=${work}/dumped.${form}" > "${work}/dump-${form}.log"
     grep -q "changed=0" "${work}/dump-${form}.log"
-    grep -q "ens10" "${work}/shown-${form}.log"
-    grep -q 'wsrep_sst_auth.*x:\*\*\*\*' "${work}/shown-${form}.log"
 done
-test "$(stat -c %a "${work}/dumped")" = 600
-for file in "${work}"/dumped* "${work}"/dump-*.log "${work}"/shown-*.log; do
+"${run[@]}" reduced.footprint.config_dump > "${work}/shown.log"
+grep -q "ens10" "${work}/shown.log"
+grep -q 'wsrep_sst_auth.*x:\*\*\*\*' "${work}/shown.log"
+test "$(stat -c %a "${work}/dumped.yaml")" = 600
+for file in "${work}"/dumped* "${work}"/dump-*.log "${work}/shown.log"; do
     if grep -n PLANTED "${file}"; then
         echo "a secret shows in ${file}"
         exit 1
