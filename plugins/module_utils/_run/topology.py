@@ -126,6 +126,8 @@ def lay(
         }
         if placed.names:
             found.setdefault("footprint_cluster", inventory.cluster)
+        if placed.roles:
+            found["node_roles"] = list(placed.roles)
         mine = [service for service in placed.services if topology.services[service].exclusive]
         if mine:
             found[ENVIRONMENTS] = {name: mine}
@@ -176,9 +178,7 @@ def over(hosts: t.Sequence[Host], laid: Laid) -> tuple[Host, ...]:
     result = []
     for host in hosts:
         variables = {**laid.variables.get(host.name, {}), **host.variables}
+        variables["node_roles"] = laid.variables.get(host.name, {}).get("node_roles", host.variables.get("node_roles", []))
         added = tuple(group for group, members in laid.groups.items() if host.name in members)
-        roles = laid.variables.get(host.name, {}).get(TOPOLOGY, {}).get("roles")
-        if roles:
-            variables["node_roles"] = list(roles)
         result.append(Host(host.name, tuple(dict.fromkeys((*host.groups, *added))), variables))
     return tuple(result)

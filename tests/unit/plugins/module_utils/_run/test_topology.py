@@ -60,7 +60,7 @@ def test_hosts_of_other_sources_take_part_by_name_or_group():
     assert laid.groups["galera"] == ("c1", "x2")
     assert laid.groups["keystone"] == ("x1",)
     assert laid.variables["c1"]["footprint_cluster"] == "blue"
-    assert laid.variables["x1"]["footprint_topology"]["roles"] == ["controller"]
+    assert laid.variables["x1"]["footprint_topology"]["roles"] == laid.variables["x1"]["node_roles"] == ["controller"]
 
 
 @pytest.mark.parametrize("nested", [True, "yes", None])
