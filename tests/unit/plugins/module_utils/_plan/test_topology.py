@@ -124,7 +124,8 @@ def test_all_five_layers():
 
 
 def test_settings_of_a_logical_service_go_to_the_real_one():
-    text = "services: {other: {role: a.b.c}, %s}\nroles: {all: [rpc, notifications]}\nnodes: {n: {roles: [all]}}\nconfigs: {rpc: {port: 1}, notifications: {x: 2}}"
+    text = "services: {other: {role: a.b.c}, %s}\nroles: {all: [rpc, notifications]}\nnodes: {n: {roles: [all]}}\n"
+    text += "configs: {rpc: {port: 1}, notifications: {x: 2}}"
     assert place(text % "q: {role: a.b.d}", ["n1"]).hosts["n1"].variables == {"rabbitmq_port": 1, "rabbitmq_x": 2}
     assert place(text % "rpc: {service_def: other}", ["n1"]).hosts["n1"].variables == {"other_port": 1, "rabbitmq_x": 2}
 

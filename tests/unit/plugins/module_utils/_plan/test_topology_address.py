@@ -11,7 +11,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import parse_services
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.topology_address import Edge, Wish, addresses, target
 
-MEMBERS = ["192.0.2.1", "192.0.2.2"]
+MEMBERS = ("192.0.2.1", "192.0.2.2")
 MAIN = {"main": "192.0.2.20"}
 PLAIN = Edge(MAIN, "", ({"name": "mysql", "port": 3306}, {"name": "keystone", "port": 5000}))
 TLS = Edge(MAIN, "", ({"name": "mysql", "port": 3306}, {"name": "keystone", "port": 5000, "tls": True}))
@@ -63,7 +63,8 @@ def test_ipv6():
 
 
 def test_logical_and_declared_services():
-    declared = {"zmq": {"role": "a.b.zmq", "port": 9501, "scheme": "tcp"}, "rpc": {"service_def": "zmq"}, "heat": {"role": "a.b.h", "mapping": {"rpc": "rabbitmq"}}}
+    declared = {"zmq": {"role": "a.b.zmq", "port": 9501, "scheme": "tcp"}, "rpc": {"service_def": "zmq"}}
+    declared["heat"] = {"role": "a.b.h", "mapping": {"rpc": "rabbitmq"}}
     assert reach("rpc", declared=declared, port=True, with_scheme=True) == ["tcp://192.0.2.1:9501", "tcp://192.0.2.2:9501"]
     assert reach("rpc", declared=declared, consumer="heat", port=True)[0] == "192.0.2.1:5672"
     assert reach("notifications", declared=declared, port=True)[0] == "192.0.2.1:5672"

@@ -27,11 +27,11 @@ def test_names_of_secrets(name):
     assert is_secret(name, "x")
 
 
-@pytest.mark.parametrize(
-    "name, value",
-    [(name, "x") for name in "user name passive bypass_checks compass key_directory private_key_file token_provider keyboard monkey fernet_keys_directory".split()]
-    + [("token_expiration", 3600), ("key", 7), ("no_password", True), ("password", ""), ("password", None), ("footprint_secrets", "/x"), ("password_length", 32)],
-)
+HARMLESS = "user name passive bypass_checks compass key_directory private_key_file token_provider keyboard monkey fernet_keys_directory".split()
+NO_TEXT = [("token_expiration", 3600), ("key", 7), ("no_password", True), ("password", ""), ("password", None), ("password_length", 32)]
+
+
+@pytest.mark.parametrize("name, value", [*((name, "x") for name in HARMLESS), *NO_TEXT, ("footprint_secrets", "/x")])
 def test_names_of_what_is_none(name, value):
     assert not is_secret(name, value)
 
@@ -87,7 +87,8 @@ def test_secrets_are_shielded_wherever_they_stand():
 
 
 def test_known_secrets_are_masked_in_texts():
-    given = {"users": [{"password": "longsecret"}, {"password": "{{ x }}"}], "password": "abc", "db": {"token": "word", "n": "plain"}, "secrets": {"x": "deeply"}}
+    given = {"users": [{"password": "longsecret"}, {"password": "{{ x }}"}], "password": "abc", "db": {"token": "word", "n": "plain"}}
+    given["secrets"] = {"x": "deeply"}
     assert sorted(secrets_in(given)) == ["deeply", "longsecret", "word"]
     shown = {"url": "amqp://u:longsecret@h/word/words", "list": ["xlongsecretx", 7], "word": "password"}
     assert redact(shown, secrets_in(given)) == {"url": f"amqp://u:{MASK}@h/{MASK}/words", "list": [f"x{MASK}x", 7], "word": "password"}
