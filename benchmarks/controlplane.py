@@ -7,7 +7,7 @@
     LAB_NAME=bench LAB_NETWORK=10.240.0.0/24 PYTHONPATH=.cache/collections:. .venv/bin/python -m benchmarks.controlplane [--rounds 3]
 
 As root, from the root of the collection. It makes a lab of that name with three empty servers and takes it down again; with
-``--reuse`` it takes the one that is up, and leaves it up. ``--inventory FILE`` deploys by an inventory of your own, which has to name
+``--reuse`` it takes the one that is up, with the control plane on it, and leaves it up. ``--inventory FILE`` deploys by an inventory of your own, which has to name
 those three servers and the writer's account, in place of the one it writes.
 
 A client inserts a numbered row five times a second through the virtual address. A gap is the time between two rows it was promised.
@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--inventory", type=pathlib.Path, help="an inventory file of your own for the lab's three servers")
     parser.add_argument("--components", default="", help="services with commas between; all without it")
     parser.add_argument("--rounds", type=int, default=3, help="how often each of them dies")
-    parser.add_argument("--reuse", action="store_true", help="take the lab that is up; then nothing is told of a first deployment")
+    parser.add_argument("--reuse", action="store_true", help="take the lab that is up with what is deployed there; nothing is told of deployments then")
     arguments = parser.parse_args()
     command = str(ROOT / "lab" / "lab")
     components = [name for name in arguments.components.split(",") if name]
@@ -205,9 +205,9 @@ def main() -> None:
             subprocess.run([command, "down"], check=False)
             subprocess.run([command, "up", "--servers", "3"], check=True)
         bench = Bench(ControllersLab(), components, arguments.inventory, lambda line: print(line, file=sys.stderr, flush=True))
-        first, unused = bench.deploy()
-        again, changed = bench.deploy()
         if not arguments.reuse:
+            first, unused = bench.deploy()
+            again, changed = bench.deploy()
             what = ", ".join(components) or "the whole control plane"
             tables.append((f"Deployment of {what} on three servers", DEPLOY_HEADS, deploy_rows(first, again, changed)))
         bench.lab.start_writing()

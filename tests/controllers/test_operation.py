@@ -20,6 +20,13 @@ pytestmark = pytest.mark.chapter
 COMPONENTS = {"components": ["galera", "load_balancer"]}
 
 
+@pytest.fixture(autouse=True)
+def writer(lab: ControllersLab, request: pytest.FixtureRequest) -> None:
+    """A client that writes, in all chapters but the first."""
+    if request.node.name != "test_all_is_well" and not lab.writing(1):
+        lab.start_writing()
+
+
 def status(lab: ControllersLab, *arguments: str) -> tuple[PlayRun, dict[str, t.Any]]:
     """The playbook and its report."""
     path = lab.state / "status.json"

@@ -283,6 +283,8 @@ def _balancers(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> t.Iterato
 def _sent_past(server: str, looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> t.Iterator[str]:
     for host, facts in _balancers(looks):
         for name, frontend in sorted((facts.get("frontends") or {}).items()):
+            if not any(state["status"].startswith(controlplane.SERVING) for state in frontend["servers"].values()):
+                continue  # nobody serves it, as one that is not deployed yet: that is not this member's fault
             status = (frontend["servers"].get(server) or {}).get("status")
             if status and not status.startswith(controlplane.SERVING):
                 yield f"the load balancer on {host} sends no clients of {name} to {server} ({status})"

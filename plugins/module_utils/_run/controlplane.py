@@ -14,7 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.controlplane import SERVICES, ailments
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.controlplane import SERVICES, SERVING, ailments
 from ansible_collections.reduced.footprint.plugins.module_utils._run import galera
 
 SERVICE_NAMES = tuple(SERVICES)
@@ -161,6 +161,8 @@ def _add_packages(services: t.Mapping[str, t.Any]) -> None:
 def _unseen(services: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> t.Iterator[str]:
     frontends = ((services.get("load_balancer") or {}).get("facts") or {}).get("frontends") or {}
     for name, frontend in sorted(frontends.items()):
+        if not any(state["status"].startswith(SERVING) for state in frontend["servers"].values()):
+            continue  # nobody serves it, so waiting for one of them is in vain
         for server, state in sorted(frontend["servers"].items()):
-            if server in servers and not state["status"].startswith(("UP", "no check")):
+            if server in servers and not state["status"].startswith(SERVING):
                 yield f"{server} of {name} is {state['status']}"

@@ -147,6 +147,13 @@ def test_the_load_balancers_have_to_use_it_again() -> None:
     assert verdict("galera", MEMBERS, later, back="c3").why == ()
 
 
+def test_a_frontend_nobody_serves_is_not_this_member_s_fault() -> None:
+    later = looks()
+    frontends = later["c1"]["services"]["load_balancer"]["facts"]["frontends"]
+    frontends["keystone"] = {"servers": {name: {"status": "DOWN", "sessions": 0} for name in NAMES}, "in_use": None}
+    assert verdict("galera", MEMBERS, later, back="c2").why == ()
+
+
 def test_one_given_up_counts_for_nothing_any_more() -> None:
     later = looks()
     later["c2"]["services"]["galera"] = galera("failed")
