@@ -35,13 +35,14 @@ class Client:
         self.timeout = timeout
         self.context = ssl.create_default_context(cafile=openrc["OS_CACERT"]) if self.url.startswith("https") else None
 
-    def _ask(self, method: str, headers: t.Mapping[str, str], body: t.Any = None) -> tuple[dict[str, str], t.Any]:
+    def _ask(self, method: str, headers: t.Mapping[str, str], body: t.Any = None) -> tuple[t.Mapping[str, str], t.Any]:
         data = json.dumps(body).encode("utf-8") if body else None
         request = urllib.request.Request(f"{self.url}/auth/tokens", data, {"Content-Type": "application/json", **headers}, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.context))
         try:
             with opener.open(request, timeout=self.timeout) as answer:
-                return dict(answer.headers), json.load(answer)
+                # names of headers in whatever case a proxy writes them
+                return answer.headers, json.load(answer)
         except urllib.error.HTTPError as error:
             raise Refused(f"{method} {self.url}: {error.code} {error.reason}") from error
 
