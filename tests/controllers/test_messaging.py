@@ -192,25 +192,6 @@ def test_a_cluster_of_three(lab: ControllersLab) -> None:
     assert not any(value in first.output + said.output for value in values)
 
 
-def test_bad_input_changes_nothing(lab: ControllersLab) -> None:
-    """Each refusal names the value and the mend, and the cluster goes on."""
-    since = [lab.run(name, ["systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", UNIT]) for name in SERVERS]
-    said = refused(lab, variables={"rabbitmq_users": [{"name": "shop", "password": "opensesame", "permissions": [{"vhost": "nowhere"}]}]})
-    assert "users[0].permissions[0].vhost: 'nowhere' is no virtual host that is asked for" in said
-    assert "opensesame" not in said
-    said = refused(lab, variables={"rabbitmq_erlang_cookie": "ANOTHERCOOKIEOFTHISLENGTH"})
-    assert "the Erlang cookie of metal1, metal2, metal3 is another one" in said
-    assert "ANOTHERCOOKIE" not in said
-    assert "16 to 255 letters" in refused(lab, variables={"rabbitmq_erlang_cookie": "short"})
-    lab.write_inventory({"rabbitmq_manage_hosts": False}, hosts={"metal2": {"rabbitmq_node_host": "nowhere"}})
-    assert "nowhere resolves to nothing, not to" in refused(lab, check=True)
-    lab.write_inventory(hosts={"metal2": {"rabbitmq_node_host": "two words"}})
-    assert "rabbit@two words" in refused(lab, check=True)
-    lab.write_inventory()
-    assert [lab.run(name, ["systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", UNIT]) for name in SERVERS] == since
-    assert running(lab, "metal1") == sorted(SERVERS)
-
-
 def test_an_isolated_member_pauses_and_returns(lab: ControllersLab, publisher: Publisher) -> None:
     """One that sees no majority stops to serve, the other two go on; when it sees them again it returns by itself."""
     publisher.start()
@@ -250,19 +231,6 @@ def test_restarted_one_by_one_under_load(lab: ControllersLab, publisher: Publish
     note("rolling restart", seconds=round(took, 1), **publisher.ends())
 
 
-def test_the_gate_stops_a_rolling_change(lab: ControllersLab) -> None:
-    """With a member down no other one is restarted."""
-    before = [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS[:2]]
-    lab.run("metal3", ["systemctl", "stop", UNIT])
-    try:
-        done = lab.play(ROLLING, variables={"rabbitmq_gate_timeout": 5})
-        assert done.rc != 0
-        assert "rabbit@metal3 does not run" in done.output
-    finally:
-        lab.run("metal3", ["systemctl", "start", UNIT])
-    assert [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS[:2]] == before
-
-
 def test_a_member_without_its_disk_joins_anew(lab: ControllersLab, publisher: Publisher) -> None:
     """The others forget it, it joins, and gets its replicas back."""
     publisher.start()
@@ -277,6 +245,38 @@ def test_a_member_without_its_disk_joins_anew(lab: ControllersLab, publisher: Pu
     assert all(running(lab, name) == sorted(SERVERS) for name in SERVERS)
     assert replicas(lab, "metal2") == sorted(SERVERS)
     note("member without its disk", seconds=round(took, 1), **publisher.ends())
+
+
+def test_the_gate_stops_a_rolling_change(lab: ControllersLab) -> None:
+    """With a member down no other one is restarted."""
+    before = [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS[:2]]
+    lab.run("metal3", ["systemctl", "stop", UNIT])
+    try:
+        done = lab.play(ROLLING, variables={"rabbitmq_gate_timeout": 5})
+        assert done.rc != 0
+        assert "rabbit@metal3 does not run" in done.output
+    finally:
+        lab.run("metal3", ["systemctl", "start", UNIT])
+    assert [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS[:2]] == before
+
+
+def test_bad_input_changes_nothing(lab: ControllersLab) -> None:
+    """Each refusal names the value and the mend, and the cluster goes on."""
+    since = [lab.run(name, ["systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", UNIT]) for name in SERVERS]
+    said = refused(lab, variables={"rabbitmq_users": [{"name": "shop", "password": "opensesame", "permissions": [{"vhost": "nowhere"}]}]})
+    assert "users[0].permissions[0].vhost: 'nowhere' is no virtual host that is asked for" in said
+    assert "opensesame" not in said
+    said = refused(lab, variables={"rabbitmq_erlang_cookie": "ANOTHERCOOKIEOFTHISLENGTH"})
+    assert "the Erlang cookie of metal1, metal2, metal3 is another one" in said
+    assert "ANOTHERCOOKIE" not in said
+    assert "16 to 255 letters" in refused(lab, variables={"rabbitmq_erlang_cookie": "short"})
+    lab.write_inventory({"rabbitmq_manage_hosts": False}, hosts={"metal2": {"rabbitmq_node_host": "nowhere"}})
+    assert "nowhere resolves to nothing, not to" in refused(lab, check=True)
+    lab.write_inventory(hosts={"metal2": {"rabbitmq_node_host": "two words"}})
+    assert "rabbit@two words" in refused(lab, check=True)
+    lab.write_inventory()
+    assert [lab.run(name, ["systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", UNIT]) for name in SERVERS] == since
+    assert running(lab, "metal1") == sorted(SERVERS)
 
 
 def test_stopped_one_by_one_and_started_in_the_right_order(lab: ControllersLab, publisher: Publisher) -> None:
