@@ -11,13 +11,11 @@ The only place that talks to libvirt about domains. Every failure comes out as
 from __future__ import annotations
 
 import contextlib
-import os
-import pathlib
-import signal
 import threading
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import container_process
 from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 try:
@@ -221,9 +219,9 @@ class DomainHost:
             if domain.state(0)[0] != libvirt.VIR_DOMAIN_CRASHED:
                 with contextlib.suppress(libvirt.libvirtError):
                     self._wake(domain)
-                controller = _controller(domain)
+                controller = container_process.controller(domain)
                 asked = self._ask(domain)
-                if asked and _within(timeout, lambda: not _active(domain) or _ended(controller)):
+                if asked and _within(timeout, lambda: not _active(domain) or container_process.ended(controller)):
                     if not _within(_NOTICES, lambda: not _active(domain)):
                         # a libvirtd that lost sight of a container's process takes it for running for ever
                         domain.destroy()
@@ -285,7 +283,7 @@ class DomainHost:
     @staticmethod
     def _ask(domain: t.Any) -> bool:
         """Ask a guest to shut down; false when there is no way to ask it."""
-        if domain.OSType() == "exe" and _ask_systemd(domain.ID()):
+        if domain.OSType() == "exe" and container_process.ask_systemd(domain.ID()):
             return True
         try:
             domain.shutdown()
@@ -374,35 +372,3 @@ def _within(timeout: float, true: t.Callable[[], bool]) -> bool:
             return False
         time.sleep(_POLL)
     return True
-
-
-def _controller(domain: t.Any) -> int | None:
-    """The process of this host that holds a container; nothing for a machine, and where libvirt is elsewhere."""
-    if domain.OSType() != "exe":
-        return None
-    number = domain.ID()
-    with contextlib.suppress(OSError):
-        if pathlib.Path(f"/proc/{number}/comm").read_text(encoding="utf-8").strip() == "libvirt_lxc":
-            return int(number)
-    return None
-
-
-def _ended(controller: int | None) -> bool:
-    return controller is not None and not os.path.exists(f"/proc/{controller}")
-
-
-def _ask_systemd(controller: int) -> bool:
-    """Ask the systemd of a container to power off; false when its init is another one.
-
-    libvirt itself knows the init control pipe, which newer systemd no longer has, and a signal that
-    systemd takes for something else.
-    """
-    try:
-        for child in pathlib.Path(f"/proc/{controller}/task/{controller}/children").read_text(encoding="ascii").split():
-            if pathlib.Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip() == "systemd":
-                os.kill(int(child), signal.SIGRTMIN + 4)
-                return True
-    except OSError:
-        # it is gone already, or runs on another host
-        pass
-    return False

@@ -146,7 +146,7 @@ def test_a_container_libvirt_lost_sight_of_is_off_when_its_process_is(host: Doma
     process = subprocess.Popen(["true" if ended else "sleep", "60"][: 1 if ended else 2])
     try:
         monkeypatch.setattr(domains_module, "_NOTICES", 0)
-        monkeypatch.setattr(domains_module, "_controller", lambda domain: process.pid)
+        monkeypatch.setattr(domains_module.container_process, "controller", lambda domain: process.pid)
         monkeypatch.setattr(DomainHost, "_ask", staticmethod(lambda domain: True))
         if ended:
             process.wait()

@@ -1,0 +1,46 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The process of this host that holds a container, where libvirt alone knows too little of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import typing as t
+
+
+def controller(domain: t.Any) -> int | None:
+    """The process of this host that holds a container; nothing for a machine, and where libvirt is elsewhere."""
+    if domain.OSType() != "exe":
+        return None
+    number = domain.ID()
+    with contextlib.suppress(OSError):
+        if pathlib.Path(f"/proc/{number}/comm").read_text(encoding="utf-8").strip() == "libvirt_lxc":
+            return int(number)
+    return None
+
+
+def ended(process: int | None) -> bool:
+    """Whether a container's process is gone; of one that is not known nobody can say."""
+    return process is not None and not os.path.exists(f"/proc/{process}")
+
+
+def ask_systemd(process: int) -> bool:
+    """Ask the systemd of a container to power off; false when its init is another one.
+
+    libvirt itself knows the init control pipe, which newer systemd no longer has, and a signal that
+    systemd takes for something else.
+    """
+    try:
+        for child in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split():
+            if pathlib.Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip() == "systemd":
+                os.kill(int(child), signal.SIGRTMIN + 4)
+                return True
+    except OSError:
+        # it is gone already, or runs on another host
+        pass
+    return False
