@@ -84,6 +84,7 @@ class Bench:
     def __init__(self, lab: ControllersLab, components: t.Sequence[str], inventory: pathlib.Path | None, say: t.Callable[[str], None]) -> None:
         self.lab = lab
         self.say = say
+        self.last: dict[str, t.Any] = {}
         self.variables = {"components": list(components)} if components else {}
         if inventory is None:
             lab.write_inventory()
@@ -100,8 +101,8 @@ class Bench:
         return done.seconds, done.changed
 
     def writer(self) -> str:
-        """The member that clients are sent to."""
-        return self._report()["writer"]
+        """The member that clients are sent to, as it was when all was well last."""
+        return self.last["writer"]
 
     def _report(self) -> dict[str, t.Any]:
         path = self.lab.state / "benchmark-status.json"
@@ -113,12 +114,16 @@ class Bench:
 
     def settled(self) -> None:
         """Until status finds nothing to complain of."""
-        eventually("the control plane is well", lambda: self._report()["state"] == "ok", 300)
+
+        def well() -> bool:
+            self.last = self._report()
+            return self.last["state"] == "ok"
+
+        eventually("the control plane is well", well, 300)
         eventually("rows are written", self.lab.writing, 60)
 
     def death(self, what: str, kill: t.Callable[[], None], mend: t.Callable[[], None] = lambda: None) -> Gap:
         """What a client feels of one death; every row it was promised must be on every member in the end."""
-        self.settled()
         time.sleep(SETTLE)
         begin = time.time()
         kill()
@@ -139,6 +144,7 @@ class Bench:
     def deaths(self) -> t.Iterator[Gap]:
         """One round of them."""
         lab = self.lab
+        self.settled()
         writer = self.writer()
         yield self.death("the database that is written to", lambda: self._sigkill(writer, "mariadb.service"))
         holder = lab.holder() or ""
@@ -156,7 +162,8 @@ class Bench:
     def full_stop(self) -> list[list[str]]:
         """All databases stopped one after the other while rows are written, then recovered."""
         lab = self.lab
-        self.settled()
+        if not self.last:
+            self.settled()
         writer = self.writer()
         for name in [*(name for name in SERVERS if name != writer), writer]:
             lab.run(name, ["systemctl", "stop", "mariadb.service"])
