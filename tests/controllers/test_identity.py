@@ -189,16 +189,15 @@ def test_a_rotation_that_is_killed_is_completed(lab: ControllersLab, at: str) ->
 
 def test_a_member_that_lost_its_keys_gets_them_back(lab: ControllersLab) -> None:
     lab.ssh(SERVERS[0], "rm -r /etc/keystone/fernet-keys")
-    before = keys(lab, REPOSITORIES[0] + "/../fernet-keys") if False else lab.ssh(SERVERS[1], "sha256sum /etc/keystone/fernet-keys/[0-9]*")
+    before = lab.ssh(SERVERS[1], "sha256sum /etc/keystone/fernet-keys/[0-9]*")
     lab.role_succeeds("keystone")
     assert lab.ssh(SERVERS[0], "sha256sum /etc/keystone/fernet-keys/[0-9]*") == before
     members(lab)[0].validate(KEPT["token"])
 
 
 def test_keys_of_its_own_are_not_overwritten_in_silence(lab: ControllersLab) -> None:
-    lab.ssh(SERVERS[2], "mv /etc/keystone/fernet-keys /etc/keystone/aside && runuser -u keystone -- mkdir -m 700 /etc/keystone/fernet-keys"
-            " || (mkdir -m 700 /etc/keystone/fernet-keys && chown keystone: /etc/keystone/fernet-keys);"
-            " keystone-manage fernet_setup --keystone-user keystone --keystone-group keystone")
+    lab.ssh(SERVERS[2], "mv /etc/keystone/fernet-keys /etc/keystone/aside")
+    lab.ssh(SERVERS[2], "keystone-manage fernet_setup --keystone-user keystone --keystone-group keystone")
     refused = lab.role("keystone")
     assert refused.rc != 0 and "keystone_keys_from" in refused.output and f"{SERVERS[2]} encrypts" in refused.output
     deploy(lab, [{**EDGE[0], "roles": ["reduced.footprint.keystone"]}], variables={"keystone_keys_from": SERVERS[0]})
