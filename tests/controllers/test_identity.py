@@ -55,8 +55,8 @@ def members(lab: ControllersLab) -> list[Client]:
     return [Client(openrc(lab), f"http://{lab.addresses[name]}:5000/v3", timeout=20) for name in SERVERS]
 
 
-def deploy(lab: ControllersLab, plays: t.Any = PLAY, **options: t.Any) -> t.Any:
-    done = lab.play(plays, **options)
+def deploy(lab: ControllersLab, plays: t.Any = None, **options: t.Any) -> t.Any:
+    done = lab.play(PLAY if plays is None else plays, **options)
     assert done.rc == 0, done.output[-6000:]
     return done
 
