@@ -114,12 +114,14 @@ def lay(
     groups = {f"{prefix}{group}": hosts for group, hosts in resolved.groups.items()}
     if own_groups:
         groups[prefix[:-1]] = tuple(placed.name for placed in resolved.hosts.values() if placed.names)
+    theirs = {one.name: one.roles for one in others}
     variables = {}
     for placed in resolved.hosts.values():
         found = dict(placed.variables)
         found[TOPOLOGY] = {
             "environment": name,
             "roles": list(placed.roles),
+            "own_roles": list(theirs.get(placed.name, [role for role in placed.roles if role not in plan.roles_of(topology, placed.name, ())])),
             "services": list(placed.services),
             "names": list(placed.names),
             "origins": {path: layer for path, layer in layers.origins(placed.layers).items() if layer != "component"},
@@ -161,7 +163,9 @@ def known(name: str, variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) 
     """A host that an earlier source brought, from its variables and groups."""
     details = variables.get("vm_details")
     nested = details.get("nested") if isinstance(details, t.Mapping) else variables.get("nested")
-    roles = names_of(variables.get("node_roles"), f"node_roles of {name}")
+    before = variables.get(TOPOLOGY)
+    # what another topology gave the host is meant for its environment alone
+    roles = names_of(before["own_roles"] if before else variables.get("node_roles"), f"node_roles of {name}")
     found = variables.get(ENVIRONMENTS)
     return Known(
         name,
