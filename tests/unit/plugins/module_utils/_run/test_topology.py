@@ -134,6 +134,19 @@ def test_environments_with_groups_of_their_own():
     assert "galera_group" not in laid.variables["n1"]
 
 
+def test_what_one_environment_gives_a_host_is_not_its_own():
+    first, unused = lay(TEXT, {}, [("c1", {"node_roles": ["controller"]}, []), ("c2", {}, [])], own_groups=True, environment="red")
+    assert first.variables["c2"]["node_roles"] == ["db"]
+    assert first.variables["c2"]["footprint_topology"]["own_roles"] == []
+    assert first.variables["c1"]["footprint_topology"]["own_roles"] == ["controller"]
+    text = {**TEXT, "nodes": {"n": {"roles": ["db"]}}}
+    there = [(name, first.variables[name], []) for name in ("c1", "c2")]
+    # its own role counts in each of them
+    with pytest.raises(RefusedError, match="keystone of red and keystone of blue would share the host c1"):
+        lay(text, {}, there, own_groups=True, environment="blue")
+    assert lay(text, {}, [there[1], ("n1", {}, [])], own_groups=True, environment="blue")[0].groups["blue_galera"] == ("n1",)
+
+
 def test_environments_share_no_host_that_each_needs():
     with pytest.raises(RefusedError, match="galera of red and galera of blue would share the host c1"):
         lay(TEXT, {}, [("c1", FIRST, [])], own_groups=True)
