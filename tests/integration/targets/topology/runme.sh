@@ -46,6 +46,7 @@ refused "ccp-1 already has services in this inventory" \
 # settings in layers, as YAML and as JSON; secrets never show, not with -vvv either
 cp -r files/dump "${work}/dump"
 echo something > "${work}/password"
+mkdir -p "${work}/dump/host_vars"
 cp files/sealed.yml "${work}/dump/host_vars/node2.yml"
 ansible-vault encrypt --vault-password-file "${work}/password" "${work}/dump/host_vars/node2.yml"
 run=(ansible-playbook -vvv --vault-password-file "${work}/password" -i "${work}/dump/hosts.yml" -i "${work}/dump/net.footprint.yml")
