@@ -46,16 +46,16 @@ def lab() -> t.Iterator[ControllersLab]:
         it.command("down")
 
 
-def pytest_collection_modifyitems(items: t.List[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: t.List[pytest.Item]) -> None:
     """What takes long is for the torture."""
-    for item in items:
-        if item.get_closest_marker("whole") and not WHOLE:
-            item.add_marker(pytest.mark.skip(reason="CONTROLLERS_WHOLE=1 alone"))
+    left = [] if WHOLE else [item for item in items if item.get_closest_marker("whole")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Remember a failed chapter, by file."""
-    if call.excinfo is not None and not isinstance(call.excinfo.value, pytest.skip.Exception) and item.get_closest_marker("chapter"):
+    if call.excinfo is not None and item.get_closest_marker("chapter"):
         item.session.stash.setdefault(BROKEN, {}).setdefault(str(item.path), item.name)
 
 
