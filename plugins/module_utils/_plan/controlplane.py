@@ -17,6 +17,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import BUILT_IN
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.deploy_order import members
+
 OK, WIP, DEGRADED, DOWN = "ok", "wip", "degraded", "down"
 #: From good to bad.
 STATES = (OK, WIP, DEGRADED, DOWN)
@@ -67,8 +70,7 @@ def members_of(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str,
     found = {}
     for name in SERVICES:
         told = next((str(variables[f"{name}_group"]) for variables in hostvars.values() if variables.get(f"{name}_group")), None)
-        group = told or (name if groups.get(name) else "controller")
-        found[name] = [str(host) for host in groups.get(group) or ()]
+        found[name] = [str(host) for host in members(BUILT_IN[name], groups, told)]
     return found
 
 
