@@ -27,9 +27,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 
 pytestmark = pytest.mark.chapter
 
-ROLES = ("galera", "load_balancer", "keystone")
+ROLES = ("galera", "load_balancer", "memcached", "keystone")
 PLAY = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": [f"reduced.footprint.{name}" for name in ROLES]}]
-EDGE = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": [f"reduced.footprint.{name}" for name in ROLES[1:]]}]
+EDGE = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": [f"reduced.footprint.{name}" for name in ROLES if name not in ("galera", "memcached")]}]
 REPOSITORIES = ("/etc/keystone/fernet-keys", "/etc/keystone/credential-keys")
 KEPT: dict[str, t.Any] = {}
 
