@@ -80,6 +80,9 @@ galera:
     cluster_uuid:
       description: The cluster its data belong to, none if it never was a member or lost its data.
       type: str
+    cluster_name:
+      description: The name of the cluster as the server that runs knows it, none when it does not run.
+      type: str
     seqno:
       description: The position of its last transaction, -1 when it cannot be read.
       type: int

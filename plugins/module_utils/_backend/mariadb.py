@@ -67,16 +67,18 @@ class MariaDb:
             return 0
         return int(rows[0][0]) if rows and rows[0] and rows[0][0].isdigit() else 0
 
-    def provider(self) -> tuple[str, str]:
-        """Version and options of the Galera that runs, empty when the server does not say."""
+    def provider(self) -> tuple[str, str, str]:
+        """Version and options of the Galera that runs and the name of its cluster, empty when the server does not say."""
         try:
             rows = self.query(
-                "SHOW GLOBAL STATUS LIKE 'wsrep\\_provider\\_version'; SHOW GLOBAL VARIABLES LIKE 'wsrep\\_provider\\_options';", timeout=15
+                "SHOW GLOBAL STATUS LIKE 'wsrep\\_provider\\_version'; SHOW GLOBAL VARIABLES WHERE Variable_name IN"
+                " ('wsrep_provider_options', 'wsrep_cluster_name');",
+                timeout=15,
             )
         except CommandError:
-            return "", ""
+            return "", "", ""
         found = {row[0]: row[1] for row in rows if len(row) > 1}
-        return found.get("wsrep_provider_version", ""), found.get("wsrep_provider_options", "")
+        return found.get("wsrep_provider_version", ""), found.get("wsrep_provider_options", ""), found.get("wsrep_cluster_name", "")
 
     def unit_state(self) -> dict[str, str]:
         """The unit's ``ActiveState``, ``MainPID`` and ``ExecMainStartTimestamp`` (``@seconds``)."""

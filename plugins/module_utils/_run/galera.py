@@ -93,12 +93,13 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         "local_state": (status or {}).get("wsrep_local_state_comment") if wsrep else None,
         # the one behind the proxy that is written to has the most
         "clients": database.clients() if wsrep and not ailments(status or {}, serves=True) else 0,
+        "cluster_name": None,
         "tls": None,
         "tls_both": None,
     }
     if wsrep:
-        version, options = database.provider()
-        facts.update(tls=tls_stage(options), tls_both=speaks_both(version))
+        version, options, name = database.provider()
+        facts.update(cluster_name=name or None, tls=tls_stage(options), tls_both=speaks_both(version))
         # a joiner shows zeros until it has its data; its note on disk is no better then
         live = (status or {}).get("wsrep_local_state_uuid")
         facts.update(cluster_uuid=live, seqno=_number((status or {}).get("wsrep_last_committed")))

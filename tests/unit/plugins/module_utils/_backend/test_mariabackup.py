@@ -125,6 +125,6 @@ def test_clients(rows, clients):
 
 
 def test_provider():
-    rows = [["wsrep_provider_version", "26.4.23(r1)"], ["wsrep_provider_options", "socket.ssl = YES"]]
-    assert Asked(rows).provider() == ("26.4.23(r1)", "socket.ssl = YES")
-    assert Asked(None).provider() == Asked([]).provider() == ("", "")
+    rows = [["wsrep_provider_version", "26.4.23(r1)"], ["wsrep_provider_options", "socket.ssl = YES"], ["wsrep_cluster_name", "blue"]]
+    assert Asked(rows).provider() == ("26.4.23(r1)", "socket.ssl = YES", "blue")
+    assert Asked(None).provider() == Asked([]).provider() == ("", "", "")

@@ -46,7 +46,7 @@ class Server:
         return 4
 
     def provider(self):
-        return "26.4.23(rabc)", "gcache.size = 128M; socket.ssl = YES; socket.dynamic = no"
+        return "26.4.23(rabc)", "gcache.size = 128M; socket.ssl = YES; socket.dynamic = no", "blue"
 
     def grastate(self):
         return self.note
@@ -133,7 +133,7 @@ def test_a_foreign_member_is_refused():
 def test_look():
     facts = look(Server(SYNCED, "active", {"uuid": A, "seqno": "-1"}))
     assert (facts["ready"], facts["cluster_uuid"], facts["seqno"], facts["size"], facts["clients"]) == (True, A, 17, 3, 4)
-    assert (facts["tls"], facts["tls_both"]) == ("on", True)
+    assert (facts["tls"], facts["tls_both"], facts["cluster_name"]) == ("on", True, "blue")
     facts = look(Server(None, "inactive", {"uuid": A, "seqno": "9", "safe_to_bootstrap": "1"}))
     assert (facts["running"], facts["cluster_uuid"], facts["seqno"], facts["safe_to_bootstrap"]) == (False, A, 9, True)
     assert (facts["tls"], facts["tls_both"], facts["clients"]) == (None, None, 0)
