@@ -7,8 +7,9 @@
     python -m benchmarks.provision --inventory .lab/inventory --host metal1 [--quick]    # from the root of the collection
 
 ``--host`` names a real or simulated server of the inventory that may be provisioned. Many hosts are simulated by many names for it:
-each has a connection of its own, its own facts, variables and five VM details, and all its tasks run on that one server. So what
-the control node does is done for as many hosts as there are; what the servers would do side by side, one does in turn.
+each has its own facts, variables and five VM details, and all its tasks run on that one server. So what the control node does is
+done for as many hosts as there are; what the servers would do side by side, one does in turn. The names share as many connections
+as there are forks: a server slows down with each session that is open on it, and real ones have one each.
 Gathering and provisioning are measured in turn, so a machine that is slow for a while is so for both.
 """
 
@@ -136,9 +137,9 @@ def environment(inventory: pathlib.Path | None = None) -> dict[str, str]:
 
 
 def simulated(server: t.Mapping[str, t.Any], host: str, count: int, sockets: pathlib.Path) -> dict[str, t.Any]:
-    """An inventory of many names for one server, each with a connection of its own and five VM details."""
+    """An inventory of many names for one server, each with five VM details."""
     vms = [{"id": f"bench{number}", "cpu": 1, "ram": "64 MiB", "hypervisor": "lxc", "disks": []} for number in range(VMS)]
-    names = {f"sim{number:03}": {"ansible_control_path": str(sockets / f"{number:03}")} for number in range(count)}
+    names = {f"sim{number:03}": {"ansible_control_path": str(sockets / f"{number % FORKS}")} for number in range(count)}
     shared = {**server, "virt_host_name": host, "virt_host_vms": vms, "vms": vms, "virt_host_hypervisors": ["qemu", "lxc"], "expert_mode": True}
     return {"virt": {"hosts": names, "vars": shared}}
 

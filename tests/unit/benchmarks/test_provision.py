@@ -33,9 +33,9 @@ def test_a_run_that_changed_something_is_not_counted():
     assert recap(PLAY.replace("ok=8    changed=0", "ok=8    changed=1"), changes=True).hosts == 2
 
 
-def test_each_name_has_a_connection_of_its_own_and_five_vms():
+def test_names_share_a_connection_per_fork_and_have_five_vms():
     inventory = simulated({"ansible_host": "192.0.2.11", "vms": ["others"]}, "metal1", 178, pathlib.Path("/run/x"))["virt"]
-    assert len({entry["ansible_control_path"] for entry in inventory["hosts"].values()}) == 178
+    assert len({entry["ansible_control_path"] for entry in inventory["hosts"].values()}) == provision.FORKS
     assert (inventory["vars"]["virt_host_name"], len(inventory["vars"]["virt_host_vms"])) == ("metal1", 5)
 
 
