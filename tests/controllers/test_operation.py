@@ -18,6 +18,20 @@ from support import eventually
 pytestmark = pytest.mark.chapter
 
 COMPONENTS = {"components": ["galera", "load_balancer"]}
+#: A newer HAProxy than the distribution has: its own, under a higher version, in an archive on the server.
+NEWER = """
+set -eu
+here=/var/lib/footprint-newer
+rm -rf "$here" && mkdir -p "$here" && cd "$here"
+apt-get -q update && apt-get -q download haproxy
+dpkg-deb -R haproxy_*.deb tree && rm haproxy_*.deb
+sed -i 's/^Version: .*/&+footprint1/' tree/DEBIAN/control
+dpkg-deb -b tree haproxy.deb
+{ dpkg-deb -f haproxy.deb; echo "Filename: ./haproxy.deb"; echo "Size: $(stat -c %s haproxy.deb)"
+  echo "SHA256: $(sha256sum haproxy.deb | cut -d ' ' -f 1)"; } > Packages
+echo "deb [trusted=yes] file:$here ./" > /etc/apt/sources.list.d/footprint-newer.list
+"""
+BROKEN = "/run/systemd/system/haproxy.service.d/broken.conf"
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +193,51 @@ def test_an_update_of_what_is_new_restarts_nothing(lab: ControllersLab) -> None:
     assert done.rc == 0, done.output[-5000:]
     assert done.changed == 0, done.changed_tasks()
     assert starts(lab, "mariadb.service") == before
+
+
+def test_newer_packages_come_member_by_member_after_a_backup(lab: ControllersLab) -> None:
+    databases, before = starts(lab, "mariadb.service"), starts(lab, "haproxy.service")
+    try:
+        for name in SERVERS:
+            lab.run(name, ["sh"], stdin=NEWER)
+        done = lab.play("rolling", variables={**COMPONENTS, "rolling_action": "update"})
+        assert done.rc == 0, done.output[-5000:]
+        versions = {lab.run(name, ["dpkg-query", "-W", "-f", "${Version}", "haproxy"]).endswith("+footprint1") for name in SERVERS}
+        assert versions == {True}
+        after = starts(lab, "haproxy.service")
+        assert all(before[name] != after[name] for name in SERVERS)
+        assert starts(lab, "mariadb.service") == databases
+        # the backup comes first
+        assert 0 < done.output.index("PLAY [Back up the database]") < done.output.index("TASK [Update]"), done.output[-5000:]
+        again = lab.play("rolling", variables={**COMPONENTS, "rolling_action": "update", "rolling_backup": False})
+        assert (again.rc, again.changed) == (0, 0), again.changed_tasks()
+    finally:
+        for name in SERVERS:
+            lab.run(name, ["rm", "-rf", "/var/lib/footprint-newer", "/etc/apt/sources.list.d/footprint-newer.list"])
+    lab.promises_kept()
+
+
+def test_at_a_failure_it_stops_and_goes_on_when_that_is_mended(lab: ControllersLab) -> None:
+    before = starts(lab, "haproxy.service")
+    holder = lab.holder()
+    victim = [name for name in SERVERS if name != holder][-1]
+    lab.run(victim, ["mkdir", "-p", BROKEN.rpartition("/")[0]])
+    lab.run(victim, ["tee", BROKEN], stdin="[Service]\nExecStartPre=/bin/false\n")
+    lab.run(victim, ["systemctl", "daemon-reload"])
+    try:
+        stopped = lab.play("rolling", variables={"components": "load_balancer", "rolling_timeout": 20})
+    finally:
+        lab.run(victim, ["rm", BROKEN])
+        lab.run(victim, ["systemctl", "daemon-reload"])
+    assert stopped.rc != 0 and victim in stopped.output.rpartition("TASK [")[2], stopped.output[-3000:]
+    half = starts(lab, "haproxy.service")
+    assert half[holder] == before[holder], "who clients use comes last"
+    assert lab.writing()
+    done = lab.play("rolling", variables={"components": "load_balancer"})
+    assert done.rc == 0, done.output[-5000:]
+    after = starts(lab, "haproxy.service")
+    assert all(before[name] != after[name] for name in SERVERS)
+    lab.promises_kept()
 
 
 def test_a_run_without_a_change_restarts_nothing(lab: ControllersLab) -> None:
