@@ -190,9 +190,10 @@ def test_a_missing_member_is_refused_unless_forced(lab: ControllersLab) -> None:
 
 @pytest.mark.whole
 def test_an_older_member_that_is_forced_sets_the_newer_data_aside(lab: ControllersLab) -> None:
-    lab.writer_sql("CREATE OR REPLACE TABLE footprint.late (n INT PRIMARY KEY)")
+    eventually("the table is made", lambda: lab.writer_sql("CREATE OR REPLACE TABLE footprint.late (n INT PRIMARY KEY)") == [], 60)
     stop(lab, "metal1")
-    lab.writer_sql("INSERT INTO footprint.late VALUES (1)")
+    # it may have been the one that clients were sent to
+    eventually("a row is written", lambda: lab.writer_sql("REPLACE INTO footprint.late VALUES (1)") == [], 60)
     stop(lab, "metal2", "metal3")
     done = recover(lab, "-e", "galera_force_bootstrap=metal1")
     assert "newer rows are lost, which metal2, metal3 had" in done.output
