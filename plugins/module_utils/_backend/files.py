@@ -19,13 +19,18 @@ def read_text(path: str | os.PathLike[str]) -> str | None:
         return None
 
 
-def write_atomic(path: str | os.PathLike[str], text: str, mode: int = 0o600) -> None:
-    """Replace a file by way of a synced temporary file in the same directory."""
+def write_atomic(path: str | os.PathLike[str], text: str, mode: int = 0o600, owner: tuple[int, int] | None = None) -> None:
+    """Replace a file by way of a synced temporary file in the same directory.
+
+    :arg owner: numbers of user and group, those of this process without.
+    """
     target = pathlib.Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=str(target.parent), prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            if owner:
+                os.fchown(stream.fileno(), *owner)
             os.fchmod(stream.fileno(), mode)
             stream.write(text)
             stream.flush()
