@@ -60,7 +60,7 @@ class DiskImage:
 
     def write_table(self) -> None:
         """Write the partition tables; the content of partitions at the same places stays."""
-        self.release()
+        self.detach()
         quiet = ["--quiet", "--wipe", "always", "--wipe-partitions", "always", "--no-reread", "--no-tell-kernel"]
         for disk, image in self._disks():
             run(["sfdisk", *quiet, image], stdin=sfdisk_script(self.layout, disk))
@@ -101,7 +101,7 @@ class DiskImage:
         """Give the images loop devices with a node for every partition."""
         if self._loops:
             return
-        self.release()
+        self.detach()
         self.work.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.devices.mkdir(exist_ok=True)
         # /run is mounted without device nodes, so ours get a place of their own
@@ -147,7 +147,7 @@ class DiskImage:
             time.sleep(0.1)
         _node(self.devices / name, number)
         # the mount table must speak of /dev: grub-install reads it there and knows disks by such names only
-        if not os.path.exists(self.node(partition)):
+        if not _is_node(self.node(partition), number):
             _node(pathlib.Path(self.node(partition)), number)
 
     def node(self, partition: PlannedPartition) -> str:
@@ -192,6 +192,10 @@ class DiskImage:
         run(["sync", self.node(esp)])
 
     def release(self) -> None:
+        """Let go of the disks, so that somebody else may use them."""
+        self.detach()
+
+    def detach(self) -> None:
         """Unmount and detach everything, also what a killed worker left."""
         for place in (self.root, self.devices):
             for _depth in range(8):
@@ -205,7 +209,7 @@ class DiskImage:
                     # udev removes its own; the ones made by hand would point at the next user of the device
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(f"{loop}p{each.number}")
-                run(["losetup", "--detach", loop], ok=(0, 1))
+                self._free(loop)
         self._loops = {}
         until = time.monotonic() + 10
         for image in self.images:
@@ -213,6 +217,9 @@ class DiskImage:
                 if time.monotonic() > until:
                     raise BackendError(f"{image} is still in use by a loop device.", mend="losetup -l and lsof show by whom.")
                 time.sleep(0.2)
+
+    def _free(self, loop: str) -> None:
+        run(["losetup", "--detach", loop], ok=(0, 1))
 
 
 def mount_options(mount: PlannedMount) -> str:
@@ -262,8 +269,20 @@ def loops_of(image: str) -> list[str]:
     return [each["name"] for each in json.loads(done.stdout).get("loopdevices", [])]
 
 
-def _node(path: pathlib.Path, numbers: pathlib.Path) -> None:
+def _device(numbers: pathlib.Path) -> int:
     major, _colon, minor = numbers.read_text(encoding="ascii").strip().partition(":")
+    return os.makedev(int(major), int(minor))
+
+
+def _is_node(path: str, numbers: pathlib.Path) -> bool:
+    """Whether a path is the node of a device; where no udev runs, one of an earlier device may be left."""
+    try:
+        return os.stat(path).st_rdev == _device(numbers)
+    except FileNotFoundError:
+        return False
+
+
+def _node(path: pathlib.Path, numbers: pathlib.Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
-    os.mknod(path, stat.S_IFBLK | 0o600, os.makedev(int(major), int(minor)))
+    os.mknod(path, stat.S_IFBLK | 0o600, _device(numbers))

@@ -20,7 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.migration
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import KIB, parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
 
-BOOT = ("image",)
+BOOT = ("image", "pxe")
 SYNC = ("rsync", "rsync_dd")
 SOURCE_AFTER = ("temp_address", "shutdown")
 # a migration may stop only where nobody feels it
@@ -64,6 +64,7 @@ class MigrationSpec:
     source: Source
     admin: Admin
     boot: str
+    pxe_serve: bool
     quiesce: str
     services: tuple[str, ...]
     containers: tuple[Container, ...]
@@ -106,6 +107,7 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
         source=_parse_source(params.get("source") or {}, admin),
         admin=admin,
         boot=choice(params.get("boot") or "image", BOOT, "boot"),
+        pxe_serve=params.get("pxe_serve") is not False,
         quiesce=parse_quiesce(params.get("quiesce")),
         services=parse_services(params.get("services") or []),
         containers=parse_containers(params.get("containers") or []),

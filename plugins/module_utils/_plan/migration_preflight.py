@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.disk impo
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import bootstrap
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import space_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import NicChange
@@ -235,6 +236,9 @@ def _destination(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, host: t
                     f"vm.nics[{index}].bridge",
                 )
             )
+    if spec.boot == "pxe" and "bootstrap" in host:
+        first = vm.nics[0]
+        problems += [Problem(*each) for each in bootstrap.problems(host["bootstrap"], serve=spec.pxe_serve, bridge=first.bridge, vlan=first.vlan)]
     if host.get("temporary_taken"):
         problems.append(
             Problem(

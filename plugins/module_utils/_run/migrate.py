@@ -35,6 +35,7 @@ _JOB_KEYS = (
     "source",
     "admin",
     "boot",
+    "pxe_serve",
     "quiesce",
     "services",
     "containers",

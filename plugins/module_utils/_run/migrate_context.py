@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_disk import RemoteDisk
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource, key_marker
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import BIOS, DiskLayout
@@ -23,8 +24,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.migration
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import raw_devices
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.bootstrap import EXPORT
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout, same_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import filesystems_of
+from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_bootstrap import PXE, BootstrapMachine
 
 WORK = pathlib.Path("/run/reduced.footprint")
 # how often a progress report may rewrite the journal, in seconds
@@ -120,7 +123,9 @@ class Context:
         return layout_of(self.spec, self.vm, self.source_facts)
 
     def disk(self) -> DiskImage:
-        """The new disks as files of this host."""
+        """The new disks as files of this host; with ``boot: pxe`` the VM's bootstrap system has them, and boots when they are wanted."""
+        if self.image is None and self.spec.boot == PXE:
+            self.image = RemoteDisk(self.layout(), WORK / f"migrate-{self.spec.name}", BootstrapMachine(self), EXPORT)
         if self.image is None:
             layout = self.layout()
             images = [self.journal.facts["vm"]["disks"][each.index] for each in layout.disks]

@@ -34,7 +34,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_
     fixup_context,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import SOURCE_OWN, container_files, containers_of
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_blocks, migrate_health
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_blocks, migrate_bootstrap, migrate_health
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, layout_of, vm_entry
 
@@ -44,7 +44,10 @@ _TOOLS = (*DESTINATION_TOOLS, *MKFS_TOOLS.values(), ESP_TOOL)
 def destination(context_spec: t.Any, vm: t.Any, source: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
     """Facts of this host, the source's own cards known."""
     macs = [each["mac"] for each in (source or {}).get("interfaces", [])]
-    return destination_facts.gather(context_spec, vm, _TOOLS, macs)
+    facts = destination_facts.gather(context_spec, vm, _TOOLS, macs)
+    if context_spec.boot == migrate_bootstrap.PXE:
+        facts["bootstrap"] = migrate_bootstrap.facts(context_spec.pxe_serve)
+    return facts
 
 
 def preflight(context: Context) -> None:
@@ -87,6 +90,8 @@ def problem_text(problems: t.Sequence[Problem]) -> str:
 def define(context: Context) -> None:
     """The VM from the libvirt template, stopped and without autostart; its empty disk."""
     stop_clone(context)
+    # it has the old disks
+    migrate_bootstrap.sweep(context)
     spec = context.spec
     request = DefineRequest(
         cluster=spec.cluster,

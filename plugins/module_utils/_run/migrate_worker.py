@@ -25,7 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import other_destination, resume
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_copy, migrate_cutover, migrate_rehearse, migrate_verify
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_bootstrap, migrate_copy, migrate_cutover, migrate_rehearse, migrate_verify
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, machine_id, remote, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_hooks import run_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
@@ -50,7 +50,9 @@ def _held(work: t.Callable[[Context], None]) -> t.Callable[[Context, Lease], Non
 
 
 def _prepare(context: Context) -> None:
-    """The destination host builds the disk itself, so the definition has brought all that is needed."""
+    """With ``boot: image`` the host builds the disk itself, so the definition has brought all that is needed."""
+    if context.spec.boot == migrate_bootstrap.PXE:
+        migrate_bootstrap.prepare(context)
 
 
 def _precopy(context: Context) -> None:
@@ -94,6 +96,8 @@ def carry_out(context: Context, action: str) -> None:
     """One action, from wherever things stand; the journal says how it ended."""
     journal = context.journal
     migrate_rehearse.sweep(context)
+    if action != MIGRATE or context.spec.boot != migrate_bootstrap.PXE:
+        migrate_bootstrap.sweep(context)
     if action == ROLL_BACK:
         migrate_cutover.give_back(context, migrate_cutover.ASKED)
     elif action == RETIRE:
@@ -286,10 +290,11 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
 
 
 def _release(context: Context | None) -> None:
-    """Leave no rehearsal and no loop device behind."""
+    """Leave no rehearsal, no loop device and no bootstrap system behind."""
     if context is None:
         return
-    for let_go in (lambda: migrate_rehearse.sweep(context), lambda: context.image and context.image.release()):
+    image = context.image
+    for let_go in (lambda: migrate_rehearse.sweep(context), lambda: image and image.release(), lambda: migrate_bootstrap.sweep(context)):
         try:
             let_go()
         except FootprintError as error:

@@ -1,0 +1,175 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The new master's disks where another machine has them, brought over ssh and seen as files of this host (F14).
+
+    disk of the machine → qemu-nbd → ssh → qemu-storage-daemon → file (FUSE) → loop device
+
+From the file on it is a :class:`DiskImage` like any other. All of it belongs to the calling process:
+its unit ends both programs with it, its mount namespace the files, and the loop devices go with their last user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import stat
+import subprocess
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+
+_CONNECTS = 60.0
+_ENDS = 20.0
+
+
+class Machine(t.Protocol):
+    """Whoever has the disks."""
+
+    def up(self) -> list[str]:
+        """See to it that it runs and answers; returns ssh and where to, without a command."""
+
+    def down(self) -> None:
+        """Switch it off and take away what it needed."""
+
+    def socket(self, disk: int) -> str:
+        """Where it exports a disk, by the disk's number."""
+
+
+class RemoteDisk(DiskImage):
+    """Disks of another machine.
+
+    :arg work: as of :class:`DiskImage`.
+    :arg export: the name under which each disk is exported.
+    """
+
+    def __init__(self, layout: DiskLayout, work: pathlib.Path, machine: Machine, export: str) -> None:
+        self.far = work / "far"
+        super().__init__([str(self.far / f"disk{each.index}") for each in layout.disks], layout, work)
+        self.machine = machine
+        self.export = export
+        self._ssh: subprocess.Popen[bytes] | None = None
+        self._daemon: subprocess.Popen[bytes] | None = None
+        self._held: dict[str, int] = {}
+
+    def write_table(self) -> None:
+        self._connect()
+        super().write_table()
+
+    def attach(self) -> None:
+        if not self._loops:
+            self._connect()
+        super().attach()
+
+    def detach(self) -> None:
+        super().detach()
+        # those whose file is dead are not found by it any more
+        for held in self._held.values():
+            os.close(held)
+        self._held = {}
+
+    def release(self) -> None:
+        """Let go of the disks and switch the machine off that has them."""
+        self.detach()
+        self._disconnect()
+        self.machine.down()
+
+    def _loop(self, image: str) -> str:
+        loop = super()._loop(image)
+        # in use while it is detached, it goes when we do: the file behind it will not outlive us
+        self._held[loop] = os.open(loop, os.O_RDONLY | os.O_CLOEXEC)
+        run(["losetup", "--detach", loop])
+        return loop
+
+    def _free(self, loop: str) -> None:
+        if loop in self._held:
+            os.close(self._held.pop(loop))
+        else:
+            super()._free(loop)
+
+    def _connect(self) -> None:
+        """Bring the disks here; nothing is done where they are."""
+        if all(each is not None and each.poll() is None for each in (self._ssh, self._daemon)):
+            return
+        self.detach()
+        self._disconnect()
+        argv = self.machine.up()
+        # what is a file there now is what a killed process left
+        self.far.mkdir(parents=True, exist_ok=True, mode=0o700)
+        forwards, devices = [], []
+        for disk, image in self._disks():
+            local = self.far / f"{disk.index}.sock"
+            local.unlink(missing_ok=True)
+            forwards += ["-L", f"{local}:{self.machine.socket(disk.index)}"]
+            pathlib.Path(image).touch(mode=0o600)
+            node = f"node-name=disk{disk.index},driver=nbd,discard=unmap,server.type=unix,server.path={local},export={self.export}"
+            share = f"type=fuse,id=file{disk.index},node-name=disk{disk.index},mountpoint={image},writable=on"
+            devices += ["--blockdev", node, "--export", share]
+        *ssh, address = argv
+        options = ["-N", "-n", "-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindMask=0177", "-o", "StreamLocalBindUnlink=yes"]
+        self._ssh = self._start("ssh", [*ssh, *options, *forwards, address])
+        self._await("ssh", self._ssh, lambda: all((self.far / f"{disk.index}.sock").exists() for disk, _image in self._disks()))
+        self._daemon = self._start("daemon", ["qemu-storage-daemon", *devices])
+        sizes = {image: disk.size for disk, image in self._disks()}
+        self._await("daemon", self._daemon, lambda: all(_size(image) >= size for image, size in sizes.items()))
+
+    def _start(self, name: str, argv: t.Sequence[str]) -> subprocess.Popen[bytes]:
+        with open(self.far / f"{name}.log", "wb") as log:
+            # pylint: disable-next=ansible-bad-function,consider-using-with  # no AnsibleModule reaches this layer; it runs on
+            return subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "LC_ALL": "C"})
+
+    def _await(self, name: str, process: subprocess.Popen[bytes], ready: t.Callable[[], bool]) -> None:
+        until = time.monotonic() + _CONNECTS
+        while not ready():
+            if process.poll() is not None or time.monotonic() > until:
+                said = " | ".join((self.far / f"{name}.log").read_text(errors="replace").strip().splitlines()[-3:])
+                how = "took too long" if process.poll() is None else "ended"
+                self._disconnect()
+                raise BackendError(f"The disks of the bootstrap system cannot be had: {name} {how}: {said or 'it said nothing'}", mend="Run again.")
+            time.sleep(0.1)
+
+    def _disconnect(self) -> None:
+        """End the programs between the disks and here, when all is written; what cannot be written is not waited for."""
+        for image in self.images:
+            if self._daemon is not None and self._daemon.poll() is None:
+                with contextlib.suppress(OSError):
+                    _sync(image)
+        for process in (self._daemon, self._ssh):
+            if process is not None:
+                process.terminate()
+                try:
+                    process.wait(timeout=_ENDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+        self._daemon = self._ssh = None
+        for image in self.images:
+            # of a process that was killed, where it had no mount namespace of its own
+            run(["umount", "--lazy", image], ok=range(256))
+            with contextlib.suppress(OSError):
+                os.unlink(image)
+        for each in self.far.glob("*.sock"):
+            each.unlink(missing_ok=True)
+
+
+def _size(path: str) -> int:
+    """Size of a file once there is more than its place; -1 before."""
+    try:
+        told = os.stat(path)
+    except OSError:
+        return -1
+    return told.st_size if stat.S_ISREG(told.st_mode) else -1
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
