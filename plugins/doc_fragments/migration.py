@@ -52,10 +52,23 @@ options:
     COPYING = r"""
 options:
   boot:
-    description: Who makes the new disk. With V(image) this host does.
+    description:
+      - Who makes the new disks. With V(image) this host does, and fills them as files.
+      - With V(pxe) the VM boots a bootstrap system over the network before the source is touched, made of this host's own packages
+        and kernel. It hands its disks out over ssh, by a key and a host key that are made anew for every boot; they are partitioned,
+        filled and proven through that. It is off while the copy is rehearsed, and when the VM boots as the master.
+      - V(pxe) needs an x86_64 VM of QEMU or KVM whose first card is on a bridge of this host.
     type: str
-    choices: [image]
+    choices: [image, pxe]
     default: image
+  pxe_serve:
+    description:
+      - Serve the bootstrap system from this host with O(boot=pxe). DHCP and TFTP are asked on the bridge then, answer the VM's card
+        alone, use link-local addresses, and come before a DHCP server of that network.
+      - With V(false) the source does, or whoever serves its network. What it has to serve lies in
+        C(/var/cache/reduced.footprint/bootstrap-NAME) of this host once V(prepare) was gone through, see O(stop_after).
+    type: bool
+    default: true
   sync:
     description:
       - How its content comes over. With V(rsync) files do.
