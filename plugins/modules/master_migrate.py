@@ -164,6 +164,21 @@ EXAMPLES = r"""
       - {type: tcp, port: 3306}
       - {type: http, url: "http://192.0.2.2:8080/health"}
 
+- name: The same, with disks that the VM hands out over ssh from a system it boots over the network
+  reduced.footprint.master_migrate:
+    boot: pxe
+    admin:
+      address: 192.0.2.2
+      temporary_address: 192.0.2.3
+    source_facts: "{{ look.source_facts }}"
+    services: [footprint-api, dnsmasq, mariadb]
+    vm:
+      id: master
+      cpu: 2
+      ram: 2
+      nics: [{bridge: br-admin}]
+      disks: [{size: 40GiB}]
+
 - name: Take it back
   reduced.footprint.master_migrate:
     name: master
