@@ -92,6 +92,7 @@ _READY = """\
 #!/bin/sh
 while read -r line; do echo "$line"; done </run/ready
 """
+# sshd asks the permission for TCP also where a socket is meant; there is nothing else to reach from there
 _SSHD_CONFIG = """\
 AddressFamily inet6
 HostKey /run/host_key
@@ -104,7 +105,7 @@ UsePAM no
 UseDNS no
 StrictModes no
 PidFile none
-AllowTcpForwarding no
+AllowTcpForwarding local
 AllowStreamLocalForwarding local
 AllowAgentForwarding no
 X11Forwarding no
