@@ -67,21 +67,19 @@ def inside(number: int, argv: t.Sequence[str]) -> list[str]:
 
 
 def connect(number: int, bridge: str, inner: str, outer: str, mac: str, address: str, prefix: int) -> None:
-    """Lay the wire: a card in the namespace, its other end a port of the bridge. One that lies is taken as it is.
+    """Lay the wire: a card in the namespace, its other end a port of the bridge. What lies of it is taken as it is.
 
     :arg inner: name of the card in there, ``outer`` of its other end, with the MAC ``mac``.
     :arg address: of the card in there.
     """
-    if pathlib.Path("/sys/class/net", outer).exists():
-        if run(inside(number, ["ip", "link", "show", "dev", inner]), ok=range(256)).rc == 0:
-            return
+    if run(inside(number, ["ip", "link", "show", "dev", inner]), ok=range(256)).rc:
         # of a namespace that is about to go
         run(["ip", "link", "delete", "dev", outer], ok=range(256))
-    # a bridge's MTU is that of its smallest port
-    mtu = pathlib.Path("/sys/class/net", bridge, "mtu").read_text(encoding="ascii").strip()
-    ends = ["ip", "link", "add", "name", outer, "address", mac, "mtu", mtu, "type", "veth", "peer", "name", inner, "mtu", mtu, "netns", str(number)]
-    run(ends, timeout=30)
+        # a bridge's MTU is that of its smallest port
+        mtu = pathlib.Path("/sys/class/net", bridge, "mtu").read_text(encoding="ascii").strip()
+        ends = ["ip", "link", "add", "name", outer, "address", mac, "mtu", mtu, "type", "veth", "peer", "name", inner, "mtu", mtu, "netns", str(number)]
+        run(ends, timeout=30)
     run(["ip", "link", "set", "dev", outer, "master", bridge, "up"], timeout=30)
-    run(inside(number, ["ip", "address", "add", f"{address}/{prefix}", "dev", inner]), timeout=30)
+    run(inside(number, ["ip", "address", "replace", f"{address}/{prefix}", "dev", inner]), timeout=30)
     run(inside(number, ["ip", "link", "set", "dev", "lo", "up"]), timeout=30)
     run(inside(number, ["ip", "link", "set", "dev", inner, "up"]), timeout=30)

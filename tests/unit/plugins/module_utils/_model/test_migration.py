@@ -29,6 +29,7 @@ def test_what_is_left_out_has_a_sensible_value():
     assert (spec.admin.address, spec.admin.prefix, spec.source.address) == ("192.0.2.2", 24, "192.0.2.2")
     assert spec.source.host_keys == (KEY,)
     assert spec.source_after == "temp_address"
+    assert (spec.boot, spec.pxe_serve) == ("image", True)
 
 
 def test_services_get_their_ending_and_keep_their_order():
@@ -49,8 +50,11 @@ def test_every_option_reaches_the_request():
             hooks=[{"phase": "quiesce", "on": "source", "command": ["drain"]}],
             max_worktime=3600,
             stop_after="rehearse",
+            boot="pxe",
+            pxe_serve=False,
         )
     )
+    assert (spec.boot, spec.pxe_serve) == ("pxe", False)
     assert (spec.quiesce, spec.services, spec.bandwidth_limit, spec.rehearse) == ("maintenance_boot", ("all",), 50 * 1024, False)
     assert (spec.rehearse_timeout, spec.max_worktime, spec.stop_after) == (99, 3600, "rehearse")
     assert spec.hooks == (Hook("quiesce", "before", "source", ("drain",), 600),)
@@ -76,7 +80,7 @@ def test_every_option_reaches_the_request():
         ({"services": ["a", "a.service"]}, "services"),
         ({"services": ["ssh"]}, "services[0]"),
         ({"disk_schema": [{"mount": "/srv"}]}, "disk_schema"),
-        ({"boot": "pxe"}, "boot"),
+        ({"boot": "floppy"}, "boot"),
         ({"sync": "dd"}, "sync"),
         ({"bandwidth_limit": "fast"}, "bandwidth_limit"),
         ({"bandwidth_limit": "1 B"}, "bandwidth_limit"),
