@@ -27,6 +27,10 @@ _SSHD_PARTS = ("/usr/lib/openssh/sshd-session", "/usr/lib/openssh/sshd-auth", "/
 _FOLDERS = ("/proc", "/sys", "/dev", "/run/sshd", "/tmp", "/var/empty/sshd", "/usr/share/empty.sshd")
 
 
+#: The bootstrap system's own files, path → (mode, text), from the folders of libraries and the paths of modules.
+Texts = t.Callable[[list[str], list[str]], t.Mapping[str, tuple[int, str]]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Kernel:
     """A kernel of this host: its image, and its modules in the order they are loaded."""
@@ -111,11 +115,10 @@ def libraries(programs: t.Iterable[str]) -> list[str]:
     return list(found)
 
 
-def build(folder: pathlib.Path, kernel: Kernel, programs: t.Mapping[str, str], texts: t.Callable[[list[str], list[str]], t.Mapping[str, tuple[int, str]]]) -> int:
+def build(folder: pathlib.Path, kernel: Kernel, programs: t.Mapping[str, str], texts: Texts) -> int:
     """Make kernel and initramfs in a folder, anew; returns the bytes of both. The files are no secret, and the server of TFTP is not root.
 
     :arg programs: path in the bootstrap system → path of this host.
-    :arg texts: the bootstrap system's own files, asked with the folders of libraries and the paths of modules.
     """
     parts = {path: path for path in _SSHD_PARTS if os.path.exists(path)}
     inside = {**programs, **parts}

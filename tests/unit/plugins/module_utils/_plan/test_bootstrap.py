@@ -62,7 +62,8 @@ def test_a_source_that_serves_needs_no_server_here():
 
 
 @pytest.mark.parametrize(
-    ("mac", "address"), [("52:54:00:12:34:56", "fe80::5054:ff:fe12:3456"), ("02:00:00:00:00:01", "fe80::ff:fe00:1"), ("fe:ff:ff:ff:ff:ff", "fe80::fcff:ffff:feff:ffff")]
+    ("mac", "address"),
+    [("52:54:00:12:34:56", "fe80::5054:ff:fe12:3456"), ("02:00:00:00:00:01", "fe80::ff:fe00:1"), ("fe:ff:ff:ff:ff:ff", "fe80::fcff:ffff:feff:ffff")],
 )
 def test_a_card_is_found_by_its_mac(mac, address):
     assert under_test.link_local(mac) == address

@@ -66,13 +66,14 @@ def test_it_starts_from_the_network_under_bios_whatever_the_vm_does(made):
 
 
 def test_it_has_the_disks_by_their_serial_numbers_and_the_keys_read_only(made):
-    seen = [(each.findtext("serial"), each.get("type"), each.find("source").attrib.values()[0], each.find("target").get("dev")) for each in made.findall("devices/disk")]
+    disks = made.findall("devices/disk")
+    seen = [(each.findtext("serial"), each.get("type"), each.find("source").attrib.values()[0], each.find("target").get("dev")) for each in disks]
     assert seen == [
         ("rf-disk-0", "file", "/pool/master-disk0.img", "vda"),
         ("rf-disk-1", "block", "/dev/vg/data", "vdb"),
         ("rf-seed", "file", "/pool/.keys.img", "vdc"),
     ]
-    first, second, keys = made.findall("devices/disk")
+    first, second, keys = disks
     assert keys.find("readonly") is not None and first.find("readonly") is None
     assert {each.find("target").get("bus") for each in (first, second, keys)} == {"virtio"}
     assert (first.find("driver").get("cache"), first.find("driver").get("io"), second.find("driver").get("cache")) == ("none", "native", None)
