@@ -126,8 +126,9 @@ class BootstrapMachine:
             "UserKnownHostsFile": str(self.keys / "known_hosts"),
             "GlobalKnownHostsFile": "/dev/null",
             "ConnectTimeout": "5",
+            # it is on this very host: what keeps it from answering is load, and not the way
             "ServerAliveInterval": "5",
-            "ServerAliveCountMax": "3",
+            "ServerAliveCountMax": "12",
             "ControlPath": "none",
             "Compression": "no",
             # what processors help with the most
