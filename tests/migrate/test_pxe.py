@@ -22,7 +22,7 @@ STAND_IN = "master-bootstrap"
 # what there is of a bootstrap system on the server
 TRACES = (
     "virsh -q list --all --name | grep bootstrap; systemctl list-units --plain --no-legend 'reduced-footprint-pxe*' | cut -d' ' -f1;"
-    " ip -o link | grep -o 'rfb[0-9a-f]*h'; pgrep -a 'dnsmasq|qemu-storage-d' | grep -e rfb -e type=fuse;"
+    " ip -o link | grep -o 'rfb[0-9a-f]*h'; pgrep -a 'dnsmasq|nbdfuse' | grep -e rfb -e nbd.unix;"
     " find /var/cache/reduced.footprint /run/reduced.footprint /var/lib/libvirt /var/log/libvirt -name '*bootstrap*' -not -name '*.log.*' 2>/dev/null"
     " | grep -v '/qemu/master-bootstrap.log'; losetup -l --noheadings | grep far; true"
 )

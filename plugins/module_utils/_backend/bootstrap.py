@@ -54,14 +54,12 @@ def gather(tools: t.Sequence[str], modules: t.Sequence[str], helpful: t.Sequence
     """
     found = paths(tools)
     kernel = find_kernel(modules, helpful) if found.get("modprobe") else None
-    exports = run(["qemu-storage-daemon", "--help"], ok=range(256)).stdout if found.get("qemu-storage-daemon") else ""
     return {
         "arch": platform.machine(),
         "tools": found,
         "kernel": kernel.version if kernel else None,
         "missing_modules": list(kernel.missing) if kernel else [],
         "fuse": os.path.exists("/dev/fuse") or (bool(found.get("modprobe")) and run(["modprobe", "--quiet", "fuse"], ok=range(256)).rc == 0),
-        "fuse_export": "type=]fuse" in exports,
         "ipv6": os.path.isdir("/proc/sys/net/ipv6"),
         "rom": any(os.path.exists(os.path.join(folder, name)) for folder in _ROMS for name in _ROM_NAMES),
     }

@@ -4,10 +4,10 @@
 
 """The new master's disks where another machine has them, brought over ssh and seen as files of this host (F14).
 
-    disk of the machine → qemu-nbd → ssh → qemu-storage-daemon → file (FUSE) → loop device
+    disk of the machine → qemu-nbd → ssh → nbdfuse → file → loop device
 
 From the file on it is a :class:`DiskImage` like any other. All of it belongs to the calling process:
-its unit ends both programs with it, its mount namespace the files, and the loop devices go with their last user.
+its unit ends the programs with it, its mount namespace the files, and the loop devices go with their last user.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RemoteDisk(DiskImage):
         self.machine = machine
         self.export = export
         self._ssh: subprocess.Popen[bytes] | None = None
-        self._daemon: subprocess.Popen[bytes] | None = None
+        self._files: list[subprocess.Popen[bytes]] = []
         self._held: dict[str, int] = {}
 
     def write_table(self) -> None:
@@ -100,29 +100,29 @@ class RemoteDisk(DiskImage):
 
     def _connect(self) -> None:
         """Bring the disks here; nothing is done where they are."""
-        if all(each is not None and each.poll() is None for each in (self._ssh, self._daemon)):
+        if self._ssh is not None and self._files and all(each.poll() is None for each in (self._ssh, *self._files)):
             return
         self.detach()
         self._disconnect()
         argv = self.machine.up()
         # what is a file there now is what a killed process left
         self.far.mkdir(parents=True, exist_ok=True, mode=0o700)
-        forwards, devices = [], []
+        forwards = []
         for disk, image in self._disks():
-            local = self.far / f"{disk.index}.sock"
-            local.unlink(missing_ok=True)
-            forwards += ["-L", f"{local}:{self.machine.socket(disk.index)}"]
+            self._local(disk.index).unlink(missing_ok=True)
+            forwards += ["-L", f"{self._local(disk.index)}:{self.machine.socket(disk.index)}"]
             pathlib.Path(image).touch(mode=0o600)
-            node = f"node-name=disk{disk.index},driver=nbd,discard=unmap,server.type=unix,server.path={local},export={self.export}"
-            share = f"type=fuse,id=file{disk.index},node-name=disk{disk.index},mountpoint={image},writable=on"
-            devices += ["--blockdev", node, "--export", share]
         *ssh, address = argv
         options = ["-N", "-n", "-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindMask=0177", "-o", "StreamLocalBindUnlink=yes"]
         self._ssh = self._start("ssh", [*ssh, *options, *forwards, address])
-        self._await("ssh", self._ssh, lambda: all((self.far / f"{disk.index}.sock").exists() for disk, _image in self._disks()))
-        self._daemon = self._start("daemon", ["qemu-storage-daemon", *devices])
-        sizes = {image: disk.size for disk, image in self._disks()}
-        self._await("daemon", self._daemon, lambda: all(_size(image) >= size for image, size in sizes.items()))
+        self._await("ssh", self._ssh, lambda: all(self._local(disk.index).exists() for disk, _image in self._disks()))
+        for disk, image in self._disks():
+            file = self._start(f"disk{disk.index}", ["nbdfuse", image, f"nbd+unix:///{self.export}?socket={self._local(disk.index)}"])
+            self._files.append(file)
+            self._await(f"disk{disk.index}", file, lambda image=image, size=disk.size: _size(image) >= size)
+
+    def _local(self, disk: int) -> pathlib.Path:
+        return self.far / f"{disk}.sock"
 
     def _start(self, name: str, argv: t.Sequence[str]) -> subprocess.Popen[bytes]:
         with open(self.far / f"{name}.log", "wb") as log:
@@ -134,26 +134,25 @@ class RemoteDisk(DiskImage):
         while not ready():
             if process.poll() is not None or time.monotonic() > until:
                 said = " | ".join((self.far / f"{name}.log").read_text(errors="replace").strip().splitlines()[-3:])
-                how = "took too long" if process.poll() is None else "ended"
+                how = "took too long" if process.poll() is None else f"ended with exit code {process.poll()}"
                 self._disconnect()
                 raise BackendError(f"The disks of the bootstrap system cannot be had: {name} {how}: {said or 'it said nothing'}", mend="Run again.")
             time.sleep(0.1)
 
     def _disconnect(self) -> None:
         """End the programs between the disks and here, when all is written; what cannot be written is not waited for."""
-        for image in self.images:
-            if self._daemon is not None and self._daemon.poll() is None:
+        for image, file in zip(self.images, self._files):
+            if file.poll() is None:
                 with contextlib.suppress(OSError):
                     _sync(image)
-        for process in (self._daemon, self._ssh):
-            if process is not None:
-                process.terminate()
-                try:
-                    process.wait(timeout=_ENDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-        self._daemon = self._ssh = None
+        for process in (*self._files, *([self._ssh] if self._ssh else [])):
+            process.terminate()
+            try:
+                process.wait(timeout=_ENDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._files, self._ssh = [], None
         for image in self.images:
             # of a process that was killed, where it had no mount namespace of its own
             run(["umount", "--lazy", image], ok=range(256))

@@ -23,7 +23,7 @@ HELPFUL = ("virtio_rng", "ipv6")
 #: Programs of the host that go into it, by the name they have there; modules are loaded by kmod.
 PROGRAMS = ("sh", "mount", "ip", "mkdir", "sleep", "kmod", "qemu-nbd", "sshd")
 #: What the host needs beside them.
-TOOLS = ("qemu-storage-daemon", "modprobe", "ldd", "nsenter", "ssh", "ssh-keygen", "systemd-run", *(each for each in PROGRAMS if each != "sh"))
+TOOLS = ("nbdfuse", "modprobe", "ldd", "nsenter", "ssh", "ssh-keygen", "systemd-run", *(each for each in PROGRAMS if each != "sh"))
 SERVING_TOOLS = ("dnsmasq",)
 KERNEL, INITRD, SCRIPT = "vmlinuz", "initrd.img", "boot.ipxe"
 ARCHITECTURES = ("x86_64",)
@@ -62,7 +62,8 @@ for device in /sys/block/vd*; do
     @DISK@*)
         read -r sectors <"$device/size"
         socket=@SOCKET@${serial#@DISK@}
-        qemu-nbd --format=raw --persistent --shared=4 --cache=none --discard=unmap --export-name=@EXPORT@ "--socket=$socket" "/dev/$name" &
+        # one user at a time: what a killed one still had under way is written before the next one comes
+        qemu-nbd --format=raw --persistent --shared=1 --cache=none --discard=unmap --export-name=@EXPORT@ "--socket=$socket" "/dev/$name" &
         until [ -S "$socket" ]; do sleep 0.1; done
         echo "disk ${serial#@DISK@} $((sectors * 512))" >>/run/ready
         ;;
@@ -245,7 +246,7 @@ def problems(host: t.Mapping[str, t.Any], *, serve: bool, bridge: str | None, vl
     """What the destination lacks, as message, mend and path.
 
     :arg host: ``bootstrap`` of the destination's facts: ``tools`` (name → path), ``kernel`` (version or ``None``),
-        ``missing_modules``, ``fuse`` (the device), ``fuse_export`` (qemu-storage-daemon has it), ``rom``, ``arch``.
+        ``missing_modules``, ``fuse`` (the device), ``rom``, ``arch``.
     :arg bridge: the VM's first card is on it; ``vlan`` is what its details say.
     """
     found = []
@@ -255,8 +256,6 @@ def problems(host: t.Mapping[str, t.Any], *, serve: bool, bridge: str | None, vl
     missing = [each for each in tools if not host["tools"].get(each)]
     if missing:
         found.append((f"boot: pxe needs {', '.join(missing)} on the destination.", "Install them; the role master_migrate does.", _TOOLS_PATH))
-    elif not host["fuse_export"]:
-        found.append(("The destination's qemu-storage-daemon has no FUSE export.", "Use boot: image, or a QEMU that was built with FUSE.", "boot"))
     if not host["fuse"]:
         found.append(("The destination has no /dev/fuse.", "Load its kernel module fuse (modprobe fuse), or use boot: image.", "boot"))
     if host["kernel"] is None:

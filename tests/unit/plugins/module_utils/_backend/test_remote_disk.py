@@ -65,7 +65,7 @@ def fixture_world(tmp_path, monkeypatch):
         for each in LAYOUT.disks:
             if name == "ssh":
                 (disk.far / f"{each.index}.sock").touch()
-            else:
+            elif name == f"disk{each.index}":
                 os.truncate(disk.images[each.index], each.size)
         return programs[-1]
 
@@ -76,15 +76,14 @@ def fixture_world(tmp_path, monkeypatch):
     return disk, done, programs
 
 
-def test_disks_come_through_ssh_and_one_daemon_and_stay_while_these_run(world):
+def test_disks_come_through_one_ssh_and_stay_while_these_run(world):
     disk, done, programs = world
     disk.attach()
-    assert done == ["detach", "up", "start ssh", "start qemu-storage-daemon", "attach"]
-    ssh, daemon = (each.argv for each in programs)
+    assert done == ["detach", "up", "start ssh", "start nbdfuse", "start nbdfuse", "attach"]
+    ssh, *files = (each.argv for each in programs)
     assert ssh[:3] == ["ssh", "-i", "key"] and ssh[-1] == "there" and "ExitOnForwardFailure=yes" in ssh
     assert [ssh[number + 1] for number, word in enumerate(ssh) if word == "-L"] == [f"{disk.far}/0.sock:/far/0", f"{disk.far}/1.sock:/far/1"]
-    assert f"type=fuse,id=file1,node-name=disk1,mountpoint={disk.images[1]},writable=on" in daemon
-    assert all(f"server.path={disk.far}/{number}.sock,export=disk" in " ".join(daemon) for number in (0, 1))
+    assert files == [["nbdfuse", disk.images[number], f"nbd+unix:///disk?socket={disk.far}/{number}.sock"] for number in (0, 1)]
     disk.attach()
     assert done.count("up") == 1
 
@@ -94,7 +93,7 @@ def test_a_program_that_ended_is_the_reason_to_begin_anew(world):
     disk.attach()
     programs[0].code = 255
     disk.attach()
-    assert done.count("up") == 2 and len(programs) == 4 and "end qemu-storage-daemon" in done
+    assert done.count("up") == 2 and len(programs) == 6 and done.count("end nbdfuse") == 2
 
 
 def test_the_machine_is_switched_off_when_nothing_needs_it_any_more(world):
@@ -102,7 +101,7 @@ def test_the_machine_is_switched_off_when_nothing_needs_it_any_more(world):
     disk.attach()
     del done[:]
     disk.release()
-    assert done == ["detach", "end qemu-storage-daemon", "end ssh", "down"]
+    assert done == ["detach", "end nbdfuse", "end nbdfuse", "end ssh", "down"]
     assert not [each for each in disk.images if pathlib.Path(each).exists()] and not list(disk.far.glob("*.sock"))
 
 
@@ -114,5 +113,5 @@ def test_who_does_not_bring_the_disks_is_named_with_its_last_words(world, monkey
         return Program(argv, done, code=255)
 
     monkeypatch.setattr(disk, "_start", start)
-    with pytest.raises(BackendError, match="ssh ended: one | administratively prohibited"):
+    with pytest.raises(BackendError, match="ssh ended with exit code 255: one | administratively prohibited"):
         disk.attach()

@@ -18,7 +18,6 @@ HOST = {
     "kernel": "6.1.0-1-amd64",
     "missing_modules": [],
     "fuse": True,
-    "fuse_export": True,
     "ipv6": True,
     "rom": True,
 }
@@ -37,7 +36,6 @@ def test_a_fit_host_has_no_problem():
     [
         ({"arch": "aarch64"}, "VMs of aarch64", "boot"),
         ({"tools": {**HOST["tools"], "qemu-nbd": None, "dnsmasq": None}}, "qemu-nbd, dnsmasq on the destination", "destination.tools"),
-        ({"fuse_export": False}, "no FUSE export", "boot"),
         ({"fuse": False}, "no /dev/fuse", "boot"),
         ({"kernel": None}, "no kernel in /boot", "destination.tools"),
         ({"missing_modules": ["virtio_blk"]}, "6.1.0-1-amd64 has no virtio_blk", "destination.tools"),
@@ -53,7 +51,7 @@ def test_what_is_missing_is_named_with_its_mend(given, words, path):
 
 
 def test_everything_missing_is_named_at_once():
-    nothing = {"tools": {}, "kernel": None, "fuse": False, "fuse_export": False, "rom": False, "ipv6": False}
+    nothing = {"tools": {}, "kernel": None, "fuse": False, "rom": False, "ipv6": False}
     assert len(said(bridge=None, **nothing)) == 6
 
 

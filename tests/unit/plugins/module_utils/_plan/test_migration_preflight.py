@@ -239,8 +239,8 @@ def test_what_is_copied_block_by_block_is_known_before_and_large_enough():
 
 
 def test_what_a_network_boot_lacks_stands_beside_all_else():
-    lacks = {"arch": "x86_64", "tools": {}, "kernel": None, "missing_modules": [], "fuse": True, "fuse_export": False, "ipv6": True, "rom": True}
+    lacks = {"arch": "x86_64", "tools": {}, "kernel": None, "missing_modules": [], "fuse": True, "ipv6": True, "rom": True}
     said = " ".join(each.message for each in found(host={"bootstrap": lacks, "bridges": []}, params={"boot": "pxe"}))
-    assert "boot: pxe needs qemu-storage-daemon" in said and "dnsmasq" in said and "no kernel in /boot" in said and "no bridge br-admin" in said
+    assert "boot: pxe needs nbdfuse" in said and "dnsmasq" in said and "no kernel in /boot" in said and "no bridge br-admin" in said
     # who boots nothing over the network lacks nothing
     assert found(host={"bootstrap": lacks}) == []
