@@ -191,6 +191,12 @@ class DiskImage:
             run(["mcopy", "-i", self.node(esp), "-s", "-m", "-o", "-Q", *files, "::/"], timeout=600)
         run(["sync", self.node(esp)])
 
+    def settle(self) -> None:
+        """See to it that what was written outlives this process; the kernel does that for files of this host.
+
+        :raises BackendError: it is lost.
+        """
+
     def release(self) -> None:
         """Let go of the disks, so that somebody else may use them."""
         self.detach()

@@ -23,12 +23,13 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 
 _CONNECTS = 60.0
 _ENDS = 20.0
 # in sectors of 512 bytes: 4 MiB
 _READ_AHEAD = "8192"
+_MEND_LOST = "Look whether the pool of the VM's disks is full, then run again."
 
 
 class Machine(t.Protocol):
@@ -76,6 +77,25 @@ class RemoteDisk(DiskImage):
             os.close(held)
         self._held = {}
 
+    def settle(self) -> None:
+        """Bring what was written to the machine's disks: with the programs in between, all that is on the way would be gone."""
+        if not self._loops:
+            return
+        try:
+            for each in self.layout.mounts:
+                place = self.root / each.mount.lstrip("/")
+                if os.path.ismount(place):
+                    run(["sync", "--file-system", str(place)])
+            for image in self.images:
+                _sync(image)
+        except (OSError, CommandError) as error:
+            raise BackendError(f"What was written did not reach the bootstrap system's disks: {error}.", mend=_MEND_LOST) from error
+        if not self._connected():
+            raise BackendError("The bootstrap system went away while its disks were written to.", mend=_MEND_LOST)
+
+    def _connected(self) -> bool:
+        return self._ssh is not None and bool(self._files) and all(each.poll() is None for each in (self._ssh, *self._files))
+
     def release(self) -> None:
         """Let go of the disks and switch the machine off that has them."""
         self.detach()
@@ -100,7 +120,7 @@ class RemoteDisk(DiskImage):
 
     def _connect(self) -> None:
         """Bring the disks here; nothing is done where they are."""
-        if self._ssh is not None and self._files and all(each.poll() is None for each in (self._ssh, *self._files)):
+        if self._connected():
             return
         self.detach()
         self._disconnect()

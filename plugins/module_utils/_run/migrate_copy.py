@@ -194,6 +194,8 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     moved, looked_at = migrate_blocks.bring_all(context, kind, lambda seen, came: told(came, seen))
     entry["bytes"] += moved
     entry["total_bytes"] += looked_at
+    # what is still on its way is not copied
+    context.disk().settle()
     entry["seconds"] = round(time.monotonic() - started, 3)
     context.journal.passes.append(entry)
     context.journal.progress.pop("seconds_left", None)

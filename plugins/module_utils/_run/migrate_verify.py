@@ -84,6 +84,8 @@ def verify(context: Context) -> None:
     migrate_blocks.verify(context)
     _set_flags(context, look.flags)
     _note(context, look)
+    # whoever goes on after a kill starts the VM from what is on its disks
+    context.disk().settle()
     context.journal.verified = True
 
 

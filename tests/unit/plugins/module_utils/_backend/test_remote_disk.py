@@ -115,3 +115,19 @@ def test_who_does_not_bring_the_disks_is_named_with_its_last_words(world, monkey
     monkeypatch.setattr(disk, "_start", start)
     with pytest.raises(BackendError, match="ssh ended with exit code 255: one | administratively prohibited"):
         disk.attach()
+
+
+def test_what_did_not_reach_the_disks_is_an_error(world, monkeypatch):
+    disk, _done, programs = world
+    # nothing was written to what is not attached
+    disk.settle()
+    disk.attach()
+    disk._loops = {0: "/dev/loop7", 1: "/dev/loop8"}
+    disk.settle()
+    monkeypatch.setattr(under_test, "_sync", lambda path: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    with pytest.raises(BackendError, match="did not reach the bootstrap system's disks.*Input/output error"):
+        disk.settle()
+    monkeypatch.setattr(under_test, "_sync", lambda path: None)
+    programs[-1].code = 1
+    with pytest.raises(BackendError, match="went away"):
+        disk.settle()

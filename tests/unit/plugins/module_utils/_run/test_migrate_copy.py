@@ -30,7 +30,7 @@ def fixture_context(tmp_path):
         source=types.SimpleNamespace(ssh_argv=lambda: ["ssh"], address="host"),
         source_facts={"filesystems": [{"mount": "/", "used": 30 * MIB}, {"mount": "/srv", "used": 70 * MIB}]},
         layout=lambda: types.SimpleNamespace(raws=()),
-        disk=lambda: types.SimpleNamespace(mount=lambda: tmp_path, used=lambda: next(taken)),
+        disk=lambda: types.SimpleNamespace(mount=lambda: tmp_path, settle=lambda: None, used=lambda: next(taken)),
         progress=lambda **values: journal.progress.update(values),
         save=lambda: None,
         log=lambda text: None,

@@ -53,7 +53,7 @@ class Machines:
             source=types.SimpleNamespace(program=lambda module: [sys.executable, str(agent)], ssh_argv=lambda: [str(ssh)], address="host"),
             source_facts={"filesystems": [{"mount": "/", "fstype": "ext4", "used": 1}]},
             layout=lambda: types.SimpleNamespace(mounts=(), raws=()),
-            disk=lambda: types.SimpleNamespace(mount=lambda: self.copy),
+            disk=lambda: types.SimpleNamespace(mount=lambda: self.copy, settle=lambda: None),
             save=lambda: None,
             log=self.said.append,
             progress=lambda **unused: None,
