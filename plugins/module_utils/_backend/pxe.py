@@ -30,9 +30,13 @@ def start(unit: str, argv: t.Sequence[str], description: str) -> None:
     run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", f"--description={description}", "--property=PrivateNetwork=yes", "--", *argv])
 
 
-def stop(unit: str) -> None:
-    """End the unit; the namespace and its card are gone then. One that does not run is fine."""
+def stop(unit: str, outer: str) -> None:
+    """End the unit and take its card away; one that does not run is fine.
+
+    :arg outer: the card's end on the bridge: the kernel takes its time to clear a namespace away.
+    """
     run(["systemctl", "stop", unit], ok=range(256), timeout=60)
+    run(["ip", "link", "delete", "dev", outer], ok=range(256), timeout=60)
 
 
 def process(unit: str) -> int | None:

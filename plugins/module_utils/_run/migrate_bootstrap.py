@@ -109,7 +109,7 @@ class BootstrapMachine:
         number = pxe.process(self.unit)
         if number is None:
             argv = plan.serve_argv(way, self._context.vm.macs[0], str(self.folder)) if spec.pxe_serve else ["sleep", "infinity"]
-            pxe.stop(self.unit)
+            pxe.stop(self.unit, way.outer)
             pxe.start(self.unit, argv, f"Network boot of {spec.name} (reduced.footprint)")
             number = pxe.process(self.unit)
             if number is None:
@@ -223,7 +223,7 @@ class BootstrapMachine:
             return
         with DomainHost(self._context.spec.uri) as host:
             ran = rehearsal.destroy(host, left["uuid"])
-        pxe.stop(left["unit"])
+        pxe.stop(left["unit"], self._wire.outer)
         for path in left["files"]:
             pathlib.Path(path).unlink(missing_ok=True)
         shutil.rmtree(self.keys, ignore_errors=True)

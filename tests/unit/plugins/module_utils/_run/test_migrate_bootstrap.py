@@ -47,7 +47,7 @@ def fixture_done(tmp_path, monkeypatch):
     monkeypatch.setattr(under_test, "KEYS", tmp_path / "keys")
     monkeypatch.setattr(under_test, "DomainHost", Host)
     monkeypatch.setattr(under_test.rehearsal, "destroy", lambda host, uuid: done.append(f"destroy {uuid}") or True)
-    monkeypatch.setattr(under_test.pxe, "stop", lambda unit: done.append(f"stop {unit}"))
+    monkeypatch.setattr(under_test.pxe, "stop", lambda unit, outer: done.append(f"stop {unit}"))
     return done
 
 
