@@ -117,9 +117,11 @@ def _migrate(context: Context) -> None:
     context.save()
     if first in STOP_AFTER:
         _one_destination(context)
+    # what was in the way may be mended; and nothing of a bootstrap system outlives the run that made it
+    always = ("preflight", "prepare") if context.spec.boot == migrate_bootstrap.PXE else ("preflight",)
     with _worktime(context):
         for phase in STOP_AFTER[PHASES.index(first) :]:
-            if phase == "preflight" or not journal.finished(phase):
+            if phase in always or not journal.finished(phase):
                 _phase(context, phase, _BEFORE[phase])
                 context.mirror()
             if context.spec.stop_after == phase:
