@@ -176,7 +176,7 @@ def torture() -> t.Iterator[Step]:
     yield _pytest("torture-network", "tests/network", env={"NETWORK_WHOLE": "1"}, timeout=7200)
     yield _pytest("torture-drift", "tests/drift", env={"DRIFT_WHOLE": "1"}, timeout=3600)
     yield _pytest("torture-move", "tests/move", env={"MOVE_WHOLE": "1"}, timeout=7200)
-    yield _pytest("torture-migrate", "tests/migrate", timeout=3600)
+    yield _pytest("torture-migrate", "tests/migrate", timeout=5400)
     yield _pytest("torture-rehearse", "tests/rehearse", timeout=3600)
     yield _pytest("torture-source", "tests/source", env={"SOURCE_WHOLE": "1"}, timeout=3600)
     yield _pytest("torture-grow", "tests/grow", env={"GROW_WHOLE": "1"}, timeout=10800)
@@ -213,7 +213,7 @@ GATES = (
     with_lab(Gate("stories", "user stories of the control plane", _stories(True), TEST)),
     with_lab(Gate("grow", "from two servers to three while a client writes: killed, completed, no row lost", _folder("grow"), ASKED)),
     with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, cut off, recovered, restored", _folder("controllers", 7200), ASKED)),
-    with_lab(Gate("migrate", "an old master under UEFI, LVM and xfs becomes a VM that starts as it did", _folder("migrate"), ASKED)),
+    with_lab(Gate("migrate", "an old master under UEFI, LVM and xfs becomes a VM that starts as it did", _folder("migrate", 5400), ASKED)),
     with_lab(Gate("rehearse", "the master's copy rehearsed: well, badly, killed, again; the master never notices", _folder("rehearse"), ASKED)),
     with_lab(Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST, lane=BESIDE)),
     with_lab(Gate("molecule", "user stories of servers and their virtual machines", _stories(False), TEST, lane=BESIDE)),
