@@ -124,7 +124,11 @@ def test_what_did_not_reach_the_disks_is_an_error(world, monkeypatch):
     disk.attach()
     disk._loops = {0: "/dev/loop7", 1: "/dev/loop8"}
     disk.settle()
-    monkeypatch.setattr(under_test, "_sync", lambda path: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+
+    def broken(path):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(under_test, "_sync", broken)
     with pytest.raises(BackendError, match="did not reach the bootstrap system's disks.*Input/output error"):
         disk.settle()
     monkeypatch.setattr(under_test, "_sync", lambda path: None)
