@@ -18,7 +18,7 @@ description:
     this call has written, so a run that was killed between writing and restarting is completed by the next.
   - Files are written whole, in their order, each after its program has accepted it. Missing folders are made.
 requirements:
-  - systemd 247 or newer on the server
+  - systemd 248 or newer on the server
 attributes:
   check_mode:
     support: full

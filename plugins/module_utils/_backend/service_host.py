@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import datetime
 import grp
 import os
 import pathlib
@@ -56,7 +57,7 @@ class ServiceHost:
         """What systemd knows of each unit."""
         if not names:
             return {}
-        said = run(["systemctl", "show", "--timestamp=unix", f"--property={_PROPERTIES}", "--", *names], timeout=60).stdout
+        said = run(["systemctl", "show", "--timestamp=us+utc", f"--property={_PROPERTIES}", "--", *names], timeout=60).stdout
         blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in said.split("\n\n") if block.strip()]
         # an alias answers by its own name, so they are told apart by their order
         return {name: _unit(block) for name, block in zip(names, blocks)}
@@ -129,10 +130,12 @@ def _unit(block: t.Mapping[str, str]) -> UnitFound:
 
 
 def _seconds(text: str | None) -> float:
+    """From ``Sun 2026-11-22 08:14:31.123456 UTC``; 0 for what never was."""
     try:
-        return float((text or "").lstrip("@") or 0)
+        found = datetime.datetime.strptime((text or "").partition(" ")[2], "%Y-%m-%d %H:%M:%S.%f UTC")
     except ValueError:
         return 0.0
+    return found.replace(tzinfo=datetime.timezone.utc).timestamp()
 
 
 def _user(number: int) -> str:

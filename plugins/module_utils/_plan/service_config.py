@@ -117,8 +117,7 @@ def _need(unit: ServiceUnit, seen: UnitFound, times: t.Mapping[str, float], youn
         return ""
 
     def due(paths: t.Sequence[str], since: float) -> bool:
-        # systemd tells whole seconds: what was written in the same one counts as younger
-        return any(path in young or int(times.get(path, 0)) >= int(since) for path in paths)
+        return any(path in young or times.get(path, 0) > since for path in paths)
 
     if due(unit.restart_after, seen.started):
         return "restart"

@@ -37,7 +37,8 @@ def test_a_new_host_gets_everything():
     [
         ({CFG: 150.0, DROP: 50.0}, 100, "reload"),
         ({CFG: 150.0, DROP: 50.0}, 151, ""),
-        ({CFG: 100.9, DROP: 50.0}, 100, "reload"),
+        ({CFG: 100.001, DROP: 50.0}, 100, "reload"),
+        ({CFG: 100.001, DROP: 50.0}, 100.002, ""),
         ({CFG: 50.0, DROP: 150.0}, 160, "restart"),
         ({CFG: 150.0, DROP: 150.0}, 100, "restart"),
         ({CFG: 0.0, DROP: 0.0}, 100, ""),
