@@ -29,7 +29,8 @@ pytestmark = pytest.mark.chapter
 
 ROLES = ("galera", "load_balancer", "memcached", "keystone")
 PLAY = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": [f"reduced.footprint.{name}" for name in ROLES]}]
-EDGE = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": [f"reduced.footprint.{name}" for name in ROLES if name not in ("galera", "memcached")]}]
+BEHIND = [f"reduced.footprint.{name}" for name in ROLES if name not in ("galera", "memcached")]
+EDGE = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": BEHIND}]
 REPOSITORIES = ("/etc/keystone/fernet-keys", "/etc/keystone/credential-keys")
 KEPT: dict[str, t.Any] = {}
 
