@@ -67,7 +67,7 @@ class ServiceHost:
         """Make it with those above it, or set its group and mode."""
         path = pathlib.Path(folder.path)
         path.mkdir(parents=True, exist_ok=True)
-        os.chown(path, 0, _group_number(folder.group))
+        os.chown(path, 0, _group_number(folder.group, folder.path))
         os.chmod(path, folder.mode)
 
     @staticmethod
@@ -85,7 +85,7 @@ class ServiceHost:
             run([name if word == "%s" else word for word in file.validate], timeout=60)
         except CommandError as error:
             raise BackendError(
-                f"the new text of {file.path} is refused: {error.message}", file.path, "Correct the settings it is made of; the old file is in place."
+                f"the new text is refused: {error.message}.", file.path, "Correct the settings it is made of; what was there before is in place."
             ) from error
         finally:
             os.unlink(name)
@@ -93,12 +93,12 @@ class ServiceHost:
     @staticmethod
     def write(file: ConfigFile) -> None:
         """Write it whole; one that is a link stays a link."""
-        write_atomic(os.path.realpath(file.path), file.content, file.mode, (_user_number(file.owner), _group_number(file.group)))
+        write_atomic(os.path.realpath(file.path), file.content, file.mode, (_user_number(file.owner, file.path), _group_number(file.group, file.path)))
 
     @staticmethod
     def settle(file: ConfigFile) -> None:
         """Set its owner and mode."""
-        os.chown(file.path, _user_number(file.owner), _group_number(file.group))
+        os.chown(file.path, _user_number(file.owner, file.path), _group_number(file.group, file.path))
         os.chmod(file.path, file.mode)
 
     @staticmethod
@@ -152,15 +152,15 @@ def _group(number: int) -> str:
         return str(number)
 
 
-def _user_number(name: str) -> int:
+def _user_number(name: str, path: str) -> int:
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError as error:
-        raise BackendError(f"there is no user {name} on this host.", mend="Install what brings it first.") from error
+        raise BackendError(f"there is no user {name} on this host.", path, "Install what brings it first.") from error
 
 
-def _group_number(name: str) -> int:
+def _group_number(name: str, path: str) -> int:
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError as error:
-        raise BackendError(f"there is no group {name} on this host.", mend="Install what brings it first.") from error
+        raise BackendError(f"there is no group {name} on this host.", path, "Install what brings it first.") from error
