@@ -1,0 +1,103 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A first deployment that is killed again and again, and loses servers while packages are installed: the next run goes on (X3, C7)."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shlex
+import shutil
+import threading
+import typing as t
+
+import pytest
+from controllers_lab import SERVERS, ControllersLab
+from support import eventually
+from token_client import Client, read_openrc
+
+pytestmark = [pytest.mark.chapter, pytest.mark.whole]
+
+#: In the order of a deployment, so that each run gets further than the one before: role, task, seconds into it.
+KILLS = [
+    ("galera", "Install the helpers and the units", 0.5),
+    ("galera", "Start the cluster", 2),
+    ("galera", "Bring in metal2", 3),
+    ("galera", "Create databases and users", 0.5),
+    ("load_balancer", "Have a certificate for the edge", 0.3),
+    ("load_balancer", "Have HAProxy and keepalived use their configuration", 0.5),
+    ("rabbitmq", "Keep the server from starting before it is configured", 0.5),
+    ("rabbitmq", "Start the first", 4),
+    ("rabbitmq", "Join, or restart, one by one", 6),
+    ("rabbitmq", "Create virtual hosts, users, policies and queues", 1),
+    ("memcached", "Start the service with the host", 0.5),
+    ("keystone", "Make the tables those of this version", 4),
+    ("keystone", "Change the keys of the member that goes first", 0.5),
+    ("keystone", "Give them to the others, one after the other", 0.7),
+    ("keystone", "Let one member after the other use its configuration", 2),
+    ("keystone", "Have the administrator and the endpoints", 1),
+]
+
+
+@pytest.fixture(name="empty", scope="module")
+def fixture_empty(lab: ControllersLab) -> ControllersLab:
+    """Servers nothing was ever deployed on."""
+    lab.stop_writing()
+    lab.command("down")
+    lab.command("up", "--servers", "3")
+    shutil.rmtree(lab.inventory_path, ignore_errors=True)
+    lab.write_inventory()
+    return lab
+
+
+def openrc(lab: ControllersLab) -> pathlib.Path:
+    return lab.inventory_path / "secrets" / "lab" / "openrc-lab.txt"
+
+
+def test_a_server_that_loses_power_while_packages_are_installed(empty: ControllersLab) -> None:
+    """The package manager of that server refuses everything until somebody finishes its work."""
+    name = SERVERS[1]
+    unpacking = "dpkg-query --show --showformat='${Status}' mariadb-server-core | grep -q unpacked"
+
+    def cut() -> None:
+        empty.ssh(name, f"timeout 180 sh -c {shlex.quote(f'until {unpacking}; do sleep 0.1; done 2> /dev/null')}")
+        empty.lose_power(name)
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    failed = empty.play("deploy_controllers", variables={"components": ["galera"]})
+    thread.join()
+    assert failed.rc != 0
+    empty.power_on(name)
+    said = empty.ssh(name, "apt-get -y install mariadb-server 2>&1", check=False)
+    assert "dpkg was interrupted" in said, said[-2000:]
+    done = empty.play("deploy_controllers", variables={"components": ["galera"]}, kill_at="galera : Create the account", kill_delay=0.5)
+    assert done.rc < 0, done.output[-4000:]
+
+
+@pytest.mark.parametrize("role,task,seconds", KILLS)
+def test_the_run_is_killed(empty: ControllersLab, role: str, task: str, seconds: float) -> None:
+    killed = empty.play("deploy_controllers", kill_at=f"TASK [reduced.footprint.{role} : {task}", kill_delay=seconds)
+    assert killed.rc < 0, killed.output[-4000:]
+
+
+def test_the_next_run_completes_it(empty: ControllersLab) -> None:
+    done = empty.play("deploy_controllers")
+    assert done.rc == 0, done.output[-6000:]
+    again = empty.play("deploy_controllers")
+    assert again.rc == 0 and again.changed == 0, again.changed_tasks() or again.output[-4000:]
+
+
+def test_all_of_it_serves(empty: ControllersLab) -> None:
+    path = empty.state / "status.json"
+
+    def well() -> t.Any:
+        path.unlink(missing_ok=True)
+        empty.play("status", "-e", f"status_report_file={path}")
+        return json.loads(path.read_text(encoding="utf-8"))["state"] == "ok"
+
+    eventually("all is well", well, 120)
+    client = Client(read_openrc(openrc(empty).read_text("utf-8")), timeout=20)
+    client.validate(client.issue())
