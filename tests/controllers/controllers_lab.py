@@ -77,7 +77,7 @@ class ControllersLab(Lab):
         names = sorted({name for members in groups.values() for name in members})
         content = {
             "all": {
-                "hosts": {name: {"ansible_host": self.addresses[name], **(hosts or {}).get(name, {})} for name in names},
+                "hosts": {name: {"ansible_host": self.addresses.get(name), **(hosts or {}).get(name, {})} for name in names},
                 "children": {group: {"hosts": {name: {} for name in members}} for group, members in groups.items()},
             }
         }
