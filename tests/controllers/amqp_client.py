@@ -55,7 +55,8 @@ def publish() -> None:
                     log.write(json.dumps({"n": number, "t": time.time(), "host": host}) + "\n")
                     log.flush()
                     time.sleep(0.05)
-            except (OSError, amqp.exceptions.AMQPError) as error:
+            # a refusal too: the message is published once more by another number
+            except (OSError, amqp.exceptions.AMQPError, amqp.exceptions.MessageNacked) as error:
                 print(f"{time.time():.3f} {host}: {error!r}", file=sys.stderr, flush=True)
                 time.sleep(0.2)
 
