@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import re
 import typing as t
 
@@ -202,13 +203,14 @@ def test_an_update_of_what_is_new_restarts_nothing(lab: ControllersLab) -> None:
     assert starts(lab, "mariadb.service") == before
 
 
-def test_newer_packages_come_member_by_member_after_a_backup(lab: ControllersLab) -> None:
+def test_newer_packages_come_member_by_member_after_a_backup(lab: ControllersLab, tmp_path: pathlib.Path) -> None:
     databases, before = starts(lab, "mariadb.service"), starts(lab, "haproxy.service")
     try:
         for name in SERVERS:
             lab.run(name, ["sh"], stdin=NEWER)
-        done = lab.play("rolling", variables={**COMPONENTS, "rolling_action": "update"})
+        done = lab.play("rolling", variables={**COMPONENTS, "rolling_action": "update", "galera_backup_directory": str(tmp_path)})
         assert done.rc == 0, done.output[-5000:]
+        assert list(tmp_path.iterdir()), "no backup"
         versions = {lab.run(name, ["dpkg-query", "-W", "-f", "${Version}", "haproxy"]).endswith("+footprint1") for name in SERVERS}
         assert versions == {True}
         after = starts(lab, "haproxy.service")

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import shlex
 import typing as t
@@ -138,7 +139,22 @@ def test_services_are_restarted_and_no_machine_is(virtual: Virtual) -> None:
     for name, unit in {"db": "mariadb", "mq": "rabbitmq-server", "ident": "keystone"}.items():
         virtual.lab.ssh(virtual.address(name), f"systemctl restart {unit}")
     assert virtual.guests() == before
-    eventually("identity serves", lambda: bool(virtual.client(APART).issue()), 60)
+    eventually("identity serves", lambda: serves(virtual, APART), 60)
+    assert virtual.succeeds("spawn_vms").changed == 0
+
+
+def serves(virtual: Virtual, environment: str) -> bool:
+    with contextlib.suppress(OSError, Refused):
+        return bool(virtual.client(environment).issue())
+    return False
+
+
+def test_machines_that_reboot_serve_again(virtual: Virtual) -> None:
+    """Also a database that has no peers: nobody has to recover it."""
+    for name in ("one", "db"):
+        virtual.lab.ssh(virtual.address(name), "systemctl reboot", check=False)
+    for environment in (ALONE, APART):
+        eventually(f"{environment} serves", lambda name=environment: serves(virtual, name), 180)
     assert virtual.succeeds("spawn_vms").changed == 0
 
 
