@@ -231,12 +231,17 @@ def test_restarted_one_by_one_under_load(lab: ControllersLab, publisher: Publish
     note("rolling restart", seconds=round(took, 1), **publisher.ends())
 
 
+def lose_disk(lab: ControllersLab, name: str) -> None:
+    """Stop a member and take its data away."""
+    lab.run(name, ["systemctl", "stop", UNIT])
+    lab.run(name, ["rm", "-rf", DATA])
+    lab.run(name, ["install", "-d", "-o", "rabbitmq", "-g", "rabbitmq", "-m", "0750", DATA])
+
+
 def test_a_member_without_its_disk_joins_anew(lab: ControllersLab, publisher: Publisher) -> None:
     """The others forget it, it joins, and gets its replicas back."""
     publisher.start()
-    lab.run("metal2", ["systemctl", "stop", UNIT])
-    lab.run("metal2", ["rm", "-rf", DATA])
-    lab.run("metal2", ["install", "-d", "-o", "rabbitmq", "-g", "rabbitmq", "-m", "0750", DATA])
+    lose_disk(lab, "metal2")
     said = deploy(lab, check=True)
     assert said.recap["metal2"]["changed"]
     begun = time.monotonic()
@@ -312,11 +317,20 @@ def test_no_power_for_all(lab: ControllersLab, publisher: Publisher) -> None:
 
 def test_a_run_that_is_killed_is_completed_by_the_next(lab: ControllersLab) -> None:
     """kill -9 while a fresh member joins."""
-    for name in ("metal2", "metal3"):
-        lab.run(name, ["systemctl", "stop", UNIT])
-        lab.run(name, ["rm", "-rf", DATA])
-        lab.run(name, ["install", "-d", "-o", "rabbitmq", "-g", "rabbitmq", "-m", "0750", DATA])
+    lose_disk(lab, "metal3")
     for delay in (4.0, 12.0):
         assert lab.play(PLAY, kill_at="Join, or restart, one by one", kill_delay=delay).rc != 0
     deploy(lab)
+    assert all(running(lab, name) == sorted(SERVERS) for name in SERVERS)
+
+
+def test_a_majority_without_disks_is_told_and_not_waited_for(lab: ControllersLab) -> None:
+    """The one that is left pauses. The operator decides that it starts the cluster anew."""
+    lose_disk(lab, "metal2")
+    lose_disk(lab, "metal3")
+    said = refused(lab)
+    assert "metal2, metal3 lost their data, half of the cluster or more" in said
+    assert "stop the service on metal1 and name one of these in rabbitmq_force_boot" in said
+    lab.run("metal1", ["systemctl", "stop", UNIT])
+    deploy(lab, variables={"rabbitmq_force_boot": "metal1"})
     assert all(running(lab, name) == sorted(SERVERS) for name in SERVERS)

@@ -30,6 +30,7 @@ class Member:
     :arg last: the nodes that ran, by its own note, when it stopped.
     :arg contents: what it keeps beside a fresh broker's own, in words; ``None`` when that cannot be told.
     :arg cookie: ``same`` as is wanted, ``other`` or ``none``.
+    :arg paused: its node is up and its broker is not, as in a minority.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Member:
     last: tuple[str, ...] = ()
     contents: tuple[str, ...] | None = ()
     cookie: str = "same"
+    paused: bool = False
 
     @classmethod
     def from_facts(cls, name: str, node: str, facts: t.Mapping[str, t.Any]) -> Member:
@@ -52,6 +54,7 @@ class Member:
             last=tuple(facts.get("last_running") or ()),
             contents=None if contents is None else tuple(contents),
             cookie=str(facts.get("cookie") or "none"),
+            paused=bool(facts.get("paused")),
         )
 
     @property
@@ -132,6 +135,8 @@ def _decide(members: t.Mapping[str, Member | None], nodes: t.Mapping[str, str], 
         if not start and not join and not forget:
             return Decision("none", "all members that answer are in the running cluster.", alive[0].name)
         return Decision("join" if join else "start", f"{alive[0].name} is in a running cluster.", alive[0].name, start, join, forget)
+    if any(member.paused for member in clustered) and len(lost) * 2 >= len(listed) and not force:
+        return _majority_lost(lost, clustered, nodes)
     return _restart(clustered, listed, nodes, join, forget, force)
 
 
@@ -157,6 +162,16 @@ def _strangers(clustered: t.Sequence[Member], nodes: t.Mapping[str, str], gone: 
                 mend="Set rabbitmq_node_host to the name it has.",
             )
     return None
+
+
+def _majority_lost(lost: t.Sequence[str], left: t.Sequence[Member], nodes: t.Mapping[str, str]) -> Decision:
+    names = ", ".join(name for name, node in nodes.items() if node in lost)
+    keeps = ", ".join(member.name for member in left)
+    return Decision(
+        "refuse",
+        f"{names} lost their data, half of the cluster or more: {keeps} alone serves nobody, and quorum queues had most of their replicas there.",
+        mend=f"Bring the data back. If they are gone for good stop the service on {keeps} and name one of these in rabbitmq_force_boot.",
+    )
 
 
 def _two_clusters(clustered: t.Sequence[Member]) -> Decision | None:

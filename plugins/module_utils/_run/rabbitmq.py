@@ -121,7 +121,8 @@ def _look(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> di
         "node": broker.node,
         "alive": status is not None,
         "running": running,
-        "paused": status is not None and not running and len(members) > 1,
+        # a node whose broker is stopped answers no question about the cluster, so its unit has to tell that it is there
+        "paused": unit == "active" and not running and len(members) > 1,
         "ready": not sick,
         "ailments": list(sick),
         "members": list(members),
@@ -247,6 +248,12 @@ def _await_uncritical(request: MemberRequest, broker: RabbitMq, sleep: t.Callabl
         sleep(_PAUSE)
 
 
+def _may_start(request: MemberRequest, broker: RabbitMq) -> bool:
+    """Whether a stopped broker serves no second cluster when it is started: it has no peers, or they are in reach and serve."""
+    seed = request.seed
+    return len(broker.noted()[0]) <= 1 or (seed is not None and _serves(broker.status(seed), seed))
+
+
 def _await_machine(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:
     """Wait until the broker runs, and start it on a machine where a killed run stopped it."""
     begun = time.monotonic()
@@ -256,7 +263,7 @@ def _await_machine(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[
         if _serves(status, broker.node):
             return
         now = time.monotonic()
-        if status is not None and broker.unit_state().get("ActiveState") == "active":
+        if broker.unit_state().get("ActiveState") == "active" and _may_start(request, broker):
             alone_since = alone_since or now
             if now - alone_since > _PATIENCE:
                 broker.start_app()

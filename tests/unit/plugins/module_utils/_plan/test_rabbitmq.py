@@ -109,6 +109,18 @@ def test_two_clusters_at_once() -> None:
     assert found.warnings
 
 
+def test_a_majority_that_lost_its_disks_is_not_waited_for() -> None:
+    left = [member("a", False, paused=True), fresh("b"), alone("c")]
+    found = decided(*left)
+    assert found.action == "refuse" and found.reason.startswith("b, c lost their data")
+    assert "stop the service on a" in (found.mend or "")
+    forced = decided(*left, force="a")
+    assert (forced.action, forced.first, forced.join) == ("start", "a", ("b", "c"))
+    # a minority that lost them is no reason to refuse, and one that serves is none either
+    assert decided(member("a", False, ALL[:2], paused=True), member("b", False, ALL[:2], paused=True), fresh("c")).action == "start"
+    assert decided(member("a"), fresh("b"), fresh("c")).action == "join"
+
+
 def test_a_member_that_lost_its_disk_is_forgotten_and_joins() -> None:
     for lost in (fresh("b"), alone("b")):
         found = decided(member("a"), lost, member("c"))

@@ -45,9 +45,9 @@ class Node:
     def status(self, node: str | None = None) -> dict[str, t.Any] | None:
         if node == SEED:
             return {"running_nodes": [one for one in self.theirs if one != ME], "disk_nodes": list(self.theirs)}
-        if not self.up:
+        if not self.up or not self.app:
             return None
-        running = [ME, *(one for one in self.known if one != ME)] if self.app else []
+        running = [ME, *(one for one in self.known if one != ME)]
         state = "under maintenance" if self.drained else "not under maintenance"
         return {"running_nodes": running, "disk_nodes": self.known or [ME], "maintenance_status": {ME: state}, "alarms": [], "partitions": {}}
 
@@ -276,3 +276,11 @@ def test_a_server_that_is_not_there_yet_needs_all_of_it() -> None:
     schema = rabbitmq_schema.schemas.parse([{"name": "rpc"}], [], [], [], ["guest"])
     told = rabbitmq_schema.ensure(schema, t.cast(t.Any, Node(here=False)), check_mode=True)
     assert told.actions == ("create virtual host rpc", "delete user guest")
+
+
+def test_a_paused_broker_is_not_started_in_a_minority() -> None:
+    """Alone it would be a second cluster beside the one that it cannot see."""
+    node = Node(up=True, known=[SEED, ME], secret=COOKIE, theirs=[])
+    with pytest.raises(BackendError, match="does not serve after"):
+        run(node, seed=SEED, timeout=40)
+    assert "start_app" not in node.said
