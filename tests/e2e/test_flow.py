@@ -52,7 +52,7 @@ def test_provision_in_check_mode_touches_nothing(lab: Lab) -> None:
 
 
 def test_provision_killed_is_completed(lab: Lab) -> None:
-    lab.killed("provision_virt", kill_at="TASK [reduced.footprint.virt_host : Install the packages with apt after", kill_delay=4)
+    lab.killed("provision_virt", kill_at="TASK [reduced.footprint.packages : Install the packages with apt after", kill_delay=4)
     lab.killed("provision_virt", kill_at="TASK [reduced.footprint.virt_host : Bring the network to its new form", kill_delay=1)
     # The host must be reachable again by itself: nobody confirmed its new bridge.
     eventually("metal1 answers", lambda: "eno1" in lab.ssh("metal1", "ip", "link"), 90)
