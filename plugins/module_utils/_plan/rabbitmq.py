@@ -135,7 +135,7 @@ def _decide(members: t.Mapping[str, Member | None], nodes: t.Mapping[str, str], 
         if not start and not join and not forget:
             return Decision("none", "all members that answer are in the running cluster.", alive[0].name)
         return Decision("join" if join else "start", f"{alive[0].name} is in a running cluster.", alive[0].name, start, join, forget)
-    if any(member.paused for member in clustered) and len(lost) * 2 >= len(listed) and not force:
+    if any(member.paused for member in clustered) and len(lost) * 2 >= len(listed):
         return _majority_lost(lost, clustered, nodes)
     return _restart(clustered, listed, nodes, join, forget, force)
 

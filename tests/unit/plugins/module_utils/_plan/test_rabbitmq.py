@@ -114,7 +114,9 @@ def test_a_majority_that_lost_its_disks_is_not_waited_for() -> None:
     found = decided(*left)
     assert found.action == "refuse" and found.reason.startswith("b, c lost their data")
     assert "stop the service on a" in (found.mend or "")
-    forced = decided(*left, force="a")
+    # as long as its service runs nobody can force it
+    assert decided(*left, force="a") == found
+    forced = decided(member("a", False), *left[1:], force="a")
     assert (forced.action, forced.first, forced.join) == ("start", "a", ("b", "c"))
     # a minority that lost them is no reason to refuse, and one that serves is none either
     assert decided(member("a", False, ALL[:2], paused=True), member("b", False, ALL[:2], paused=True), fresh("c")).action == "start"
