@@ -135,6 +135,8 @@ def offline(context: Context) -> dict[str, t.Any]:
         out += [f"--exclude={each}/*" for each in mounts if mount == "/" and each != "/"]
         argv = ["rsync", "-aHAXS", "--numeric-ids", *out, "-e", " ".join(context.source.ssh_argv())]
         subprocess.run([*argv, f"{context.source.address}:{mount.rstrip('/')}/", f"{root}{mount.rstrip('/')}/"], check=True)
+    # as ours: a copy that is in this host's memory is none yet
+    context.disk().settle()
     return {"data": round(time.monotonic() - began, 3)}
 
 

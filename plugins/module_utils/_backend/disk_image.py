@@ -21,7 +21,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import RAW, DiskLayout, PlannedDisk, PlannedMount, PlannedPartition, is_esp
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
 
 BIOS_GRUB = "21686148-6449-6E6F-744E-656564454649"
 EFI_SYSTEM = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
@@ -33,6 +33,8 @@ _TYPE = {"ext4": LINUX, "xfs": LINUX, "btrfs": LINUX, "swap": SWAP, "vfat": BASI
 _SECTORS = MIB // 512
 # below this a FAT of 32 bits has too few clusters
 _FAT32 = 64 * MIB
+# a pool with less room than that is full: a file system is given up before the last byte is
+_LITTLE = 64 * MIB
 
 
 class DiskImage:
@@ -192,10 +194,33 @@ class DiskImage:
         run(["sync", self.node(esp)])
 
     def settle(self) -> None:
-        """See to it that what was written outlives this process; the kernel does that for files of this host.
+        """See to it that what was written is on the disks, and not in this host's memory alone.
+
+        A file system in a file takes all that is written to it, and reads it back, also when the pool below has no room for it
+        and nothing of it is ever written (X11). Only whoever asks is told, once: unmounting tells nothing.
 
         :raises BackendError: it is lost.
         """
+        if not self._loops:
+            return
+        try:
+            for each in self.layout.mounts:
+                place = self.root / each.mount.lstrip("/")
+                if os.path.ismount(place):
+                    run(["sync", "--file-system", str(place)])
+            # what lies beside the file systems: the boot loader, partitions without any
+            for path in (*self._loops.values(), *self.images):
+                sync_path(path)
+        except (OSError, CommandError) as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> BackendError:
+        """What is said when something that was written is lost."""
+        for image in self.images:
+            full = full_pool(image)
+            if full is not None:
+                return full
+        return BackendError(f"What was written did not reach {', '.join(self.images)}: {error}.", mend="Look at dmesg, and whether that disk is sound.")
 
     def release(self) -> None:
         """Let go of the disks, so that somebody else may use them."""
@@ -226,6 +251,17 @@ class DiskImage:
 
     def _free(self, loop: str) -> None:
         run(["losetup", "--detach", loop], ok=(0, 1))
+
+
+def full_pool(image: str) -> BackendError | None:
+    """What is to be said when the file system an image lies in has no room left."""
+    space = os.statvfs(os.path.dirname(image) or "/")
+    free = space.f_bavail * space.f_frsize
+    if free >= _LITTLE:
+        return None
+    return BackendError(
+        f"The pool that holds the copy's disk is full: {size_text(free)} free beside {image}.", "pool", "Free room there, or use another pool; then run again."
+    )
 
 
 def mount_options(mount: PlannedMount) -> str:
@@ -273,6 +309,15 @@ def loops_of(image: str) -> list[str]:
     if not done.stdout.strip():
         return []
     return [each["name"] for each in json.loads(done.stdout).get("loopdevices", [])]
+
+
+def sync_path(path: str) -> None:
+    """Bring what was written to a file or a device to its disk; an error of that is raised."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _device(numbers: pathlib.Path) -> int:

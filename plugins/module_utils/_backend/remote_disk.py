@@ -21,9 +21,9 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage, sync_path
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 
 _CONNECTS = 60.0
 _ENDS = 20.0
@@ -78,20 +78,13 @@ class RemoteDisk(DiskImage):
         self._held = {}
 
     def settle(self) -> None:
-        """Bring what was written to the machine's disks: with the programs in between, all that is on the way would be gone."""
-        if not self._loops:
-            return
-        try:
-            for each in self.layout.mounts:
-                place = self.root / each.mount.lstrip("/")
-                if os.path.ismount(place):
-                    run(["sync", "--file-system", str(place)])
-            for image in self.images:
-                _sync(image)
-        except (OSError, CommandError) as error:
-            raise BackendError(f"What was written did not reach the bootstrap system's disks: {error}.", mend=_MEND_LOST) from error
-        if not self._connected():
+        super().settle()
+        # with the programs in between, all that is on the way would be gone
+        if self._loops and not self._connected():
             raise BackendError("The bootstrap system went away while its disks were written to.", mend=_MEND_LOST)
+
+    def _lost(self, error: Exception) -> BackendError:
+        return BackendError(f"What was written did not reach the bootstrap system's disks: {error}.", mend=_MEND_LOST)
 
     def _connected(self) -> bool:
         return self._ssh is not None and bool(self._files) and all(each.poll() is None for each in (self._ssh, *self._files))
@@ -164,7 +157,7 @@ class RemoteDisk(DiskImage):
         for image, file in zip(self.images, self._files):
             if file.poll() is None:
                 with contextlib.suppress(OSError):
-                    _sync(image)
+                    sync_path(image)
         for process in (*self._files, *([self._ssh] if self._ssh else [])):
             process.terminate()
             try:
@@ -189,11 +182,3 @@ def _size(path: str) -> int:
     except OSError:
         return -1
     return told.st_size if stat.S_ISREG(told.st_mode) else -1
-
-
-def _sync(path: str) -> None:
-    handle = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

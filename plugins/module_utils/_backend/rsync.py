@@ -14,8 +14,9 @@ import tempfile
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import size_text
 
 # hard links, ACLs, xattrs (capabilities among them), sparse files, ids as numbers, nothing that is too much
 # (a database writes its file twice within a second and keeps its size: without the fractions of the
@@ -24,7 +25,6 @@ _EVERYTHING = ("-aHAXS", "--numeric-ids", "--modify-window=-1", "--no-human-read
 FLAGS = (*_EVERYTHING, "--delete", "--one-file-system")
 # our own state on the source, which lies in others' folders
 HELD = "zz-reduced-footprint-held.conf"
-_LITTLE = 64 * MIB
 # files of the source that were gone before they could be read: harmless while it is alive
 VANISHED = 24
 # exit codes of a stream that broke; with words of ssh's it was the link, and not the disk of either side
@@ -127,15 +127,7 @@ def full_disk(error: CommandError, mount: str, target: str, image: str) -> Backe
             "disk_schema",
             "Make its partition larger (and the disk in vm.disks, if need be), leave something out with excludes, or free room on the source.",
         )
-    space = os.statvfs(os.path.dirname(image) or "/")
-    free = space.f_bavail * space.f_frsize
-    if any(each in error.stderr for each in _IMAGE_FULL) and free < _LITTLE:
-        return BackendError(
-            f"The pool that holds the copy's disk is full: {size_text(free)} free beside {image}.",
-            "pool",
-            "Free room there, or use another pool; then run again.",
-        )
-    return None
+    return full_pool(image) if any(each in error.stderr for each in _IMAGE_FULL) else None
 
 
 def transfer(

@@ -113,6 +113,8 @@ def _look(context: Context, *, settle: bool = False, fixed: t.Sequence[bytes] = 
     began = time.monotonic()
     theirs, ours = _files(context)
     root = context.disk().mount()
+    # what is read is worth something only where it would be read after a power loss, too
+    context.disk().settle()
     systems = context.source_facts["filesystems"]
     mounts = [each["mount"] for each in systems]
     # the copy may lie on more partitions than the source

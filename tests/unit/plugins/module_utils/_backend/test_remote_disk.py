@@ -9,6 +9,7 @@ import pathlib
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_image
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import remote_disk as under_test
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import Partition
@@ -123,15 +124,16 @@ def test_what_did_not_reach_the_disks_is_an_error(world, monkeypatch):
     disk.settle()
     disk.attach()
     disk._loops = {0: "/dev/loop7", 1: "/dev/loop8"}
+    monkeypatch.setattr(disk_image, "sync_path", lambda path: None)
     disk.settle()
 
     def broken(path):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(under_test, "_sync", broken)
+    monkeypatch.setattr(disk_image, "sync_path", broken)
     with pytest.raises(BackendError, match="did not reach the bootstrap system's disks.*Input/output error"):
         disk.settle()
-    monkeypatch.setattr(under_test, "_sync", lambda path: None)
+    monkeypatch.setattr(disk_image, "sync_path", lambda path: None)
     programs[-1].code = 1
     with pytest.raises(BackendError, match="went away"):
         disk.settle()
