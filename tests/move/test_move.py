@@ -170,8 +170,8 @@ def test_the_playbook_moves_and_is_done_the_second_time(pair: Pair, guest: str) 
 
 @pytest.mark.whole
 def test_a_full_destination_is_refused(pair: Pair, guest: str) -> None:
-    size = "100M"
-    pair.there.ssh(f"mount -t tmpfs -o size={size} tmpfs {POOL} && virsh -q pool-refresh default")
+    holds = int(pair.here.ssh("du", "-sk", f"{POOL}/{guest}-root").split()[0])
+    pair.there.ssh(f"mount -t tmpfs -o size={holds // 2}k tmpfs {POOL} && virsh -q pool-refresh default")
     try:
         with pytest.raises(Refused, match="left, the VM needs"):
             pair.move(guest)
