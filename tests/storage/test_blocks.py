@@ -123,6 +123,18 @@ def test_what_partitions_cannot_do_is_told(host: StorageHost, blocks: str) -> No
         host.call({"id": "box", "disks": [{"pool": "blocks"}]}, kind="lxc")
 
 
+def test_what_the_device_has_no_room_for_is_refused_before_anything_is_made(host: StorageHost, blocks: str) -> None:
+    others = [f"{blocks[:-1]}{number}" for number in (2, 3)]
+    greedy = {"id": "a", "disks": [{"size": f"{size} MiB", "pool": "blocks", "name": name} for size, name in zip((20, 120), others)]}
+    modest = {"id": "b", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks}]}
+    for check in (True, False):
+        done = host.call(greedy, modest, state="present", check=check)
+        assert "need 140 MiB more of the pool blocks, which has 12" in done.vms[0].error, done.vms[0].error
+        # what was refused to one is there for the next
+        assert done.vms[1].error is None and f"create_volume blocks/{blocks}" in done.vms[1].actions
+    assert not [name for name in others if pathlib.Path("/dev", name).exists()]
+
+
 def test_a_file_system_of_its_own(host: StorageHost, device: str, tmp_path: pathlib.Path) -> None:
     run("mke2fs", "-q", device)
     folder = host.folder.parent / "mounted"

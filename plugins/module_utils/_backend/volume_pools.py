@@ -62,6 +62,20 @@ class PoolVolumes:
         backing = document.findtext("backingStore/path") or None
         return storage.Volume(place, kind_name, "dir" if kind_name == "dir" else "qcow2" if qcow2 else "raw", int(capacity), int(allocation), backing)
 
+    def left(self) -> int:
+        """Bytes that are free, what others made beside libvirt counted."""
+        with domains.told(f"cannot read the pool {self._pool.name}"):
+            self._handle.refresh(0)
+            return int(self._handle.info()[3])
+
+    def holds(self, name: str) -> int:
+        """Bytes of a volume of that name, 0 where there is none."""
+        handle = self._lookup(name)
+        if handle is None:
+            return 0
+        with domains.told(f"cannot read the volume {name}"):
+            return int(handle.info()[1])
+
     def create(self, plan: storage.VolumePlan) -> None:
         """Make a volume, and fill it from the image where there is one.
 

@@ -30,8 +30,6 @@ if t.TYPE_CHECKING:
 
 _MARKERS = pathlib.Path("/var/lib/reduced.footprint/volumes")
 
-# pools of block devices whose volumes get the name they are given
-_NAMED_BLOCKS = ("logical", "zfs", "disk")
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -52,6 +50,7 @@ class VolumeStore:
         self._pools: dict[str, tuple[storage.Pool, t.Any]] = {}
         self._images: dict[str, storage.Image] = {}
         self._stale: set[str] = set()
+        self._left: dict[str, int] = {}
 
     def pool(self, name: str, path: str) -> storage.Pool:
         """An existing, active pool.
@@ -93,7 +92,7 @@ class VolumeStore:
         :arg path: of the disk in the user's input.
         :raises InputError: nobody can know where a new volume of this pool will stand.
         """
-        if not pool.files and pool.type not in _NAMED_BLOCKS:
+        if not pool.files and not pool.whole:
             found = self._through(pool).find(disk.name, path)
             if found is None:
                 raise errors.InputError(
@@ -104,6 +103,20 @@ class VolumeStore:
             return storage.DiskSource(found.type, found.path, pool.name)
         kind = "dir" if disk.format == "dir" else "file" if pool.files else "block"
         return storage.DiskSource(kind, self.place(pool, disk.name), pool.name)
+
+    def left(self, pool: storage.Pool) -> int:
+        """Bytes a pool has left beside what this call promised of it (:meth:`promise`)."""
+        if pool.name not in self._left:
+            self._left[pool.name] = self._through(pool).left()
+        return self._left[pool.name]
+
+    def promise(self, pool: storage.Pool, size: int) -> None:
+        """Count bytes of a pool as taken for the rest of this call."""
+        self._left[pool.name] = self.left(pool) - size
+
+    def holds(self, pool: storage.Pool, name: str) -> int:
+        """Bytes that a volume of that name has of a pool that gives all at once, whole or left unfinished."""
+        return self._through(pool).holds(name)
 
     def place(self, pool: storage.Pool, name: str) -> str:
         """The path of a volume by its name."""

@@ -13,6 +13,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model import vm
 
 # pools whose volumes are files in a directory of this host
 FILE_POOLS = ("dir", "fs", "netfs")
+# pools of block devices, which get the name they are given, and all their bytes at once
+WHOLE_POOLS = ("logical", "disk", "zfs")
 
 IMAGES_FOLDER = "images"
 
@@ -37,6 +39,11 @@ class Pool:
     def files(self) -> bool:
         """Whether volumes are plain files (or directories) below ``path``."""
         return self.type in FILE_POOLS
+
+    @property
+    def whole(self) -> bool:
+        """Whether a volume takes all its bytes when it is made."""
+        return self.type in WHOLE_POOLS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -61,6 +61,21 @@ def plan_volume(
     return storage.VolumePlan(storage.BACKING if disk.backing else storage.COPY, disk, pool, image, _whole(size))
 
 
+def check_room(pool: storage.Pool, asked: int, left: int, path: str) -> None:
+    """Refuse disks for which a pool that gives all at once has no room; what it rounds up to is not counted.
+
+    :arg asked: bytes that the VM's disks there still need.
+    :arg path: of the VM in the user's input.
+    :raises RefusedError: with the numbers.
+    """
+    if asked > left:
+        raise errors.RefusedError(
+            f"need {sizes.size_text(asked)} more of the pool {pool.name}, which has {sizes.size_text(max(0, left))} left.",
+            f"{path}.disks",
+            "Make the disks smaller, free room in the pool, or name another pool.",
+        )
+
+
 def _whole(size: int) -> int:
     """A size in whole sectors; no disk ends within one."""
     return -(-size // _SECTOR) * _SECTOR

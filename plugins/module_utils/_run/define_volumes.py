@@ -19,7 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model import er
 from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
 from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import image_changed, plan_volume
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import check_room, image_changed, plan_volume
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import devices
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import variables
@@ -175,12 +175,26 @@ def plan(
         told += _look_behind(one, path, live is not None)
         if disk.protected:
             protected.append(f"{place.name}/{disk.name}")
+    _claim_room(store, volumes, vm.path)
     steps.volumes, steps.sources, steps.protected = tuple(volumes), tuple(sources), tuple(protected)
     if vm.cloud_init is not None and (hypervisor == "lxc" or variables.seed_used(template)):
         steps.seed = _plan_seed(vm, vm.cloud_init, steps, pool, hypervisor)
         steps.seed_waits = live is not None and devices.seed_waits(live, SEED_NAMESPACE)
     steps.told = tuple(told)
     return steps
+
+
+def _claim_room(store: VolumeStore, volumes: t.Sequence[storage.VolumePlan], path: str) -> None:
+    """See to it that pools that give all bytes at once have them for one VM's disks, beside those of the VMs before it."""
+    asked: dict[str, tuple[storage.Pool, int]] = {}
+    for one in volumes:
+        if one.pool.whole and one.how != storage.KEEP:
+            _pool, before = asked.get(one.pool.name, (one.pool, 0))
+            asked[one.pool.name] = (one.pool, before + max(0, one.size - store.holds(one.pool, one.disk.name)))
+    for pool, size in asked.values():
+        check_room(pool, size, store.left(pool), path)
+    for pool, size in asked.values():
+        store.promise(pool, size)
 
 
 def apply(steps: VolumeSteps, done: list[str]) -> None:

@@ -14,7 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import GIB
 from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import Image, Origin, Pool, Volume
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import image_changed, kept_because, plan_volume
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import check_room, image_changed, kept_because, plan_volume
 
 FILES = Pool("default", "dir", "/pool")
 BLOCKS = Pool("vg0", "logical", "/dev/vg0")
@@ -126,3 +126,13 @@ def test_what_stays_when_its_vm_goes() -> None:
     assert kept_because("/pool/a", "/pool", True, []) == "it is protected"
     assert kept_because("/pool/images/a", "/pool", False, []) == "it is a base image"
     assert kept_because("/pool/a", "/pool", False, ["x", "y"]) == "x, y need it"
+
+
+def test_disks_that_fit_and_disks_that_do_not() -> None:
+    check_room(BLOCKS, 5, 5, "vms[0]")
+    with pytest.raises(RefusedError, match=r"need 3 GiB more of the pool vg0, which has 1 GiB left") as raised:
+        check_room(BLOCKS, 3 * GIB, GIB, "vms[0]")
+    assert raised.value.path == "vms[0].disks" and raised.value.mend
+    # others took it meanwhile
+    with pytest.raises(RefusedError, match="has 0 B left"):
+        check_room(BLOCKS, 1, -5, "vms[0]")
