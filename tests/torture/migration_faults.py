@@ -33,6 +33,9 @@ from rflab import settings  # noqa: E402
 # a lease short enough to wait for, and the time a phase is held still: longer than the lease
 LEASE, HELD = 40, 75
 MARK = "/var/tmp/fault-strikes"
+# a pool of its own, which can be filled up; and what fills it
+POOL, POOL_SIZE = "/var/lib/libvirt/images", "3g"
+FILLER = f"{POOL}/filler"
 SERVICE_TIMEOUT = 400
 
 
@@ -46,9 +49,11 @@ class Cell(t.NamedTuple):
 
 
 BEFORE = ("preflight", "define", "prepare", "partition", "precopy", "rehearse")
+#: A migration that goes on with the copy of an earlier one has these behind it.
+ONCE = ("define", "prepare", "partition")
 STILL = ("quiesce", "final", "fixup", "verify")
 CELLS = (
-    *(Cell("host", phase, "before", ("done",)) for phase in BEFORE),
+    *(Cell("host", phase, "before", ("stopped",)) for phase in BEFORE),
     *(Cell("host", phase, "before", ("done", "rolled_back")) for phase in STILL),
     Cell("host", "cutover", "before", ("done", "rolled_back")),
     Cell("host", "cutover", "after", ("done", "rolled_back")),
@@ -58,8 +63,13 @@ CELLS = (
     Cell("link", "cutover", "before", ("failed", "rolled_back")),
     Cell("link", "cutover", "after", ("failed", "rolled_back")),
     Cell("link", "commit", "after", ("done",)),
-    *(Cell("controller", phase, "before", ("done",)) for phase in (*BEFORE, *STILL, "cutover", "commit")),
-    *(Cell("two", phase, "before", ("done",)) for phase in ("precopy", "quiesce", "cutover")),
+    *(Cell("controller", phase, "before", ("stopped",)) for phase in BEFORE),
+    *(Cell("controller", phase, "before", ("done",)) for phase in (*STILL, "cutover", "commit")),
+    Cell("two", "precopy", "before", ("stopped",)),
+    *(Cell("two", phase, "before", ("done",)) for phase in ("quiesce", "cutover")),
+    *(Cell("full", phase, "before", ("failed",)) for phase in ("precopy", "rehearse")),
+    Cell("full", "final", "before", ("rolled_back",)),
+    *(Cell("full", phase, "before", ("done", "rolled_back")) for phase in ("verify", "cutover")),
     Cell("unbootable", "fixup", "after", ("rolled_back",)),
     Cell("unhealthy", "rehearse", "before", ("failed",)),
     Cell("unhealthy", "cutover", "before", ("rolled_back",)),
@@ -84,8 +94,12 @@ def options(cell: Cell) -> list[str]:
     hooks = [{"phase": cell.phase, "when": cell.when, "command": ["sh", "-c", hold], "timeout": HELD + 30}]
     given: dict[str, t.Any] = {"master_migrate_hooks": hooks, "master_migrate_return_after": LEASE}
     given["master_migrate_rehearse"] = "rehearse" == cell.phase
+    if cell.phase in BEFORE:
+        # what follows is what follows without a fault
+        given["master_migrate_stop_after"] = "rehearse"
+    if cell.fault in ("unbootable", "unhealthy", "full"):
+        given["master_migrate_boot_timeout"] = 90 if cell.fault != "full" else 240
     if cell.fault in ("unbootable", "unhealthy"):
-        given["master_migrate_boot_timeout"] = 90
         given["master_migrate_hooks"] = []
     if cell.fault == "unbootable":
         break_it = "rm -r /run/reduced.footprint/migrate-master/root/boot/grub"
@@ -107,6 +121,9 @@ def strike(cell: Cell, network: str, run: subprocess.Popen[bytes], more: t.Seque
         ssh(DESTINATION, "nft", "-f", "-", given=rules.encode())
     elif cell.fault == "controller":
         run.kill()
+    elif cell.fault == "full":
+        left = int(ssh(DESTINATION, "stat", "-f", "-c", "%a", POOL)) * 4096
+        ssh(DESTINATION, "fallocate", "-l", str(left), FILLER)
     elif cell.fault == "two":
         return playbook("migrate_master", *more)
     return None
@@ -116,6 +133,18 @@ def mend(cell: Cell) -> None:
     """The fault is over."""
     if cell.fault == "link":
         ssh(DESTINATION, "nft", "delete", "table", "inet", "fault", ok=False)
+    elif cell.fault == "full":
+        ssh(DESTINATION, "rm", FILLER)
+
+
+def small_pool(wanted: bool) -> None:
+    """Give the server a pool that has room for this migration and little else, or the usual one back."""
+    start_anew()
+    if wanted:
+        ssh(DESTINATION, "mount", "-t", "tmpfs", "-o", f"size={POOL_SIZE}", "pool", POOL)
+    else:
+        ssh(DESTINATION, "umount", POOL)
+    ssh(DESTINATION, "virsh", "pool-refresh", "default")
 
 
 def await_true(what: str, true: t.Callable[[], bool], seconds: float) -> float:
@@ -150,6 +179,10 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
     """One cell from beginning to end."""
     if journal().get("state") == "done" and playbook("rollback_master").wait() != 0:
         raise RuntimeError("the cell before could not be taken back")
+    if cell.fault == "full":
+        small_pool(True)
+    elif cell.phase in ONCE:
+        start_anew()
     ssh(DESTINATION, "rm", "-f", MARK)
     more = options(cell)
     first_row, since = last_acknowledged(), time.time()
@@ -167,11 +200,13 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
         mend(cell)
         if second is not None and second.wait() != 0:
             raise RuntimeError("the second run of the playbook failed")
+        rest = {"master_migrate_rehearse": False, "master_migrate_stop_after": "rehearse" if cell.phase in BEFORE else ""}
         for runs in range(1, 5):
-            if playbook("migrate_master", "-e", json.dumps({"master_migrate_rehearse": False})).wait() == 0:
+            if playbook("migrate_master", "-e", json.dumps(rest)).wait() == 0:
                 break
+    whole = "stopped" if cell.phase in BEFORE else "done"
     seen = watch.report()
-    return {
+    row: dict[str, t.Any] = {
         "fault": cell.fault,
         "phase": f"{cell.when} {cell.phase}",
         "by itself": ended["state"],
@@ -182,8 +217,11 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
         "runs until done": runs,
         "rows lost": lost(first_row),
         "reason": ended.get("reason"),
-        "held": ended["state"] in cell.ends and journal().get("state") == "done" and seen["seconds_two"] == 0,
+        "held": ended["state"] in cell.ends and journal().get("state") == whole and seen["seconds_two"] == 0,
     }
+    if cell.fault == "full":
+        small_pool(False)
+    return row
 
 
 def writing() -> bool:
