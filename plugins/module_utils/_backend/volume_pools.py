@@ -37,6 +37,7 @@ class PoolVolumes:
         self._pool = pool
         self._handle = handle
         self._markers = markers
+        self._looked = False
 
     def find(self, name: str, path: str) -> storage.Volume | None:
         """A whole volume by its name, ``None`` when there is none.
@@ -64,8 +65,8 @@ class PoolVolumes:
 
     def left(self) -> int:
         """Bytes that are free, what others made beside libvirt counted."""
+        self._look_again()
         with domains.told(f"cannot read the pool {self._pool.name}"):
-            self._handle.refresh(0)
             return int(self._handle.info()[3])
 
     def holds(self, name: str) -> int:
@@ -142,9 +143,19 @@ class PoolVolumes:
             try:
                 return self._handle.storageVolLookupByName(name)
             except domains.libvirt.libvirtError as error:
-                if error.get_error_code() == domains.libvirt.VIR_ERR_NO_STORAGE_VOL:
-                    return None
-                raise
+                if error.get_error_code() != domains.libvirt.VIR_ERR_NO_STORAGE_VOL:
+                    raise
+        return self._lookup(name) if self._look_again() else None
+
+    def _look_again(self) -> bool:
+        """Show libvirt what others made beside it, once per call; whether that was done now."""
+        if self._looked:
+            return False
+        self._looked = True
+        # not while somebody makes a volume there; what libvirt knows then is fresh
+        with contextlib.suppress(domains.libvirt.libvirtError):
+            self._handle.refresh(0)
+        return True
 
     def _marker(self, name: str) -> pathlib.Path:
         return self._markers / f"{self._pool.name}.{name}.unfinished"

@@ -50,6 +50,7 @@ class VolumeStore:
         self._pools: dict[str, tuple[storage.Pool, t.Any]] = {}
         self._images: dict[str, storage.Image] = {}
         self._stale: set[str] = set()
+        self._others: dict[str, t.Any] = {}
         self._left: dict[str, int] = {}
 
     def pool(self, name: str, path: str) -> storage.Pool:
@@ -250,7 +251,9 @@ class VolumeStore:
         # for other pools only; see _files
         from ansible_collections.reduced.footprint.plugins.module_utils._backend.volume_pools import PoolVolumes
 
-        return PoolVolumes(pool, self._pools[pool.name][1], self._markers)
+        if pool.name not in self._others:
+            self._others[pool.name] = PoolVolumes(pool, self._pools[pool.name][1], self._markers)
+        return self._others[pool.name]
 
 
 def _files() -> t.Any:

@@ -44,9 +44,23 @@ class Group:
 
     def __init__(self) -> None:
         self.sizes: dict[str, int] = {}
+        # made by others, and not known to libvirt before it looks
+        self.beside: dict[str, int] = {}
+        self.busy = False
+        self.looks = 0
         self.said: list[str] = []
         self.kind = 1
         self.stubborn = False
+
+    def refresh(self, flags: int) -> None:
+        self.looks += 1
+        if self.busy:
+            raise failure(libvirt.VIR_ERR_INTERNAL_ERROR)
+        self.sizes.update(self.beside)
+
+    def info(self) -> tuple[int, int, int, int]:
+        taken = sum(self.sizes.values())
+        return 2, 25 * EXTENT, taken, 25 * EXTENT - taken
 
     def storageVolLookupByName(self, name: str) -> t.Any:
         if name not in self.sizes:
@@ -171,3 +185,16 @@ def test_what_only_the_network_reaches_is_refused(bench: Bench) -> None:
     bench.group.kind = 3
     with pytest.raises(InputError, match="is reached over the network only"):
         bench.volumes.find(NAME, "d")
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_what_others_made_beside_libvirt_is_found(bench: Bench, busy: bool) -> None:
+    bench.group.beside[NAME], bench.group.busy = 2 * EXTENT, busy
+    found = bench.volumes.find(NAME, "d")
+    assert (found is None) == busy
+    assert bench.volumes.find("another", "d") is None and bench.group.looks == 1
+
+
+def test_room_that_is_left_and_held(bench: Bench) -> None:
+    bench.group.beside[NAME] = 2 * EXTENT
+    assert (bench.volumes.left(), bench.volumes.holds(NAME), bench.volumes.holds("another")) == (23 * EXTENT, 2 * EXTENT, 0)
