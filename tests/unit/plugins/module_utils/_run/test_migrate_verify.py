@@ -197,3 +197,14 @@ def test_immutable_files_are_so_on_the_copy_and_can_be_copied_over_again(machine
         for folder in (machines.source, machines.copy):
             for name in flagged:
                 manifest.set_flags(os.fsencode(folder / name), b"-")
+
+
+def test_nothing_is_read_for_a_proof_that_is_not_on_the_disk(machines, tmp_path):
+    def full():
+        raise BackendError("The pool that holds the copy's disk is full", "pool")
+
+    machines.context.disk = lambda: types.SimpleNamespace(mount=lambda: machines.copy, settle=full)
+    for step in (migrate_verify.live, migrate_verify.verify):
+        with pytest.raises(BackendError, match="is full"):
+            step(machines.context)
+    assert not (tmp_path / "store" / "copy.manifest").exists() and not machines.context.journal.verified
