@@ -58,7 +58,9 @@ CELLS = (
     Cell("host", "cutover", "before", ("done", "rolled_back")),
     Cell("host", "cutover", "after", ("done", "rolled_back")),
     Cell("host", "commit", "after", ("done",)),
-    *(Cell("link", phase, "before", ("failed",)) for phase in BEFORE),
+    *(Cell("link", phase, "before", ("failed",)) for phase in BEFORE[:-1]),
+    # the copy boots without the source
+    Cell("link", "rehearse", "before", ("stopped",)),
     *(Cell("link", phase, "before", ("failed", "rolled_back")) for phase in STILL),
     Cell("link", "cutover", "before", ("failed", "rolled_back")),
     Cell("link", "cutover", "after", ("failed", "rolled_back")),
