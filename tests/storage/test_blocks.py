@@ -6,8 +6,8 @@
 
 A volume group needs the device mapper, which not every kernel has. Where libvirt makes block
 devices, a pool of type ``disk`` (partitions of a loop device) stands in for ``logical`` here: the same
-calls on our side, real block devices below. What partitions cannot do, growing, is tried in the
-unit tests with a volume group that plays along.
+calls on our side, real block devices below. What partitions cannot do is tried in tests/lvm, on a
+server with a kernel of its own.
 """
 
 from __future__ import annotations

@@ -61,6 +61,9 @@ class PoolVolumes:
         qcow2 = form is not None and form.get("type") == "qcow2"
         kind_name = _TYPES[kind]
         backing = document.findtext("backingStore/path") or None
+        if self._growing(name).exists():
+            # a run was killed before a running domain knew of it
+            capacity = min(int(capacity), int(self._growing(name).read_text(encoding="ascii")))
         return storage.Volume(place, kind_name, "dir" if kind_name == "dir" else "qcow2" if qcow2 else "raw", int(capacity), int(allocation), backing)
 
     def left(self) -> int:
@@ -99,9 +102,27 @@ class PoolVolumes:
         marker.unlink()
 
     def grow(self, name: str, size: int) -> None:
-        """Grow a volume; ``size`` in bytes."""
+        """Grow a volume; ``size`` in bytes. It counts as small as it was until :meth:`grown` is called.
+
+        :raises BackendError: the pool cannot do that.
+        """
         with domains.told(f"cannot grow the volume {name}", "Check the space of the pool, and that its type can grow volumes."):
-            self._handle.storageVolLookupByName(name).resize(size, 0)
+            handle = self._handle.storageVolLookupByName(name)
+            capacity, place = int(handle.info()[1]), handle.path()
+            if not self._growing(name).exists():
+                write_atomic(self._growing(name), f"{capacity}\n")
+            if capacity >= size:
+                return
+            if self._pool.type != "logical":
+                handle.resize(size, 0)
+                return
+            # libvirt makes and removes logical volumes, but does not resize them
+            command.run(["lvextend", "--quiet", "--size", f"{size}b", place], mend="Look whether the volume group has room (vgs).")
+            self._handle.refresh(0)
+
+    def grown(self, name: str) -> None:
+        """Whoever has the volume open knows its new size."""
+        self._growing(name).unlink(missing_ok=True)
 
     def remove(self, name: str, wipe: bool) -> None:
         """Remove a volume; with ``wipe`` it is overwritten first, and a marker keeps half a wipe from being used."""
@@ -109,6 +130,7 @@ class PoolVolumes:
         marker = self._marker(name)
         if handle is None:
             marker.unlink(missing_ok=True)
+            self.grown(name)
             return
         if wipe:
             write_atomic(marker, f"{self._pool.name}/{name}\n")
@@ -117,6 +139,7 @@ class PoolVolumes:
         with domains.told(f"cannot remove the volume {name}"):
             handle.delete(0)
         marker.unlink(missing_ok=True)
+        self.grown(name)
 
     def leaving(self, name: str) -> bool:
         """Whether a volume is there that a killed run left unfinished or half wiped."""
@@ -159,6 +182,9 @@ class PoolVolumes:
 
     def _marker(self, name: str) -> pathlib.Path:
         return self._markers / f"{self._pool.name}.{name}.unfinished"
+
+    def _growing(self, name: str) -> pathlib.Path:
+        return self._markers / f"{self._pool.name}.{name}.growing"
 
 
 def _volume_xml(plan: storage.VolumePlan) -> str:

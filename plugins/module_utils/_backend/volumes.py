@@ -212,6 +212,8 @@ class VolumeStore:
                 grow_open(path, plan.size)
             elif local(plan.pool):
                 _files().grow(path, plan.disk.format, plan.size)
+            if not local(plan.pool):
+                self._through(plan.pool).grown(plan.disk.name)
 
     def remove(self, removal: storage.Removal) -> None:
         """Remove a volume of a VM that goes."""
