@@ -99,7 +99,8 @@ def _await_boot(context: Context, *, may_serve: bool = False) -> None:
 
 
 def cutover(context: Context, lease: Lease) -> None:
-    """The address goes from the source to the VM; the pause ends when everything answers there."""
+    """The address goes from the source to the VM, until everything answers there; clients wait for :func:`commit`."""
+    context.journal.downtime.pop("ended", None)
     steps = context.journal.downtime.setdefault("parts", {})
     for name, work in (("detach", _detach), ("boot", _boot_clone), ("checks", _check_clone)):
         context.progress(phase="cutover", step=name)
@@ -107,8 +108,6 @@ def cutover(context: Context, lease: Lease) -> None:
         work(context, lease)
         steps[name] = round(time.monotonic() - began, 3)
         context.save()
-    now = time.time()
-    context.journal.downtime.update(ended=now, seconds=round(now - context.journal.downtime["started"], 2))
 
 
 def _detach(context: Context, lease: Lease) -> None:
@@ -164,12 +163,11 @@ def _boot_clone(context: Context, lease: Lease) -> None:
 
 
 def _check_clone(context: Context, lease: Lease) -> None:
-    """Ask the rest; then let everybody in."""
+    """Ask the rest."""
     # what is left of the boot's time, and never less than a slow service needs after ssh is up
     spent = context.journal.downtime["parts"].get("boot", 0.0)
     _await_answers(context, lease, migrate_health.questions(context)[1:], time.monotonic() + max(20.0, context.spec.boot_timeout - spent))
     lease.check()
-    _let_clients_in(context)
 
 
 def _await_answers(context: Context, lease: Lease, checks: t.Sequence[HealthCheck], until: float) -> None:
@@ -233,16 +231,23 @@ def _somebody_else(context: Context) -> str | None:
 
 
 def commit(context: Context, lease: Lease | None) -> None:
-    """The source lets go for good; the VM comes up with its host from now on."""
+    """The source lets go for good, and only then clients reach the VM: what they tell it is never thrown away.
+
+    The VM comes up with its host from now on.
+    """
     if not context.journal.facts.get("handed_over"):
         if lease:
-            lease.check()
+            lease.end()
         state = context.source.ask("hand_over")["state"]
         if state["state"] != HANDED_OVER:
             raise BackendError(f"The source is {state['state']} instead of {HANDED_OVER}.")
         context.journal.facts["handed_over"] = True
         context.save()
     _let_clients_in(context)
+    if not context.journal.downtime.get("ended"):
+        now = time.time()
+        context.journal.downtime.update(ended=now, seconds=round(now - context.journal.downtime["started"], 2))
+        context.save()
     with context.domains() as host:
         host.set_autostart(context.vm.uuid, True)
     migrate_health.withdraw_key(context)
@@ -283,7 +288,7 @@ def give_back(context: Context, reason: str) -> None:
     journal.reason = reason
     context.save()
     context.log(f"going back: {reason}")
-    served = stop_clone(context) and journal.finished("cutover")
+    served = stop_clone(context) and bool(journal.facts.get("handed_over"))
     _let_clients_in_again(context)
     if journal.facts.get("vm"):
         context.disk().release()

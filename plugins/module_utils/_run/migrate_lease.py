@@ -32,6 +32,7 @@ class Lease:
         self._tell = tell
         self._stop = threading.Event()
         self._armed = False
+        self._deciding = threading.Lock()
         self._lost: str | None = None
         self._renewed = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="lease", daemon=True)
@@ -48,6 +49,15 @@ class Lease:
         """From now on a source that serves is a source that returned by itself."""
         self._renewed = time.monotonic()
         self._armed = True
+
+    def end(self) -> None:
+        """The source is about to let go for good: from now on the clone is not stopped for its sake.
+
+        :raises BackendError: it returned, or was not heard from.
+        """
+        with self._deciding:
+            self.check()
+            self._armed = False
 
     def check(self) -> None:
         """Go on only while the source keeps still.
@@ -75,5 +85,7 @@ class Lease:
                     return
 
     def _lose(self, reason: str) -> None:
-        self._lost = reason
-        self._fence()
+        with self._deciding:
+            if self._armed:
+                self._lost = reason
+                self._fence()
