@@ -31,6 +31,9 @@ PLAIN = "csum=off,guest_csum=off,gso=off,guest_tso4=off,guest_tso6=off,guest_ecn
 class Server:
     """One machine with disks of its own; ``address`` is where the operator finds it."""
 
+    #: MiB
+    memory = 640
+
     def __init__(self, folder: pathlib.Path, image: Image, wire: Wire, seed: Seed, key: pathlib.Path) -> None:
         self.folder, self.image, self.wire, self.seed, self.key = folder, image, wire, seed, key
         self.disk = folder / "disk.qcow2"
@@ -57,7 +60,7 @@ class Server:
     def power_on(self) -> None:
         """Switch on."""
         argv = [
-            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", "640", "-nodefaults", "-no-user-config",
+            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", str(self.memory), "-nodefaults", "-no-user-config",
             "-display", "none", "-chardev", f"file,id=console,path={self.console},append=on", "-serial", "chardev:console",
             "-kernel", str(self.image.kernel), "-initrd", str(self.image.initrd),
             "-append", "root=/dev/vda rw console=ttyS0 net.ifnames=0 init=/usr/local/sbin/first mitigations=off systemd.show_status=1 quiet",
@@ -68,8 +71,14 @@ class Server:
         for number, mac in enumerate(MACS):
             argv += ["-netdev", f"tap,id=nic{number},ifname=port{number},script=no,downscript=no"]
             argv += ["-device", f"virtio-net-pci,netdev=nic{number},mac={mac},romfile=,{PLAIN}"]
+        for disk in self.more_disks():
+            argv += ["-drive", f"file={disk},format=raw,if=virtio,cache=writeback"]
         with open(self.folder / "qemu.log", "ab") as log:
             self._process = subprocess.Popen([*cables.WITH_ME, *self.wire.inside(*argv)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def more_disks(self) -> t.Sequence[pathlib.Path]:
+        """What it has besides the disk of its system."""
+        return ()
 
     def off(self) -> None:
         """The power goes."""
@@ -114,14 +123,14 @@ class Server:
                  "ServerAliveInterval=5", "ServerAliveCountMax=24")  # fmt: skip
         return [word for pair in pairs for word in ("-o", pair)]
 
-    def ssh(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def ssh(self, *argv: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Run a command over the network."""
-        done = cables.commands(self.wire, ["ssh", "-i", str(self.key), *self.ssh_options(), f"root@{self.address}", *argv], timeout=120)
+        done = cables.commands(self.wire, ["ssh", "-i", str(self.key), *self.ssh_options(), f"root@{self.address}", *argv], timeout=timeout)
         if check and done.returncode:
             raise AssertionError(f"{' '.join(argv)} ended with {done.returncode}: {done.stdout}")
         return done
 
-    def ansible(self, *argv: str, check: bool = True, **more: str) -> subprocess.CompletedProcess[str]:
+    def ansible(self, *argv: str, check: bool = True, timeout: float = 400, **more: str) -> subprocess.CompletedProcess[str]:
         """Run a command of Ansible against the server."""
         inventory = self.folder / "inventory"
         inventory.write_text(
@@ -140,17 +149,22 @@ class Server:
             "ANSIBLE_PIPELINING": "1",
             **more,
         }
-        done = cables.commands(self.wire, ansible, timeout=400, cwd=self.folder, env=environment)
+        done = cables.commands(self.wire, ansible, timeout=timeout, cwd=self.folder, env=environment)
         if check and done.returncode:
             raise AssertionError(f"{argv[0]} ended with {done.returncode}: {done.stdout}")
         return done
 
     def network(self, check_mode: bool = False, **parameters: t.Any) -> dict[str, t.Any]:
-        """One call of ``virt_network``; its result, also that of a failure, and what was ``shown``."""
+        """One call of ``virt_network``."""
+        return self.module("virt_network", check_mode, **parameters)
+
+    def module(self, name: str, check_mode: bool = False, **parameters: t.Any) -> dict[str, t.Any]:
+        """One call of a module of the collection; its result, also that of a failure, and what was ``shown``."""
         self._calls += 1
         results = self.folder / f"call-{self._calls}"
-        argv = ["ansible", "server", "-m", "reduced.footprint.virt_network", "-a", json.dumps(parameters), "--tree", str(results), "--diff"]
-        # a connection of its own for each call, as a confirmation asks for
+        argv = ["ansible", "server", "-m", f"reduced.footprint.{name}", "--tree", str(results), "--diff"]
+        argv += ["-a", json.dumps(parameters)] if parameters else []
+        # a connection of its own for each call, as a confirmation of the network asks for
         done = self.ansible(*argv, *(["--check"] if check_mode else []), check=False, ANSIBLE_SSH_ARGS="-o ControlMaster=no")
         assert (results / "server").exists(), done.stdout
         return {**json.loads((results / "server").read_text()), "shown": done.stdout}

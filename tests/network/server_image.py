@@ -51,26 +51,26 @@ class Image:
         self.initrd = folder / "initrd.img"
 
 
-def build() -> Image:
-    """The image from the cache, made where it is not there yet."""
-    key = images.fingerprint("server-1", repr((PACKAGES, MASKED, FIRST, INITRAMFS, images.DPKG_OPTIONS)))
-    target = CACHE / f"server-{key}"
+def build(kind: str = "server", packages: t.Sequence[str] = PACKAGES) -> Image:
+    """The image of a kind of server from the cache, made where it is not there yet."""
+    key = images.fingerprint(f"{kind}-1", repr((tuple(packages), MASKED, FIRST, INITRAMFS, images.DPKG_OPTIONS)))
+    target = CACHE / f"{kind}-{key}"
     CACHE.mkdir(parents=True, exist_ok=True)
-    with images._alone("network-server"):
+    with images._alone(f"network-{kind}"):
         if not target.exists():
             for old in CACHE.iterdir():
-                if re.match(r"server-[0-9a-f]{16}", old.name):
+                if re.match(rf"{kind}-[0-9a-f]{{16}}", old.name):
                     files.remove(old)
-            _make(target)
+            _make(target, kind, packages)
     return Image(target)
 
 
-def _make(target: pathlib.Path) -> None:
-    work = CACHE / "part-server"
+def _make(target: pathlib.Path, kind: str, packages: t.Sequence[str]) -> None:
+    work = CACHE / f"part-{kind}"
     files.remove(work)
     work.mkdir()
     root = work / "root"
-    debian(root, PACKAGES, INITRAMFS)
+    debian(root, packages, INITRAMFS)
     for unit in MASKED:
         files.mask(root, unit)
     files.put(root, "usr/local/sbin/first", FIRST, 0o755)

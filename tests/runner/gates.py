@@ -174,6 +174,7 @@ def torture() -> t.Iterator[Step]:
     yield _pytest("torture-units", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}, timeout=7200)
     yield _pytest("torture-modules", "tests/torture", env={"TORTURE_WHOLE": "1"}, timeout=10800)
     yield _pytest("torture-network", "tests/network", env={"NETWORK_WHOLE": "1"}, timeout=7200)
+    yield _pytest("torture-lvm", "tests/lvm", timeout=3600)
     yield _pytest("torture-drift", "tests/drift", env={"DRIFT_WHOLE": "1"}, timeout=3600)
     yield _pytest("torture-move", "tests/move", env={"MOVE_WHOLE": "1"}, timeout=7200)
     yield _pytest("torture-migrate", "tests/migrate", timeout=5400)
@@ -206,6 +207,7 @@ GATES = (
     Gate("drift", "what others change on real libvirt: found, put right, nothing else touched", _folder("drift"), TEST),
     Gate("hardening", "vm_define killed, crowded, cut off, lied to: a slice of the torture", _folder("torture/vm_define"), TEST),
     Gate("network", "networks changed on servers under QEMU, over the NIC that is changed", _folder("network"), TEST),
+    Gate("lvm", "VMs on logical volumes of a server under QEMU with a kernel of its own", _folder("lvm"), ASKED),
     Gate("integration", "modules against real libvirt", integration, TEST),
     with_lab(Gate("move", "VMs move between two servers, live and copied, killed on the way", _folder("move"), TEST)),
     with_lab(Gate("source", "a source comes to rest, steps aside and returns, whatever dies", _folder("source"), TEST)),
