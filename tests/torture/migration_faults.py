@@ -7,7 +7,8 @@
 
 A hook of the migration's own holds it still in the phase, so that the fault strikes where it is meant to. Then nobody
 touches anything until it has come to an end by itself; the fault is mended, and the playbook is run as its user would
-until the master serves from the VM. All the while somebody counts who answers for the admin address.
+until the master serves from the VM, or, for a fault before the pause, until the copy is there. All the while somebody counts
+who answers for the admin address.
 
 ``--only FAULT[:PHASE]`` chooses; without ``TORTURE_WHOLE=1`` a slice is done. ``LAB_NAME`` and ``LAB_NETWORK`` choose the
 lab, as for ``lab/lab``. Writes a table to tests/output; exit code 0 when every cell held.
