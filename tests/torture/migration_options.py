@@ -1,0 +1,120 @@
+#!/usr/bin/env python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Migrations with the options combined: boot × quiesce × sync × source_after, in a lab that is up and whose writer writes.
+
+Each one is rehearsed, done, run again without a change, and taken back, with a source that was switched off switched on before.
+Without ``TORTURE_WHOLE=1`` as many as have every pair of values. ``--only WORD`` chooses those with an option of this value.
+``LAB_NAME`` and ``LAB_NETWORK`` choose the lab, as for ``lab/lab``. Writes a table to tests/output; exit code 0 when all held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import sys
+import time
+import typing as t
+
+from migration_faults import SERVICE_TIMEOUT, AddressWatch, await_true, lab, longest_pause, lost, settings, writing
+from migration_kill import ROOT, journal, last_acknowledged, playbook, ssh, start_anew
+
+sys.path.insert(0, str(ROOT / "lab"))
+
+from rflab.plays import play  # noqa: E402
+
+OPTIONS = {
+    "boot": ("image", "pxe"),
+    "quiesce": ("stop_services", "maintenance_boot"),
+    "sync": ("rsync", "rsync_dd"),
+    "source_after": ("temp_address", "shutdown"),
+}
+ALL = tuple(itertools.product(*OPTIONS.values()))
+#: Every two values of two options meet in one of these.
+PAIRS = (
+    ("image", "stop_services", "rsync", "temp_address"),
+    ("image", "maintenance_boot", "rsync_dd", "shutdown"),
+    ("pxe", "stop_services", "rsync_dd", "shutdown"),
+    ("pxe", "maintenance_boot", "rsync", "shutdown"),
+    ("pxe", "maintenance_boot", "rsync_dd", "temp_address"),
+)
+
+
+def silent(address: str) -> bool:
+    """Whether nobody is reached there."""
+    return not ssh(address, "true; echo reached", ok=False).strip()
+
+
+def taken_back() -> None:
+    """The source serves again, whatever the migration before made of it."""
+    if journal().get("state") != "done":
+        return
+    here = settings.current()
+    if silent(f"{here.net}.3"):
+        lab("start", "laptop")
+        await_true("the source at its temporary address", lambda: not silent(f"{here.net}.3"), 180)
+    if playbook("rollback_master").wait() != 0:
+        raise RuntimeError("the migration before could not be taken back")
+    await_true("the source that serves", writing, SERVICE_TIMEOUT)
+
+
+def migrate(combination: t.Sequence[str], here: settings.Lab) -> dict[str, t.Any]:
+    """One combination from beginning to end."""
+    given = {f"master_migrate_{name}": value for name, value in zip(OPTIONS, combination)}
+    extra = ["-e", json.dumps({**given, "master_migrate_rehearse_timeout": 900})]
+    log = here.state / "log" / f"options-{'-'.join(combination)}.log"
+    first_row, since = last_acknowledged(), time.time()
+    with AddressWatch(here.bridge, f"{here.net}.2") as watch:
+        done = play("reduced.footprint.migrate_master", *extra, log=log)
+        told = journal()
+        if done.rc == 0:
+            await_true("the VM that serves", writing, SERVICE_TIMEOUT)
+        again = play("reduced.footprint.migrate_master", *extra, log=log)
+    seen, source_off = watch.report(), silent(f"{here.net}.3")
+    row: dict[str, t.Any] = dict(zip(OPTIONS, combination))
+    row |= {
+        "state": told.get("state"),
+        "rehearsed": bool(told["facts"].get("rehearsal", {}).get("passed")),
+        "pause (s)": round(float(told["downtime"].get("seconds") or 0), 1),
+        "longest gap of the client (s)": longest_pause(since),
+        "rows lost": lost(first_row),
+        "two on the address (s)": seen["seconds_two"],
+        "source afterwards": "off" if source_off else "at its temporary address",
+        "changed when run again": again.changed if again.rc == 0 else "failed",
+    }
+    serves = ssh("laptop", "systemd-detect-virt", ok=False).strip()
+    held = (done.rc, told.get("state"), told.get("verified"), row["rehearsed"], serves in ("qemu", "kvm")) == (0, "done", True, True, True)
+    clean = (row["rows lost"], seen["seconds_two"], row["changed when run again"]) == (0, 0, 0)
+    row["held"] = held and clean and source_off == (combination[3] == "shutdown")
+    return row
+
+
+def main() -> int:
+    """The combinations asked for, those with the same boot one after the other: they go on with one copy."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", action="append", default=[], metavar="WORD")
+    arguments = parser.parse_args()
+    wanted = [each for each in (ALL if os.environ.get("TORTURE_WHOLE") == "1" else PAIRS) if set(arguments.only) <= set(each)]
+    rows, boot = [], ""
+    for combination in sorted(wanted):
+        taken_back()
+        if combination[0] != boot:
+            start_anew()
+            boot = combination[0]
+        rows.append(migrate(combination, settings.current()))
+        sys.stdout.write(json.dumps(rows[-1]) + "\n")
+        sys.stdout.flush()
+    columns = [each for each in rows[0] if each != "held"]
+    table = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *("| " + " | ".join(str(row[each]) for each in columns) + " |" for row in rows)]
+    output = ROOT / "tests" / "output"
+    output.mkdir(exist_ok=True)
+    (output / "migration-options.md").write_text("\n".join(table) + "\n", encoding="utf-8")
+    return 0 if all(row["held"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
