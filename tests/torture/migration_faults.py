@@ -239,6 +239,15 @@ def writing() -> bool:
     return last_acknowledged() > before
 
 
+def write_table(name: str, rows: t.Sequence[t.Mapping[str, t.Any]], hidden: t.Collection[str]) -> None:
+    """Leave the rows as a table for people in tests/output."""
+    columns = [each for each in rows[0] if each not in hidden]
+    lines = [columns, ["---"] * len(columns), *([str(row[each]) for each in columns] for row in rows)]
+    output = ROOT / "tests" / "output"
+    output.mkdir(exist_ok=True)
+    (output / f"{name}.md").write_text("".join(f"| {' | '.join(line)} |\n" for line in lines), encoding="utf-8")
+
+
 def main() -> int:
     """The whole matrix, or what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -258,11 +267,7 @@ def main() -> int:
         rows.append(row)
         sys.stdout.write(json.dumps(row) + "\n")
         sys.stdout.flush()
-    columns = [each for each in rows[0] if each not in ("held", "reason")]
-    table = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *("| " + " | ".join(str(row[each]) for each in columns) + " |" for row in rows)]
-    output = ROOT / "tests" / "output"
-    output.mkdir(exist_ok=True)
-    (output / "migration-faults.md").write_text("\n".join(table) + "\n", encoding="utf-8")
+    write_table("migration-faults", rows, ("held", "reason"))
     return 0 if all(row["held"] for row in rows) else 1
 
 

@@ -20,7 +20,7 @@ import sys
 import time
 import typing as t
 
-from migration_faults import SERVICE_TIMEOUT, AddressWatch, await_true, lab, longest_pause, lost, settings, writing
+from migration_faults import SERVICE_TIMEOUT, AddressWatch, await_true, lab, longest_pause, lost, settings, writing, write_table
 from migration_kill import ROOT, journal, last_acknowledged, playbook, ssh, start_anew
 
 sys.path.insert(0, str(ROOT / "lab"))
@@ -108,11 +108,7 @@ def main() -> int:
         rows.append(migrate(combination, settings.current()))
         sys.stdout.write(json.dumps(rows[-1]) + "\n")
         sys.stdout.flush()
-    columns = [each for each in rows[0] if each != "held"]
-    table = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *("| " + " | ".join(str(row[each]) for each in columns) + " |" for row in rows)]
-    output = ROOT / "tests" / "output"
-    output.mkdir(exist_ok=True)
-    (output / "migration-options.md").write_text("\n".join(table) + "\n", encoding="utf-8")
+    write_table("migration-options", rows, ("held",))
     return 0 if all(row["held"] for row in rows) else 1
 
 
