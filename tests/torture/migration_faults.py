@@ -35,7 +35,7 @@ from rflab import settings  # noqa: E402
 LEASE, HELD = 40, 75
 MARK = "/var/tmp/fault-strikes"
 # a pool of its own, which can be filled up; and what fills it
-POOL, POOL_SIZE = "/var/lib/libvirt/images", "3g"
+POOL, POOL_SIZE = "/var/lib/libvirt/images", "7g"
 FILLER = f"{POOL}/filler"
 SERVICE_TIMEOUT = 400
 
