@@ -61,8 +61,8 @@ class PoolVolumes:
         qcow2 = form is not None and form.get("type") == "qcow2"
         kind_name = _TYPES[kind]
         backing = document.findtext("backingStore/path") or None
-        if self._growing(name).exists():
-            # a run was killed before a running domain knew of it
+        # a run may have been killed before a running domain knew of it; another may end just now
+        with contextlib.suppress(FileNotFoundError):
             capacity = min(int(capacity), int(self._growing(name).read_text(encoding="ascii")))
         return storage.Volume(place, kind_name, "dir" if kind_name == "dir" else "qcow2" if qcow2 else "raw", int(capacity), int(allocation), backing)
 
