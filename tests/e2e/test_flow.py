@@ -162,6 +162,17 @@ def test_deploy_killed_is_completed(lab: Lab) -> None:
     lab.unchanged("deploy_controllers")
 
 
+def test_the_load_balancer_offers_what_this_footprint_has(lab: Lab) -> None:
+    ask = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8404/;csv').read().decode())"
+
+    def states() -> dict[str, str]:
+        rows = [line.split(",") for line in lab.ssh(lab.address("controller1"), "python3", "-", stdin=ask).splitlines()]
+        return {row[0]: row[17] for row in rows if row[1:2] == ["BACKEND"] and row[0] != "stats"}
+
+    # no identity is deployed here, so nothing listens for its clients
+    eventually("every service is served by somebody", lambda: states() == {"mysql": "UP"}, 60)
+
+
 def test_sql_goes_on_without_one_controller(lab: Lab) -> None:
     eventually("all members are synced", lambda: len(lab.status()["database_members"]) == 3, 120)
     lab.sql("CREATE TABLE IF NOT EXISTS t (n INT PRIMARY KEY)")

@@ -65,7 +65,9 @@ def _balancer_ailments(seen: t.Mapping[str, t.Any], wanted: Wanted) -> t.Iterato
     for name, frontend in sorted(frontends.items()):
         down = [f"{server} is {state['status']}" for server, state in frontend["servers"].items() if not state["status"].startswith(_SERVING)]
         down = [text for text in down if text.partition(" ")[0] not in wanted.absent]
-        if down:
+        if down and len(down) == len(frontend["servers"]):
+            yield f"its load balancer finds nobody who serves {name} ({', '.join(down)}); what this footprint does not have, footprint_components leaves out"
+        elif down:
             yield f"its load balancer says of {name}: {', '.join(down)}"
 
 

@@ -67,6 +67,14 @@ def test_whatever_is_not_well_closes_the_gate(path: tuple[str, ...], value: t.An
     assert words in "; ".join(gate.why)
 
 
+def test_a_service_nobody_has_is_told_with_what_leaves_it_out() -> None:
+    looks = plane()
+    looks["c2"]["frontends"]["keystone"] = {"servers": {name: {"status": "DOWN"} for name in ("c1", "c2", "c3")}, "in_use": None}
+    [why] = judge(looks, VIRTUAL).why
+    assert why.startswith("c2: its load balancer finds nobody who serves keystone (c1 is DOWN, c2 is DOWN, c3 is DOWN)")
+    assert "footprint_components" in why
+
+
 def test_one_that_does_not_answer_closes_the_gate() -> None:
     assert "c3: does not answer" in judge({**plane(), "c3": None}, VIRTUAL).why
 
