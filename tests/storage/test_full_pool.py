@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import Partition
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import LostWriteError
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
 from storage_host import MIB
 
@@ -61,9 +61,23 @@ def test_what_has_room_is_on_the_disk(disk: DiskImage) -> None:
 def test_what_has_no_room_in_the_pool_is_told_although_it_was_written_and_can_be_read(disk: DiskImage) -> None:
     content = write(disk, "much", 220 * MIB)
     assert (disk.root / "much").read_bytes() == content
-    with pytest.raises(BackendError) as raised:
+    with pytest.raises(LostWriteError) as raised:
         disk.settle()
     assert raised.value.path == "pool" and str(disk.images[0]) in raised.value.message, raised.value
+
+
+def test_file_systems_made_anew_have_the_room_of_those_before(disk: DiskImage) -> None:
+    write(disk, "much", 220 * MIB)
+    with pytest.raises(LostWriteError):
+        disk.settle()
+    disk.write_table()
+    disk.make_filesystems()
+    disk.mount()
+    content = write(disk, "some", 100 * MIB)
+    disk.settle()
+    disk.detach()
+    disk.mount()
+    assert (disk.root / "some").read_bytes() == content
 
 
 def test_a_boot_loader_beside_the_file_systems_is_settled_too(disk: DiskImage, monkeypatch: pytest.MonkeyPatch) -> None:

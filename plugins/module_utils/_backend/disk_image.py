@@ -20,7 +20,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import RAW, DiskLayout, PlannedDisk, PlannedMount, PlannedPartition, is_esp
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, LostWriteError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
 
 BIOS_GRUB = "21686148-6449-6E6F-744E-656564454649"
@@ -71,6 +71,8 @@ class DiskImage:
         """Make every file system anew."""
         self.attach()
         for each in self._filesystems():
+            # the room of what was there before; not every disk can give it back
+            run(["blkdiscard", self.node(each)], timeout=600, ok=range(256))
             run(mkfs_argv(each, self.node(each)), timeout=600)
             if each.subvolumes:
                 self._make_subvolumes(each)
@@ -199,7 +201,7 @@ class DiskImage:
         A file system in a file takes all that is written to it, and reads it back, also when the pool below has no room for it
         and nothing of it is ever written (X11). Only whoever asks is told, once: unmounting tells nothing.
 
-        :raises BackendError: it is lost.
+        :raises LostWriteError: it is lost.
         """
         if not self._loops:
             return
@@ -219,8 +221,8 @@ class DiskImage:
         for image in self.images:
             full = full_pool(image)
             if full is not None:
-                return full
-        return BackendError(f"What was written did not reach {', '.join(self.images)}: {error}.", mend="Look at dmesg, and whether that disk is sound.")
+                return LostWriteError(full.message, full.path, full.mend)
+        return LostWriteError(f"What was written did not reach {', '.join(self.images)}: {error}.", mend="Look at dmesg, and whether that disk is sound.")
 
     def release(self) -> None:
         """Let go of the disks, so that somebody else may use them."""

@@ -23,7 +23,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage, sync_path
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, LostWriteError
 
 _CONNECTS = 60.0
 _ENDS = 20.0
@@ -84,7 +84,9 @@ class RemoteDisk(DiskImage):
             raise BackendError("The bootstrap system went away while its disks were written to.", mend=_MEND_LOST)
 
     def _lost(self, error: Exception) -> BackendError:
-        return BackendError(f"What was written did not reach the bootstrap system's disks: {error}.", mend=_MEND_LOST)
+        # a disk that is gone takes nothing any more, so what is on it belongs together, as after a power loss
+        kind = LostWriteError if self._connected() else BackendError
+        return kind(f"What was written did not reach the bootstrap system's disks: {error}.", mend=_MEND_LOST)
 
     def _connected(self) -> bool:
         return self._ssh is not None and bool(self._files) and all(each.poll() is None for each in (self._ssh, *self._files))

@@ -68,6 +68,10 @@ class BackendError(FootprintError):
     """libvirt, a command or a remote host failed."""
 
 
+class LostWriteError(BackendError):
+    """What was written did not reach its disk, and whoever reads it there later finds something else."""
+
+
 class CommandError(BackendError):
     """A command ended with a non-zero exit code or ran out of time.
 

@@ -19,7 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource, key_marker
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import BIOS, DiskLayout
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, LostWriteError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
@@ -131,6 +131,24 @@ class Context:
             images = [self.journal.facts["vm"]["disks"][each.index] for each in layout.disks]
             self.image = DiskImage(images, layout, WORK / f"migrate-{self.spec.name}")
         return self.image
+
+    def settle(self) -> None:
+        """See to it that the copy is on its disks; one that lost something is made anew by the next run.
+
+        Sizes and times of its files are as they should be, so that no later pass would bring again what is in them.
+
+        :raises LostWriteError: it lost something.
+        """
+        try:
+            self.disk().settle()
+        except LostWriteError:
+            self.journal.facts["spoilt"] = True
+            self.save()
+            raise
+
+    def manifests(self) -> tuple[pathlib.Path, pathlib.Path]:
+        """Where the manifests of source and copy are kept."""
+        return self.store.directory / "source.manifest", self.store.directory / "copy.manifest"
 
     def domains(self) -> DomainHost:
         """A connection to the hypervisor; use as a context manager."""

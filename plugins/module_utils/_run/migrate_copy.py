@@ -129,9 +129,11 @@ def partition(context: Context) -> None:
         if size < each.size:
             raise BackendError(f"The disk image has {size} bytes, {each.size} are needed.", f"vm.disks[{each.index}].size", "Remove the image and run again.")
     migrate_blocks.forget(context)
+    context.manifests()[1].unlink(missing_ok=True)
     context.disk().write_table()
     context.disk().make_filesystems()
     context.journal.facts["layout"] = layout.as_dict()
+    context.journal.facts.pop("spoilt", None)
 
 
 def precopy(context: Context) -> None:
@@ -186,6 +188,8 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
                 progress=lambda done, percent, rate: told(done, rate=rate),
             )
         except CommandError as error:
+            # also what came before it may be lost
+            context.settle()
             full = rsync.full_disk(error, system["mount"], target, context.journal.facts["vm"]["disk"])
             raise full or error from error
         entry["bytes"] += copied.bytes
@@ -195,7 +199,7 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     entry["bytes"] += moved
     entry["total_bytes"] += looked_at
     # what is still on its way is not copied
-    context.disk().settle()
+    context.settle()
     entry["seconds"] = round(time.monotonic() - started, 3)
     context.journal.passes.append(entry)
     context.journal.progress.pop("seconds_left", None)

@@ -43,7 +43,7 @@ def rehearse(context: Context) -> None:
     _clear(context)
     # the last copy brought the originals of the changed files back
     migrate_copy.fixup(context)
-    context.disk().settle()
+    context.settle()
     context.disk().release()
     checks = migrate_health.questions(context, rehearsal=True)
     report: dict[str, t.Any] = {"at": time.time(), "passed": False, "seconds": None, "checks": [each.title for each in checks], "console": []}

@@ -85,7 +85,7 @@ def verify(context: Context) -> None:
     _set_flags(context, look.flags)
     _note(context, look)
     # whoever goes on after a kill starts the VM from what is on its disks
-    context.disk().settle()
+    context.settle()
     context.journal.verified = True
 
 
@@ -111,10 +111,10 @@ def _note(context: Context, look: Look, whole: Look | None = None) -> None:
 def _look(context: Context, *, settle: bool = False, fixed: t.Sequence[bytes] = ()) -> Look:
     """Both manifests as things are now, and what they say."""
     began = time.monotonic()
-    theirs, ours = _files(context)
+    theirs, ours = context.manifests()
     root = context.disk().mount()
     # what is read is worth something only where it would be read after a power loss, too
-    context.disk().settle()
+    context.settle()
     systems = context.source_facts["filesystems"]
     mounts = [each["mount"] for each in systems]
     # the copy may lie on more partitions than the source
@@ -141,11 +141,6 @@ def _look(context: Context, *, settle: bool = False, fixed: t.Sequence[bytes] = 
                 raise BackendError(_told(look.wrong, "or more differ between source and copy"), mend=_MEND_COPY)
     look.seconds = round(time.monotonic() - began, 3)
     return look
-
-
-def _files(context: Context) -> tuple[pathlib.Path, pathlib.Path]:
-    """Where the manifests of source and copy are kept."""
-    return context.store.directory / "source.manifest", context.store.directory / "copy.manifest"
 
 
 class _Fetch(threading.Thread):
@@ -197,7 +192,7 @@ def _mend(context: Context, wrong: t.Mapping[bytes, Difference], *, tolerate_van
     }
     if inodes:
         # one name of a file is linked to the others only when all are told of
-        paths |= {line.path for line in _linked(_files(context)[0]) if parse_own(line.own)[1:3] in inodes}
+        paths |= {line.path for line in _linked(context.manifests()[0]) if parse_own(line.own)[1:3] in inodes}
     if paths:
         rsync.pull_paths(context.source.ssh_argv(), context.source.address, sorted(paths), str(root), tolerate_vanished=tolerate_vanished)
 

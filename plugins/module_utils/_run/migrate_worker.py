@@ -113,6 +113,12 @@ def carry_out(context: Context, action: str) -> None:
 def _migrate(context: Context) -> None:
     first = _where(context)
     journal = context.journal
+    if journal.facts.get("spoilt"):
+        if first not in STOP_AFTER:
+            migrate_cutover.give_back(context, f"{first}: the copy lost some of what was written to it")
+            return
+        context.log("the copy lost some of what was written to it, so it is made anew")
+        journal.forget_from("partition")
     journal.state, journal.phase = "running", first
     context.save()
     if first in STOP_AFTER:
@@ -181,7 +187,13 @@ def _phase(context: Context, name: str, work: t.Callable[[Context], None]) -> No
 
     def whole() -> None:
         run_hooks(context, name, "before")
-        work(context)
+        try:
+            work(context)
+        except FootprintError:
+            # it may have failed for that, and nobody is told later
+            if context.image is not None:
+                context.settle()
+            raise
         run_hooks(context, name, "after")
 
     run_phase(context, name, whole)

@@ -13,7 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import remote_disk as under_test
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import Partition
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, LostWriteError
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
 
 GIB = 1024**3
@@ -131,9 +131,11 @@ def test_what_did_not_reach_the_disks_is_an_error(world, monkeypatch):
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(disk_image, "sync_path", broken)
-    with pytest.raises(BackendError, match="did not reach the bootstrap system's disks.*Input/output error"):
+    with pytest.raises(LostWriteError, match="did not reach the bootstrap system's disks.*Input/output error"):
         disk.settle()
     monkeypatch.setattr(disk_image, "sync_path", lambda path: None)
     programs[-1].code = 1
-    with pytest.raises(BackendError, match="went away"):
+    with pytest.raises(BackendError, match="went away") as raised:
         disk.settle()
+    # it takes nothing any more, so what is on it belongs together
+    assert not isinstance(raised.value, LostWriteError)

@@ -53,7 +53,9 @@ class Machines:
             source=types.SimpleNamespace(program=lambda module: [sys.executable, str(agent)], ssh_argv=lambda: [str(ssh)], address="host"),
             source_facts={"filesystems": [{"mount": "/", "fstype": "ext4", "used": 1}]},
             layout=lambda: types.SimpleNamespace(mounts=(), raws=()),
-            disk=lambda: types.SimpleNamespace(mount=lambda: self.copy, settle=lambda: None),
+            disk=lambda: types.SimpleNamespace(mount=lambda: self.copy),
+            settle=lambda: None,
+            manifests=lambda: (store / "source.manifest", store / "copy.manifest"),
             save=lambda: None,
             log=self.said.append,
             progress=lambda **unused: None,
@@ -203,7 +205,7 @@ def test_nothing_is_read_for_a_proof_that_is_not_on_the_disk(machines, tmp_path)
     def full():
         raise BackendError("The pool that holds the copy's disk is full", "pool")
 
-    machines.context.disk = lambda: types.SimpleNamespace(mount=lambda: machines.copy, settle=full)
+    machines.context.settle = full
     for step in (migrate_verify.live, migrate_verify.verify):
         with pytest.raises(BackendError, match="is full"):
             step(machines.context)

@@ -9,12 +9,11 @@ import signal
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, LostWriteError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, PHASES, SERVING, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, PHASES, QUIESCED, SERVING, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_worker as worker
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, vm_details
-
 
 BEFORE, PAUSE = PHASES[: PHASES.index("quiesce")], PHASES[PHASES.index("quiesce") :]
 
@@ -285,3 +284,48 @@ def test_after_the_hand_over_nothing_goes_back(world):
     with pytest.raises(BackendError):
         world.run()
     assert "give_back" not in world.done
+
+
+class FakeDisk:
+    """A disk that lost something, or did not."""
+
+    lost = False
+
+    def settle(self):
+        if self.lost:
+            raise LostWriteError("full", "pool")
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_copy_that_lost_something_is_made_anew_by_the_next_run(world, monkeypatch, lost):
+    disk = FakeDisk()
+    disk.lost = lost
+    monkeypatch.setattr(Context, "disk", lambda self: disk)
+    context = world.context()
+    context.image = disk
+    # what it failed for is told to nobody but who asks
+    world.fail = {"precopy": BackendError("chroot ended with exit code 126")}
+    with pytest.raises(BackendError, match="full" if lost else "126"):
+        worker.carry_out(context, worker.MIGRATE)
+    context.journal.state = "failed"
+    context.save()
+    world.fail = {}
+    journal = world.run()
+    assert world.done[0] == "preflight" and ("partition" in world.done) == lost
+    assert journal.state == "done"
+
+
+def test_a_copy_that_lost_something_in_the_pause_is_never_gone_on_with(world, monkeypatch):
+    world.fail = {"verify": Killed()}
+    with pytest.raises(Killed):
+        world.run()
+    context = world.context()
+    context.journal.facts["spoilt"] = True
+    context.save()
+    world.fail, world.source.state = {}, QUIESCED
+    journal = world.run()
+    assert world.done == ["give_back"]
+    assert "lost some" in journal.reason
+    # the source serves, and the copy is made from the file systems on
+    world.run()
+    assert world.done[:2] == ["preflight", "partition"], world.done
