@@ -11,6 +11,7 @@ killed at any moment: the next worker finds out where things stand and goes on f
 from __future__ import annotations
 
 import contextlib
+import errno
 import pathlib
 import signal
 import sys
@@ -19,6 +20,7 @@ import traceback
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import units
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import HOME, JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, RefusedError
@@ -184,15 +186,19 @@ def _one_destination(context: Context) -> None:
 
 def _phase(context: Context, name: str, work: t.Callable[[Context], None]) -> None:
     """One phase between its hooks."""
+    journal = context.journal
 
     def whole() -> None:
         run_hooks(context, name, "before")
         try:
             work(context)
-        except FootprintError:
+        except (FootprintError, OSError) as error:
             # it may have failed for that, and nobody is told later
             if context.image is not None:
                 context.settle()
+            full = full_pool(journal.facts["vm"]["disk"]) if "vm" in journal.facts and getattr(error, "errno", 0) == errno.ENOSPC else None
+            if full:
+                raise full from error
             raise
         run_hooks(context, name, "after")
 

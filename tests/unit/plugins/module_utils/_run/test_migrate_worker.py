@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 
 import pytest
@@ -329,3 +331,13 @@ def test_a_copy_that_lost_something_in_the_pause_is_never_gone_on_with(world, mo
     # the source serves, and the copy is made from the file systems on
     world.run()
     assert world.done[:2] == ["preflight", "partition"], world.done
+
+
+@pytest.mark.parametrize(
+    ("number", "pool", "words"), [(errno.ENOSPC, "full", "pool is full"), (errno.ENOSPC, None, "No space"), (errno.EIO, "full", "Input/output")]
+)
+def test_no_room_beside_the_disk_is_told_by_the_name_of_the_pool(world, monkeypatch, number, pool, words):
+    monkeypatch.setattr(worker, "full_pool", lambda image: BackendError(f"the pool is full beside {image}", "pool") if pool else None)
+    world.fail = {"rehearse": OSError(number, os.strerror(number))}
+    with pytest.raises((BackendError, OSError), match=words):
+        world.run()
