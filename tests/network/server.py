@@ -104,10 +104,12 @@ class Server:
     def restart(self) -> None:
         """An orderly restart."""
         before = self.boot()
-        self.ssh("systemctl", "reboot", check=False)
+        # the network may go before the connection is ended
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.ssh("systemctl", "reboot", check=False, timeout=30)
         deadline = time.monotonic() + BOOT
         while time.monotonic() < deadline:
-            with contextlib.suppress(AssertionError):
+            with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
                 if self.boot() != before:
                     return
             time.sleep(1)

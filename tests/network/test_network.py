@@ -58,7 +58,8 @@ def test_a_change_that_cuts_the_server_off_goes_away_by_itself(server: Server) -
     output = play.end()
     assert not heard, f"the change was to cut the server off: {output}"
     assert play.code != 0
-    assert "old configuration is back" in output, output
+    # with DHCP the address is missed before the time is over
+    assert "old configuration is back" in output or "old configuration returns by itself" in output, output
     until(lambda: server.addresses("eth0"), "the old configuration comes back")
     unchanged(server, before)
 

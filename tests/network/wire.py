@@ -67,10 +67,10 @@ class Wire:
         )  # fmt: skip
 
     def leased(self, mac: str) -> str | None:
-        """The address the DHCP server gave to a MAC last."""
-        lines = self.leases.read_text().split("\n") if self.leases.exists() else []
-        found = [line.split()[2] for line in lines if line.split()[1:2] == [mac]]
-        return found[-1] if found else None
+        """The address the DHCP server gave to a MAC last: servers with the same MAC may give different names to themselves."""
+        lines = [line.split() for line in self.leases.read_text().splitlines()] if self.leases.exists() else []
+        found = [(int(line[0]), line[2]) for line in lines if line[1:2] == [mac]]
+        return max(found)[1] if found else None
 
     def stop(self) -> None:
         """Nothing of it is left."""
