@@ -10,7 +10,8 @@ import dataclasses
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, fence, health
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, fence, health, rehearsal
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import HealthCheck
@@ -175,8 +176,7 @@ def _await_answers(context: Context, lease: Lease, checks: t.Sequence[HealthChec
     wrong: str | None = "was not asked yet"
     while checks:
         lease.check()
-        if not context.clone_running():
-            raise BackendError("The VM stopped while it booted.", mend=f"Start it by hand and look at its console: virsh console {context.vm.name}.")
+        _see_it_alive(context)
         if time.monotonic() > until:
             raise BackendError(
                 f"The new master was not healthy after {context.spec.boot_timeout} s: {wrong}", mend="Raise boot_timeout, or mend what the check says."
@@ -193,6 +193,16 @@ def _await_answers(context: Context, lease: Lease, checks: t.Sequence[HealthChec
         if checks:
             context.progress(waiting_for=wrong)
             time.sleep(_POLL)
+
+
+def _see_it_alive(context: Context) -> None:
+    """Go back at once when the VM cannot come up any more: everybody waits."""
+    with context.domains() as host:
+        try:
+            rehearsal.check_alive(host, context.vm.uuid)
+        except BackendError as error:
+            mend = f"Start it by hand and look at its console: virsh console {context.vm.name}."
+            raise full_pool(context.journal.facts["vm"]["disk"]) or BackendError(f"While it booted {error.message}.", mend=mend) from error
 
 
 def _keep_clients_out(context: Context) -> None:

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
@@ -210,3 +212,30 @@ def test_clients_reach_the_vm_only_when_the_source_has_let_go(world, monkeypatch
         migrate_cutover.commit(world, FakeLease())
     assert world.source.commands() == ["hand_over", "hand_over", "open"]
     assert world.journal.facts["handed_over"] and world.journal.downtime["seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("state", "full", "words"),
+    [
+        ("paused", False, r"While it booted the VM is paused \(a full disk of this host does that\)\. Start it by hand"),
+        ("paused", True, "pool: full"),
+        ("crashed", False, "While it booted the VM is crashed"),
+        (None, False, "While it booted the VM switched itself off"),
+    ],
+)
+def test_a_vm_that_cannot_come_up_any_more_is_not_waited_for(world, monkeypatch, state, full, words):
+    class Host:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *unused):
+            pass
+
+        def domain(self, uuid):
+            return state and types.SimpleNamespace(active=True, state=state)
+
+    monkeypatch.setattr(Context, "domains", lambda self: Host())
+    monkeypatch.setattr(migrate_cutover, "full_pool", lambda image: BackendError("full", "pool") if full else None)
+    # with all the time there is
+    with pytest.raises(BackendError, match=words):
+        migrate_cutover._await_answers(world, FakeLease(), [object()], float("inf"))
