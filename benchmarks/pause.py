@@ -61,7 +61,8 @@ class Round(t.NamedTuple):
 def rows(rounds: t.Sequence[Round]) -> list[list[str]]:
     """One line for each round."""
     return [
-        [str(number), f"{each.away:.1f}", f"{each.foretold:.1f}", f"{each.gap:.1f}", f"{each.boot:.1f}", f"{each.idle:.2f}", f"{each.ratio:.2f}", f"{each.off:+.0%}"]
+        [str(number), f"{each.away:.1f}", f"{each.foretold:.1f}", f"{each.gap:.1f}", f"{each.boot:.1f}", f"{each.idle:.2f}",
+         f"{each.ratio:.2f}", f"{each.off:+.0%}"]
         for number, each in enumerate(rounds, 1)
     ]  # fmt: skip
 
