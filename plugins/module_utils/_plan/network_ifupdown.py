@@ -11,13 +11,18 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model import network as net
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.interfaces_file import has_stanza, methods, stanzas
+from ansible_collections.reduced.footprint.plugins.module_utils._model.interfaces_file import has_stanza, joined, methods, stanzas
 from ansible_collections.reduced.footprint.plugins.module_utils._model.network import Bond, Bridge, Change, Device, Layout, Profile, Vlan
 
 INTERFACES = "/etc/network/interfaces"
 _TRIAL = "/run/reduced.footprint/interfaces"
 _VLAN_NAME = re.compile(r"\Avlan0*(\d+)\Z")
 _MADE = "# Made by reduced.footprint"
+_COMMANDS = ("pre-up", "up", "post-up", "down", "pre-down", "post-down")
+#: What makes a bond or a VLAN out of other links, and is lost with them when their stanza goes down.
+_MAKING = ("bond-", "vlan-", "hwaddress", "mtu", "pre-up", "post-down")
+_ADDRESSING = re.compile(r"\s*\S+\s+(?:/\S*/)?ip\s+(?:-\S+\s+)*(?:a|ad\w*|r|ro\w*|ru\w*|n|ne\w*)\s")
+_LEASES = {"inet": "/var/lib/dhcp/dhclient.{}.leases", "inet6": "/var/lib/dhcp/dhclient6.{}.leases"}
 
 
 def helpers(layout: Layout) -> dict[str, str]:
@@ -35,7 +40,9 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[s
     for device in layout.devices:
         _check(device, texts, layout.paths)
     _check_carried(layout)
+    _check_put_together(layout, texts)
     moved: dict[str, list[list[str]]] = {name: [] for name in layout.taken}
+    auto: dict[str, str] = {}
     kept: dict[str, list[str]] = {}
     home = INTERFACES
     for path, text in texts.items():
@@ -46,13 +53,18 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[s
                 if layout.heir(words[1]):
                     home = path
                 moved[words[1]].append(stanza)
+            elif stanza[0].startswith(tuple(f"{_MADE}: {name} over " for name in moved)):
+                # said anew beside the stanza's new place
+                kept[path] += stanza[1:]
             elif words and (words[0] == "auto" or words[0].startswith("allow-")) and set(words[1:]) & set(moved):
                 others = [word for word in words[1:] if word not in moved]
+                auto.update({word: words[0] for word in words[1:] if word in moved})
                 kept[path] += [" ".join([words[0], *others])] if others else []
                 kept[path] += stanza[1:]
             else:
                 kept[path] += stanza
-    ours = _ours(layout, moved)
+    remade = {name: _staying(name, moved[name]) for name in layout.taken if layout.links[name].kind != net.NIC and moved[name]}
+    ours = _ours(layout, moved, remade, auto)
     keep = {path: _ended(lines) for path, lines in kept.items() if _ended(lines) != _ended(texts[path].splitlines())}
     keep.pop(home, None)
     # last, for it has the addresses
@@ -64,7 +76,7 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[s
         manager=net.IFUPDOWN,
         trial={_TRIAL: _ended(ours)},
         keep=keep,
-        apply=(*down, *(("ifup", "--force", f"--interfaces={_TRIAL}", name) for name in names)),
+        apply=(*down, *(("ifup", "--force", f"--interfaces={_TRIAL}", name) for name in (*remade, *names))),
         # the trial's file is gone by then, so what it made is taken down by hand
         revert=(*(("ip", "link", "delete", "dev", name) for name in reversed(names)), *down, *up),
     )
@@ -99,24 +111,83 @@ def _check_carried(layout: Layout) -> None:
             raise RefusedError(message, layout.paths.get(link.lower), f"Remove {link.name} and put the VLAN on {master}.")
 
 
-def _ours(layout: Layout, moved: t.Mapping[str, list[list[str]]]) -> list[str]:
+def _check_put_together(layout: Layout, texts: t.Mapping[str, str]) -> None:
+    """A bond goes when its stanza goes down; ports that come to it by stanzas of their own would not come back with it."""
+    for path, text in texts.items():
+        for line in joined(text):
+            words = line.replace("_", "-").split()
+            if words[:1] == ["bond-master"] and set(line.split()[1:]) & set(layout.taken):
+                name = line.split()[1]
+                mend = f"Name the ports in the stanza of {name} (bond-slaves), and take bond-master out of theirs."
+                raise RefusedError(f"{path} puts {name} together from its ports (bond-master).", layout.paths.get(name), mend)
+
+
+def _ours(layout: Layout, moved: t.Mapping[str, list[list[str]]], remade: t.Mapping[str, list[str]], auto: t.Mapping[str, str]) -> list[str]:
     lines = []
+    for name, staying in remade.items():
+        lines += [f"{_MADE}: {name} without addresses", f"{auto.get(name, 'auto')} {name}", f"iface {name} inet manual"]
+        mtu = layout.mtus.get(name)
+        lines += [line for line in staying if not mtu or line.split()[0] != "mtu"]
+        up = f"    up ip link set dev {name} up"
+        lines += [*([f"    mtu {mtu}"] if mtu else ()), *([] if up in staying else [up]), ""]
     for device in layout.devices:
         lines += [f"{_MADE}: {device.name} over {', '.join(device.ports) or 'no port'}", f"auto {device.name}"]
         inherited = moved.get(device.inherits or "", [])
         if not inherited:
             lines += [f"iface {device.name} inet manual", *_options(device), f"    up ip link set dev {device.name} up", ""]
+        dropped = {"hwaddress", *(("mtu",) if device.mtu else ())}
         for index, stanza in enumerate(inherited):
             lines.append(re.sub(rf"(?<=iface ){re.escape(device.inherits or '')}(?=\s|$)", device.name, " ".join(stanza[0].split()), count=1))
-            dropped = ("hwaddress", "mtu") if device.mtu else ("hwaddress",)
-            lines += [line for line in stanza[1:] if line.strip() and line.split()[0] not in dropped]
+            left = remade.get(device.inherits or "", [])
+            lines += [_renamed(line, device) for line in stanza[1:] if line.strip() and line not in left and line.split()[0] not in dropped]
+            lines += _identity(device, stanza)
             lines += [*(_options(device) if index == 0 else ()), ""]
     for name in layout.taken:
+        if name in remade:
+            continue
         lines.append(f"iface {name} inet manual")
         if name in layout.mtus:
             lines.append(f"    mtu {layout.mtus[name]}")
         lines.append("")
     return lines
+
+
+def _staying(name: str, made: t.Sequence[t.Sequence[str]]) -> list[str]:
+    """What a bond or VLAN needs to be there at all, out of stanzas whose addresses go to another device."""
+    lines: list[str] = []
+    for line in (line for stanza in made for line in stanza[1:] if line.strip()):
+        key = line.split()[0]
+        making = key.replace("_", "-").startswith(_MAKING) or key == "slaves"
+        about = key in _COMMANDS and _names(line, name) and not _ADDRESSING.match(line)
+        if (making or about) and line not in lines:
+            lines.append(line)
+    return lines
+
+
+def _renamed(line: str, device: Device) -> str:
+    """A route by the NIC goes by the device that has its addresses."""
+    if line.split()[0] not in _COMMANDS or not _ADDRESSING.match(line):
+        return line
+    return re.sub(rf"(?<=\sdev ){re.escape(device.inherits or '')}(?=\s|$)", device.name, line)
+
+
+def _names(line: str, name: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line) is not None
+
+
+def _identity(device: Device, stanza: t.Sequence[str]) -> list[str]:
+    """The DHCP server is to see the client it knows, and to give it the address it has.
+
+    Debian's dhclient names itself by a DUID, and makes up another one for each file of leases, which is one for each
+    interface; so the bridge has to be told that of the NIC.
+    """
+    words = stanza[0].split()
+    leases = _LEASES.get("".join(words[2:3])) if "dhcp" in words[3:] or any(line.split()[:1] == ["dhcp"] for line in stanza[1:]) else None
+    if not leases:
+        return []
+    before, after = leases.format(device.inherits), leases.format(device.name)
+    told = f"grep -s ^default-duid {before}"
+    return [f"    pre-up {told} | tail -n 1 | grep -qsxFf - {after} || {told} >> {after} || true"]
 
 
 def _bond(device: Device, wanted: Bond) -> list[tuple[str, t.Any]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import subprocess
 
 import pytest
 
@@ -55,6 +56,30 @@ def test_the_stanzas_move_and_the_rest_stays():
     assert "iface eno1 inet manual" in text and "iface eno1 inet static" not in text and "hwaddress" not in text
 
 
+@pytest.mark.parametrize(
+    ("stanza", "file"),
+    [("inet dhcp", "dhclient"), ("inet6 dhcp", "dhclient6"), ("inet6 auto\n    dhcp 1", "dhclient6"), ("inet static\n    address 192.0.2.11/24", None)],
+)
+def test_the_dhcp_server_knows_the_bridge(tmp_path, stanza, file):
+    (text,) = made(texts={INTERFACES: f"iface eno1 {stanza}\n"}).trial.values()
+    lines = [line.split(None, 1)[1] for line in text.splitlines() if "default-duid" in line]
+    if file is None:
+        assert not lines
+        return
+    (line,) = lines
+    nic, bridge = tmp_path / f"{file}.eno1.leases", tmp_path / f"{file}.br-admin.leases"
+    carried = ["sh", "-c", line.replace("/var/lib/dhcp", str(tmp_path))]
+    # a server whose client is another one
+    subprocess.run(carried, check=True)
+    duid = 'default-duid "\\000\\001\\000\\001.\\301\\\\";\n'
+    nic.write_text('default-duid "older";\n' + duid + 'lease {\n  interface "eno1";\n}\n')
+    # a bridge of that name was there in another life
+    bridge.write_text('default-duid "stranger";\n')
+    for unused in range(2):
+        subprocess.run(carried, check=True)
+        assert bridge.read_text().endswith(duid) and bridge.read_text().count(duid) == 1
+
+
 def test_the_trial_has_the_devices_alone():
     (text,) = made().trial.values()
     assert has_stanza(text, "br-admin") and not has_stanza(text, "lo")
@@ -89,6 +114,46 @@ def test_a_bond_with_lacp():
     text = made({"bonds": [bond]}).keep[INTERFACES]
     assert "type bond mode 802.3ad miimon 100 lacp_rate fast xmit_hash_policy layer3+4\n" in text and "primary" not in text
     assert "iface bond0 inet static\n    address 192.0.2.11/24" in text
+
+
+def bonded(text):
+    """A server whose address is on a bond, and a bridge over that bond."""
+    links = {name: dataclasses.replace(link, addresses=(), master="bond0") for name, link in LINKS.items()}
+    settings = {"mode": "active-backup", "miimon": 100, "primary": "eno1"}
+    links["bond0"] = Link("bond0", 4, LINKS["eno1"].mac, "bond", ports=("eno1", "eno2"), addresses=("192.0.2.11/24",), settings=settings)
+    profiles = {**PROFILES, "bond0": Profile("ifupdown", INTERFACES, text, True)}
+    return change(layout_of({"bridges": CHAIN["bridges"][:1]}, profiles, links), profiles, {INTERFACES: text})
+
+
+def test_a_bond_stays_when_its_address_moves_to_a_bridge():
+    route = "up ip -4 route add 198.51.100.0/24 dev {}\n"
+    first = made({"bonds": CHAIN["bonds"]}, texts={INTERFACES: f"auto eno1\niface eno1 inet dhcp\n    {route.format('eno1')}    up ethtool -K eno1 tso off\n"})
+    text = first.keep[INTERFACES]
+    assert route.format("bond0") in text and "up ethtool -K eno1 tso off" in text
+    second = bonded(text)
+    bond, bridge = second.keep[INTERFACES].split("\nauto br-admin\n")
+    making = [line for line in text.splitlines() if "pre-up" in line or "post-down" in line or "primary" in line]
+    assert all(line in bond and line not in bridge for line in making) and len(making) == 8
+    assert "auto bond0\niface bond0 inet manual\n" in bond and "    mtu 9000\n    up ip link set dev bond0 up\n" in bond and "bond0 over" not in bond
+    assert "iface br-admin inet dhcp\n    up ip -4 route add 198.51.100.0/24 dev br-admin\n" in bridge and "bridge_ports bond0\n" in bridge
+    trial = "--interfaces=/run/reduced.footprint/interfaces"
+    assert second.apply == (("ifdown", "--force", "bond0"), ("ifup", "--force", trial, "bond0"), ("ifup", "--force", trial, "br-admin"))
+    assert has_stanza(second.trial["/run/reduced.footprint/interfaces"], "bond0")
+
+
+def test_a_bond_of_ifenslave_stays():
+    text = "allow-hotplug bond0\niface bond0 inet static\n    address 192.0.2.11/24\n    gateway 192.0.2.1\n"
+    text += "    bond-slaves eno1 eno2\n    bond_mode active-backup\n"
+    bond, bridge = bonded(text).keep[INTERFACES].split("\nauto br-admin\n")
+    assert "allow-hotplug bond0\niface bond0 inet manual\n    bond-slaves eno1 eno2\n    bond_mode active-backup\n" in bond
+    assert "    address 192.0.2.11/24\n    gateway 192.0.2.1\n" in bridge and "slaves" not in bridge
+
+
+def test_a_bond_that_its_ports_put_together():
+    text = "auto bond0\niface bond0 inet dhcp\n    bond-slaves none\nauto eno1\niface eno1 inet manual\n    bond-master bond0\n"
+    with pytest.raises(RefusedError, match="puts bond0 together from its ports") as caught:
+        bonded(text)
+    assert caught.value.path == "bridges[0].ports[0]" and "bond-slaves" in caught.value.mend
 
 
 @pytest.mark.parametrize(
