@@ -56,6 +56,7 @@ def _link(told: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]])
         ports=tuple(sorted(one["ifname"] for one in found if one.get("master") == told["ifname"])),
         addresses=_with_prefix(found_addresses),
         autoconf=_with_prefix(autoconf),
+        leased=_with_prefix(one for one in found_addresses if one.get("dynamic")),
         settings=info.get("info_data", {}),
     )
 

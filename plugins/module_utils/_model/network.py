@@ -86,7 +86,8 @@ class Link:
 
     ``kind`` is ``nic``, ``bridge``, ``bond``, ``vlan`` or ``loopback``; ``ports`` are those of a bridge or bond;
     ``lower`` is what a VLAN stands on; ``addresses`` the global ones with their prefix length, those in
-    ``autoconf`` made from a router's prefix, which anything on that network gets without being told to;
+    ``autoconf`` made from a router's prefix, which anything on that network gets without being told to, those in ``leased``
+    for a time only;
     ``settings`` what the kernel tells of its kind (``mode``, ``id``, ``stp_state``...).
     """
 
@@ -100,6 +101,7 @@ class Link:
     ports: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
     autoconf: tuple[str, ...] = ()
+    leased: tuple[str, ...] = ()
     settings: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
 
     @property

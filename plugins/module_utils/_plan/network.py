@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model import network as net
@@ -210,13 +211,23 @@ def _check_losses(
             top = masters[top]
         given_up = isinstance(made[top], Bridge) and made[top].address == net.NO_ADDRESS
         for index, port in enumerate(entry.ports):
-            lost = links[port].own if port in links else ()
+            lost = _lost(links[port], [links[other] for other in entry.ports if other in heirs]) if port in links else ()
             if lost and port not in heirs and not given_up:
                 raise RefusedError(
                     f"{port} has {', '.join(lost)}, which nothing would have afterwards.",
                     f"{path}.ports[{index}]",
                     "Move them first; one port's addresses are taken over.",
                 )
+
+
+def _lost(link: Link, saved: t.Sequence[Link]) -> list[str]:
+    """The addresses of a link that nothing else stands for.
+
+    A lease beside an address that stays, in the same network, is nobody's wish: a NIC that is told nothing else asks for one.
+    """
+    networks = [ipaddress.ip_interface(address).network for other in saved for address in other.addresses]
+    needless = [address for address in link.leased if any(ipaddress.ip_interface(address).ip in network for network in networks)]
+    return [address for address in link.own if address not in needless]
 
 
 def _mtus(entries: list[tuple[t.Any, str]], links: t.Mapping[str, Link]) -> dict[str, int]:

@@ -34,7 +34,7 @@ SAID = [
     {},
 ]
 SAID[4]["addr_info"] = [
-    {"scope": "global", "local": "192.0.2.11", "prefixlen": 24},
+    {"scope": "global", "local": "192.0.2.11", "prefixlen": 24, "dynamic": True},
     {"scope": "global", "local": "2001:db8::99", "prefixlen": 64, "temporary": True},
     {"scope": "global", "family": "inet6", "local": "2001:db8::5", "prefixlen": 64, "dynamic": True, "mngtmpaddr": True},
     {"scope": "global", "family": "inet6", "local": "2001:db8::6", "prefixlen": 128, "dynamic": True},
@@ -70,6 +70,7 @@ def test_links(monkeypatch):
     assert found["bond0.7"].lower == "bond0" and found["veth0"].lower is None
     assert found["br0"].ports == ("bond0",) and found["br0"].addresses == ("192.0.2.11/24", "2001:db8::5/64", "2001:db8::6/128")
     assert found["br0"].autoconf == ("2001:db8::5/64",) and found["br0"].own == ("192.0.2.11/24", "2001:db8::6/128")
+    assert found["br0"].leased == found["br0"].addresses and found["eno1"].leased == ()
     assert found["eno1"].mtu == 9000
 
 

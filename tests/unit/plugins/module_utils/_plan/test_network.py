@@ -110,6 +110,28 @@ def test_addresses_that_would_be_lost():
 
 
 @pytest.mark.parametrize(
+    "address, leased, kept",
+    [
+        ("192.0.2.99/24", True, False),
+        ("192.0.2.99/24", False, True),
+        ("198.51.100.9/24", True, True),
+        # DHCPv6 gives single addresses, beside one made from the prefix
+        ("2001:db8::99/128", True, False),
+        ("2001:db8:1::99/128", True, True),
+    ],
+)
+def test_a_lease_beside_the_address_that_stays_is_nobodys_wish(address, leased, kept):
+    first = dataclasses.replace(LINKS["eno1"], addresses=(ADMIN, "2001:db8::1/64"), autoconf=("2001:db8::1/64",))
+    second = dataclasses.replace(LINKS["eno2"], addresses=(address,), leased=(address,) if leased else ())
+    links = {**LINKS, "eno1": first, "eno2": second}
+    if kept:
+        with pytest.raises(RefusedError, match=f"eno2 has {address}, which nothing would have"):
+            layout(parse([bond("eno1", "eno2")], [], [bridge("bond0")]), links, {})
+        return
+    assert layout(parse([bond("eno1", "eno2")], [], [bridge("bond0")]), links, {}).heir("eno1").name == "br-admin"
+
+
+@pytest.mark.parametrize(
     "bonds, vlans, bridges, devices, ports",
     [
         ([], [], [bridge("eno1")], {"br-admin": None}, {}),
