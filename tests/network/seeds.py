@@ -34,6 +34,13 @@ FILES = {
     ("netplan", "dhcp"): {
         "etc/netplan/50-installer.yaml": "network:\n  version: 2\n  ethernets:\n    eth0:\n      dhcp4: true\n",
     },
+    ("netplan-nm", "static"): {
+        "etc/netplan/01-network-manager-all.yaml": (
+            "network:\n  version: 2\n  renderer: NetworkManager\n  ethernets:\n    eth0:\n      addresses: [10.222.0.10/24]\n"
+            "      routes:\n        - to: default\n          via: 10.222.0.1\n"
+        ),
+        "etc/NetworkManager/conf.d/proof.conf": "[main]\nno-auto-default=*\n",
+    },
     ("networkmanager", "static"): {
         "etc/NetworkManager/system-connections/admin.nmconnection": (
             "[connection]\nid=admin\nuuid=6c1f1f0e-3c3f-4f6e-9d0e-0f7c2a1b3c4d\ntype=ethernet\ninterface-name=eth0\n\n[ipv4]\nmethod=manual\n"
@@ -48,9 +55,10 @@ FILES = {
 UNITS = {
     "networkd": ("systemd-networkd.service", "systemd-networkd.socket"),
     "ifupdown": ("networking.service", "ifup@.service"),
-    "netplan": (),
     "networkmanager": ("NetworkManager.service", "NetworkManager-wait-online.service"),
 }
+#: Whose units a manager has that has none of its own.
+RENDERERS = {"netplan": "networkd", "netplan-nm": "networkmanager"}
 WANTED = {"networkd": "systemd-networkd.service"}
 SYSTEM = "etc/systemd/system"
 
@@ -67,11 +75,12 @@ class Seed:
         """Put the tar on a disk of its own."""
         texts = dict(FILES[self.manager, self.addressing])
         texts["root/.ssh/authorized_keys"] = self.public_key
-        own = UNITS["networkd" if self.manager == "netplan" else self.manager]
+        runs = RENDERERS.get(self.manager, self.manager)
+        own = UNITS[runs]
         links = {f"{SYSTEM}/{unit}": "/dev/null" for units in UNITS.values() for unit in units if unit not in own}
         if self.manager in WANTED:
             links[f"{SYSTEM}/multi-user.target.wants/{WANTED[self.manager]}"] = f"/lib/systemd/system/{WANTED[self.manager]}"
-        if self.manager == "networkmanager":
+        if runs == "networkmanager":
             # Debian's would run the scripts of ifenslave, which take the ports of NetworkManager's bonds away
             links["etc/NetworkManager/dispatcher.d/01-ifupdown"] = "/dev/null"
         with tarfile.open(path, "w") as tar:

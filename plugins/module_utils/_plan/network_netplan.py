@@ -58,13 +58,14 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], documents: t.Mappi
             _set_mtu(places[name], after, layout.mtus[name])
     ids = {name: place[1] if place else name for name, place in places.items()}
     network = after[ours].setdefault("network", {})
+    renderer = _renderer(layout, places, documents)
+    common = {"renderer": renderer} if renderer else {}
     for name, place in places.items():
         if place is None:
-            entry = {"mtu": layout.mtus[name]} if name in layout.mtus else {}
-            network.setdefault("ethernets", {})[name] = entry
+            network.setdefault("ethernets", {})[name] = {**common, **({"mtu": layout.mtus[name]} if name in layout.mtus else {})}
     for device in layout.devices:
         _check(device, layout, documents)
-        network.setdefault(_KIND_OF[device.kind], {})[device.name] = _entry(device, ids, moved, _renderer(layout, places, documents))
+        network.setdefault(_KIND_OF[device.kind], {})[device.name] = {**common, **_entry(device, ids, moved)}
     return _change(layout, profiles, documents, texts, after, ours, moved)
 
 
@@ -220,9 +221,9 @@ def _check(device: Device, layout: Layout, documents: t.Mapping[str, _Document])
         raise RefusedError("netplan makes no bridges with VLAN filtering.", f"{path}.vlan_filtering", "Make a bridge over a VLAN instead.")
 
 
-def _entry(device: Device, ids: t.Mapping[str, str], moved: t.Mapping[str, dict[str, t.Any]], renderer: str | None) -> dict[str, t.Any]:
+def _entry(device: Device, ids: t.Mapping[str, str], moved: t.Mapping[str, dict[str, t.Any]]) -> dict[str, t.Any]:
     wanted = device.wanted
-    entry: dict[str, t.Any] = {"renderer": renderer} if renderer else {}
+    entry: dict[str, t.Any] = {}
     ports = [ids.get(port, port) for port in device.ports]
     if isinstance(wanted, Bond):
         entry["interfaces"] = ports

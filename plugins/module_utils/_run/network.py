@@ -106,6 +106,10 @@ def _profiles(wanted: Wanted, links: t.Mapping[str, Link], backend: t.Any) -> di
         if made or (path and profile.manager in (None, net.NETWORKMANAGER)):
             configured = network_netplan.configured(documents, links[name]) or profile.configured
             profiles[name] = dataclasses.replace(profile, manager=net.NETPLAN, path=profile.path or path, configured=configured)
+    if any(profile.manager == net.NETPLAN for profile in profiles.values()):
+        # as netplan's renderer NetworkManager holds whatever netplan does not speak of, without wanting anything of it
+        spare = [name for name, profile in profiles.items() if profile.manager == net.NETWORKMANAGER and not links[name].own]
+        profiles.update(dict.fromkeys(spare, Profile(None)))
     return profiles
 
 

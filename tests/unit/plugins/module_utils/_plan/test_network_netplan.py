@@ -112,6 +112,8 @@ def test_the_mac_as_identity_needs_no_other():
 def test_the_renderer_of_a_link_is_that_of_what_stands_over_it(entry, whole, renderer):
     texts = {CLOUD: f"network:\n  ethernets:\n    {whole or 'eno9: {}'}\n    eno1:\n      dhcp4: true\n      {entry}\n"}
     assert written(made(texts=texts), OURS)["bridges"]["br-admin"].get("renderer") == renderer
+    # a spare NIC would go to the renderer of the whole network, and its bond to the other one
+    assert written(made(CHAIN, texts=texts), OURS)["ethernets"]["eno2"].get("renderer") == renderer
 
 
 def test_a_second_change_adds_to_our_file():

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, InputError, RefusedError
@@ -123,6 +125,17 @@ def test_start_confirm_and_run_again(eno1, netplan, manager, wanted):
     again = run(host, trial, wanted)
     assert (again.changed, again.trial, again.managers, again.diff, len(trial.started)) == (False, False, [], [], 1)
     assert not run(host, trial, wanted, state="confirmed").changed
+
+
+@pytest.mark.parametrize("taken, words", [((), None), (("198.51.100.9/24",), "NetworkManager manages eno2")])
+def test_a_spare_nic_that_netplan_left_to_its_renderer(taken, words):
+    host = FakeHost(Profile("networkmanager"), Profile("networkmanager"), netplan=NETPLAN)
+    host.found["eno2"] = dataclasses.replace(host.found["eno2"], addresses=taken)
+    if words:
+        with pytest.raises(RefusedError, match=words):
+            run(host, FakeTrial(host), CHAIN)
+        return
+    assert run(host, FakeTrial(host), CHAIN, check_mode=True).managers == ["netplan"]
 
 
 def test_the_kernel_is_asked_before_anything_is_touched(host, trial):
