@@ -60,12 +60,13 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], documents: t.Mappi
     network = after[ours].setdefault("network", {})
     renderer = _renderer(layout, places, documents)
     common = {"renderer": renderer} if renderer else {}
+    nm = (renderer or _common_renderer(documents)) == "NetworkManager"
     for name, place in places.items():
         if place is None:
             network.setdefault("ethernets", {})[name] = {**common, **({"mtu": layout.mtus[name]} if name in layout.mtus else {})}
     for device in layout.devices:
         _check(device, layout, documents)
-        network.setdefault(_KIND_OF[device.kind], {})[device.name] = {**common, **_entry(device, ids, moved)}
+        network.setdefault(_KIND_OF[device.kind], {})[device.name] = {**common, **_entry(device, ids, moved, nm)}
     return _change(layout, profiles, documents, texts, after, ours, moved)
 
 
@@ -212,6 +213,12 @@ def _renderer(layout: Layout, places: t.Mapping[str, tuple[str, str] | None], do
     return found
 
 
+def _common_renderer(documents: t.Mapping[str, _Document]) -> str | None:
+    """The renderer of the whole network; of several the last."""
+    said = [_mapping(content.get("network")).get("renderer") for content in documents.values() if isinstance(content, t.Mapping)]
+    return next((renderer for renderer in reversed(said) if renderer), None)
+
+
 def _check(device: Device, layout: Layout, documents: t.Mapping[str, _Document]) -> None:
     path = layout.paths.get(device.name, "")
     for file, unused, entry_id, unused_entry in _entries(documents):
@@ -221,7 +228,7 @@ def _check(device: Device, layout: Layout, documents: t.Mapping[str, _Document])
         raise RefusedError("netplan makes no bridges with VLAN filtering.", f"{path}.vlan_filtering", "Make a bridge over a VLAN instead.")
 
 
-def _entry(device: Device, ids: t.Mapping[str, str], moved: t.Mapping[str, dict[str, t.Any]]) -> dict[str, t.Any]:
+def _entry(device: Device, ids: t.Mapping[str, str], moved: t.Mapping[str, dict[str, t.Any]], nm: bool) -> dict[str, t.Any]:
     wanted = device.wanted
     entry: dict[str, t.Any] = {}
     ports = [ids.get(port, port) for port in device.ports]
@@ -244,6 +251,9 @@ def _entry(device: Device, ids: t.Mapping[str, str], moved: t.Mapping[str, dict[
     if not device.inherits and not device.master:
         # it never gets an address, and the boot does not wait for one
         entry.update({"link-local": [], "optional": True})
+        if nm:
+            # whatever link-local says, netplan asks NetworkManager for one of 169.254.0.0/16 where there is no other address
+            entry["networkmanager"] = {"passthrough": {"ipv4.method": "disabled", "ipv6.method": "disabled"}}
     return entry
 
 

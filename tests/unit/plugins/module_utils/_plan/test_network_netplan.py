@@ -116,6 +116,19 @@ def test_the_renderer_of_a_link_is_that_of_what_stands_over_it(entry, whole, ren
     assert written(made(CHAIN, texts=texts), OURS)["ethernets"]["eno2"].get("renderer") == renderer
 
 
+@pytest.mark.parametrize(
+    "whole, entry, nm", [("", "", False), ("NetworkManager", "", True), ("NetworkManager", "networkd", False), ("networkd", "NetworkManager", True)]
+)
+def test_a_bridge_without_addresses_has_none_of_its_own_making(whole, entry, nm):
+    one = f"{{dhcp4: true{', renderer: ' + entry if entry else ''}}}"
+    texts = {CLOUD: f"network:\n  renderer: networkd\n  ethernets: {{eno1: {one}}}\n"}
+    texts["/etc/netplan/99.yaml"] = f"network: {{renderer: {whole}}}\n" if whole else "network: {version: 2}\n"
+    bridges = written(made(CHAIN, texts=texts), OURS)["bridges"]
+    assert bridges["br-vms"]["link-local"] == [] and "networkmanager" not in bridges["br-admin"]
+    told = bridges["br-vms"].get("networkmanager")
+    assert told == ({"passthrough": {"ipv4.method": "disabled", "ipv6.method": "disabled"}} if nm else None)
+
+
 def test_a_second_change_adds_to_our_file():
     before = "# Made by reduced.footprint: br0 over eno9\nnetwork: {version: 2, bridges: {br0: {interfaces: [eno9]}}}\n"
     change_made = made(texts={CLOUD: TEXT, OURS: before})
