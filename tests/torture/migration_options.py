@@ -109,6 +109,7 @@ def main() -> int:
         sys.stdout.write(json.dumps(rows[-1]) + "\n")
         sys.stdout.flush()
     write_table("migration-options", rows, ("held",))
+    taken_back()
     return 0 if all(row["held"] for row in rows) else 1
 
 
