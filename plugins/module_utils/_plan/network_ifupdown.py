@@ -21,7 +21,7 @@ _MADE = "# Made by reduced.footprint"
 _COMMANDS = ("pre-up", "up", "post-up", "down", "pre-down", "post-down")
 #: What makes a bond or a VLAN out of other links, and is lost with them when their stanza goes down.
 _MAKING = ("bond-", "vlan-", "hwaddress", "mtu", "pre-up", "post-down")
-_ADDRESSING = re.compile(r"\s*\S+\s+(?:/\S*/)?ip\s+(?:-\S+\s+)*(?:a|ad\w*|r|ro\w*|ru\w*|n|ne\w*)\s")
+_ADDRESSING = re.compile(r"\s*\S+\s+(?:/\S*/)?(?:route|ip\s+(?:-\S+\s+)*(?:a|ad\w*|r|ro\w*|ru\w*|n|ne\w*))\s")
 _LEASES = {"inet": "/var/lib/dhcp/dhclient.{}.leases", "inet6": "/var/lib/dhcp/dhclient6.{}.leases"}
 
 

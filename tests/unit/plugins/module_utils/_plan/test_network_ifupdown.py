@@ -141,6 +141,23 @@ def test_a_bond_stays_when_its_address_moves_to_a_bridge():
     assert has_stanza(second.trial["/run/reduced.footprint/interfaces"], "bond0")
 
 
+@pytest.mark.parametrize(
+    ("command", "renamed"),
+    [
+        ("ip route add 10.0.0.0/8 via 192.0.2.254 dev eno1", True),
+        ("/sbin/ip -6 ro add 2001:db8:9::/48 dev eno1", True),
+        ("ip rule add iif lo lookup 9 || ip r add default dev eno1 table 9", True),
+        ("route add -net 10.0.0.0 netmask 255.0.0.0 gw 192.0.2.254 dev eno1", True),
+        ("ip link set dev eno1 txqueuelen 2000", False),
+        ("tc qdisc add dev eno1 root fq", False),
+        ("ip route add 10.0.0.0/8 dev eno11", False),
+    ],
+)
+def test_what_is_said_of_the_addresses_is_said_of_the_bridge(command, renamed):
+    text = made(texts={INTERFACES: f"iface eno1 inet static\n    address 192.0.2.11/24\n    post-up {command}\n"}).keep[INTERFACES]
+    assert f"post-up {command.replace('eno1', 'br-admin') if renamed else command}\n" in text
+
+
 def test_a_bond_of_ifenslave_stays():
     text = "allow-hotplug bond0\niface bond0 inet static\n    address 192.0.2.11/24\n    gateway 192.0.2.1\n"
     text += "    bond-slaves eno1 eno2\n    bond_mode active-backup\n"
