@@ -13,6 +13,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 import ansible_runner
 import pytest
@@ -188,6 +189,25 @@ def test_sql_goes_on_without_one_controller(lab: Lab) -> None:
     lab.ssh(server, "virsh", "-c", "lxc:///", "start", holder)
     eventually("all members are synced again", lambda: len(lab.status()["database_members"]) == 3, 120)
     assert lab.sql("SELECT n FROM t ORDER BY n") == [(1,), (2,)]
+
+
+def test_a_controller_that_gets_its_address_late_takes_the_virtual_one(lab: Lab) -> None:
+    others = [lab.address(name) for name in ("controller1", "controller2")]
+    # after a power loss the controllers start before the master that tells them their addresses
+    lab.ssh("laptop", "systemctl", "stop", "dnsmasq")
+    try:
+        lab.ssh("metal2", "virsh", "-c", "lxc:///", "destroy", "controller3")
+        lab.ssh("metal2", "virsh", "-c", "lxc:///", "start", "controller3")
+        for other in others:
+            lab.ssh(other, "systemctl", "stop", "keepalived")
+        time.sleep(10)
+    finally:
+        lab.ssh("laptop", "systemctl", "start", "dnsmasq")
+    eventually("SQL answers through the one that came late", lambda: lab.sql("SELECT n FROM t ORDER BY n") == [(1,), (2,)], 90)
+    for other in others:
+        lab.ssh(other, "systemctl", "start", "keepalived")
+    eventually("all is well again", lambda: lab.status()["ok"], 120)
+    assert lab.status()["virtual_address_holder"] == "controller3"
 
 
 # The master
