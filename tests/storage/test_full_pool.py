@@ -18,13 +18,21 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.disk impo
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import LostWriteError
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
 from storage_host import MIB
+from tests.support.own_mounts import own_mounts
 
 SIZE = 1024 * MIB
 SPACE = "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11"
 
 
+@pytest.fixture(name="apart")
+def fixture_apart() -> t.Iterator[None]:
+    """As in the worker: other tests at the same time make namespaces, and would keep these mounts."""
+    with own_mounts():
+        yield
+
+
 @pytest.fixture(name="disk", params=["ext4", "xfs"])
-def fixture_disk(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
+def fixture_disk(request: pytest.FixtureRequest, apart: None, tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
     """A disk of 1 GiB, with a file system of its own, in a pool that has room for 200 MiB."""
     pool = tmp_path / "pool"
     pool.mkdir()
