@@ -14,14 +14,18 @@ from xml.etree import ElementTree
 
 @dataclasses.dataclass(frozen=True)
 class Count:
-    """Numbers of tests that passed, failed and were skipped."""
+    """Numbers of tests that passed, failed and were skipped.
+
+    :arg names: of those that failed, with what they said, as far as a report tells.
+    """
 
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    names: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     def __add__(self, other: Count) -> Count:
-        return Count(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+        return Count(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped, self.names + other.names)
 
     def __str__(self) -> str:
         """The line every runner ends with."""
@@ -29,9 +33,9 @@ class Count:
         return f"{text}, {self.skipped} skipped" if self.skipped else text
 
 
-def count_exit(rc: int) -> Count:
+def count_exit(rc: int, name: str = "") -> Count:
     """One command is one test."""
-    return Count(passed=1) if rc == 0 else Count(failed=1)
+    return Count(passed=1) if rc == 0 else Count(failed=1, names=(name,) if name else ())
 
 
 def count_junit(reports: t.Iterable[pathlib.Path], rc: int) -> Count:
@@ -48,7 +52,7 @@ def count_junit(reports: t.Iterable[pathlib.Path], rc: int) -> Count:
             for case in cases:
                 kinds = {child.tag for child in case}
                 if kinds & {"failure", "error"}:
-                    total += Count(failed=1)
+                    total += Count(failed=1, names=(_name(case),))
                 elif "skipped" in kinds:
                     total += Count(skipped=0 if _not_applicable(case) else 1)
                 else:
@@ -58,6 +62,13 @@ def count_junit(reports: t.Iterable[pathlib.Path], rc: int) -> Count:
     if total.failed == 0 and (rc != 0 or total.passed == 0):
         total += Count(failed=1)
     return total
+
+
+def _name(case: ElementTree.Element) -> str:
+    """A test as its report calls it, and the first line of what it said."""
+    said = next((child.get("message", "") for child in case if child.tag in ("failure", "error")), "").partition("\n")[0]
+    name = "::".join(part for part in (case.get("classname", ""), case.get("name", "")) if part)
+    return f"{name}: {said[:200]}" if said else name
 
 
 def _not_applicable(case: ElementTree.Element) -> bool:

@@ -249,7 +249,7 @@ class Lane(threading.Thread):
             self._process = None
         if self._stopped.is_set() and not cleanup:
             raise Interrupted
-        count = count_junit(sorted(step.reports.glob(step.report_names)), rc) if step.reports else count_exit(rc)
+        count = count_junit(sorted(step.reports.glob(step.report_names)), rc) if step.reports else count_exit(rc, " ".join(step.argv))
         remark = ""
         if late.is_set():
             remark = f"no end after {timer.interval:.0f} s"
@@ -340,6 +340,9 @@ def run_all(gates: t.Sequence[Gate], output: pathlib.Path) -> int:
     summary.write_text(f"{total}\n", encoding="utf-8")
     print()
     print(table([(one.name, one.count, one.seconds, one.remark) for one in outcomes]))
+    for one in outcomes:
+        for name in dict.fromkeys(one.count.names):
+            print(f"failed: {one.name}: {name}")
     print(f"{time.monotonic() - began:.0f} s, logs: {output}")
     print(total, flush=True)
     return 130 if interrupted.is_set() else 1 if total.failed else 0
