@@ -86,8 +86,9 @@ controlplane:
           C(facts), which are nothing when it does not answer.
         - With O(packages=true) each unit has its C(package), and is C(stale) when it was started before that was installed.
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) tells C(members), C(running),
-          C(partitions), C(alarms) and C(version), V(load_balancer) tells C(virtual_addresses), those C(held) here, what answers there as
-          C(fronts), and C(frontends) with their servers and the one in use. V(memcached) and V(keystone) tell their C(version).
+          C(partitions), C(alarms) and C(version), V(load_balancer) tells C(virtual_addresses), those C(held) here, the states
+          keepalived last said its instances are in as C(vrrp), what answers there as C(fronts), and C(frontends) with their servers and
+          the one in use. V(memcached) and V(keystone) tell their C(version).
       type: dict
       sample:
         memcached:

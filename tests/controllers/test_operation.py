@@ -97,6 +97,28 @@ def test_one_stopped_service_is_named_and_the_rest_serves(lab: ControllersLab) -
     settled(lab)
 
 
+def test_a_balancer_the_address_cannot_come_to_is_named(lab: ControllersLab) -> None:
+    name = next(name for name in SERVERS if name != lab.holder())
+    config = "/etc/keepalived/keepalived.conf"
+    reload = ["systemctl", "reload", "keepalived.service"]
+    lab.run(name, ["cp", config, f"{config}.kept"])
+    # what it watches never comes up, so it is in FAULT, and its unit and HAProxy are well
+    lab.run(name, ["sed", "-i", "s/--quiet haproxy.service/--quiet nobody-has.service/", config])
+    lab.run(name, reload)
+    why = ["its VRRP instance footprint is in FAULT, it takes no virtual address"]
+    try:
+        eventually("it is told", lambda: status(lab)[1]["services"]["load_balancer"]["members"][name] == {"state": "down", "why": why}, 60)
+        done, report = status(lab)
+        assert done.rc != 0
+        assert (report["services"]["load_balancer"]["state"], report["services"]["load_balancer"]["up"]) == ("degraded", 2)
+        refused = lab.play("rolling", variables={"components": "load_balancer"})
+        assert refused.rc != 0 and f"load_balancer is degraded: {name}: {why[0]}" in refused.output, refused.output[-3000:]
+    finally:
+        lab.run(name, ["mv", f"{config}.kept", config])
+        lab.run(name, reload)
+    settled(lab)
+
+
 def test_a_host_that_hangs_holds_nobody_up(lab: ControllersLab) -> None:
     name = next(name for name in SERVERS if name not in (status(lab)[1]["writer"], lab.holder()))
     # the kernel still takes connections, and nobody answers them; it ends by itself, for nobody gets in any more

@@ -21,13 +21,14 @@ def galera(state: str = "active", ready: bool = True, size: int = 3, seqno: int 
     return {"units": {"mariadb.service": unit(state)}, "facts": {**told, **facts} if state == "active" else None}
 
 
-def balancer(held: bool = False, in_use: str | None = "c1", down: t.Sequence[str] = (), haproxy: str = "active") -> dict[str, t.Any]:
+def balancer(held: bool = False, in_use: str | None = "c1", down: t.Sequence[str] = (), haproxy: str = "active", vrrp: str = "") -> dict[str, t.Any]:
     servers = {name: {"status": "DOWN" if name in down else "UP", "sessions": 0} for name in ("c1", "c2", "c3")}
     return {
         "units": {"haproxy.service": unit(haproxy), "keepalived.service": unit()},
         "facts": {
             "virtual_addresses": [ADDRESS],
             "held": [ADDRESS] if held else [],
+            "vrrp": {"footprint": vrrp or ("MASTER" if held else "BACKUP")},
             "frontends": {"mysql": {"servers": servers, "in_use": in_use}} if haproxy == "active" else None,
             "fronts": [{"address": ADDRESS, "port": 3306, "scheme": "mysql"}] if held else [],
         },

@@ -20,6 +20,7 @@ KEEPALIVED = pathlib.Path("/etc/keepalived/keepalived.conf")
 _FIELDS = "Id,LoadState,ActiveState,SubState,MainPID,ActiveEnterTimestamp,InvocationID,FragmentPath,SourcePath"
 _BLOCK = re.compile(r"virtual_ipaddress(?:_excluded)?\s*\{([^}]*)\}")
 _COMMENT = re.compile(r"[#!].*$", re.MULTILINE)
+_ENTERED = re.compile(r"\((?P<instance>[^()]+)\):? Entering (?P<state>[A-Z]+) STATE")
 
 
 def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.Any]]:
@@ -85,6 +86,23 @@ def virtual_addresses(path: pathlib.Path = KEEPALIVED) -> list[str]:
     """The virtual addresses this host may come to hold, from keepalived's configuration; none without it."""
     text = _COMMENT.sub("", read_text(path) or "")
     return [line.split()[0].partition("/")[0] for block in _BLOCK.findall(text) for line in block.splitlines() if line.strip()]
+
+
+def vrrp_states(timeout: float = 20) -> dict[str, str]:
+    """VRRP instance → ``MASTER``, ``BACKUP`` or ``FAULT``, as keepalived has said since it started.
+
+    There is no other place where it can be read and nothing is written for it. Instances of which the journal knows nothing
+    (any more) are left out.
+    """
+    started = units(["keepalived.service"], timeout).get("keepalived.service", {})
+    if started.get("state") != "active" or not started["invocation"]:
+        return {}
+    match = [f"_SYSTEMD_INVOCATION_ID={started['invocation']}"]
+    try:
+        told = run(["journalctl", "--quiet", "--no-pager", "--output=cat", "--grep=Entering [A-Z]+ STATE", *match], timeout=timeout, ok=(0, 1)).stdout
+    except CommandError:
+        return {}
+    return {found["instance"]: found["state"] for found in _ENTERED.finditer(told)}
 
 
 def rabbitmq(timeout: float = 20) -> dict[str, t.Any] | None:

@@ -113,7 +113,11 @@ def _memcached(seen: t.Mapping[str, t.Any], unused: int | None) -> list[str]:
 
 def _load_balancer(seen: t.Mapping[str, t.Any], unused: int | None) -> list[str]:
     facts = seen.get("facts") or {}
-    return [] if facts.get("frontends") is not None else ["its HAProxy does not answer"]
+    if facts.get("frontends") is None:
+        return ["its HAProxy does not answer"]
+    # its unit is well all the same, and the address stays away from it for good
+    faults = sorted(name for name, state in (facts.get("vrrp") or {}).items() if state == "FAULT")
+    return [f"its VRRP instance {name} is in FAULT, it takes no virtual address" for name in faults]
 
 
 def _keystone(seen: t.Mapping[str, t.Any], unused: int | None) -> list[str]:

@@ -89,7 +89,7 @@ class Host:
             frontends: dict[str, t.Any] | None = self.balancer.frontends()
         except BackendError:
             frontends = None  # told by the missing value
-        return {"virtual_addresses": virtual, "held": held, "frontends": frontends, "fronts": fronts}
+        return {"virtual_addresses": virtual, "held": held, "vrrp": plane.vrrp_states(self.timeout), "frontends": frontends, "fronts": fronts}
 
     def _keystone(self) -> dict[str, t.Any] | None:
         address = listeners.reachable_at(_KEYSTONE, listeners.listeners(), plane.virtual_addresses())
@@ -138,7 +138,7 @@ def look(
             # whoever does not run is not asked: a silence would cost the whole time
             seen = {"units": units[name], "facts": host.facts(name) if active else None}
             if name == "load_balancer" and not active:
-                seen["facts"] = {"virtual_addresses": plane.virtual_addresses(), "held": [], "frontends": None, "fronts": []}
+                seen["facts"] = {"virtual_addresses": plane.virtual_addresses(), "held": [], "vrrp": {}, "frontends": None, "fronts": []}
             seen["ailments"] = ailments(name, seen, request.sizes.get(name))
             services[name] = seen
             why += [f"{name}: {text}" for text in seen["ailments"]]

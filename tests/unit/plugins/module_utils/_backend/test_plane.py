@@ -77,6 +77,40 @@ def test_virtual_addresses_are_read_from_the_configuration(tmp_path: pathlib.Pat
     assert plane.virtual_addresses(tmp_path / "none") == []
 
 
+JOURNAL = """(footprint): entering FAULT state (src address not configured)
+(footprint) Entering FAULT STATE
+(footprint_public) Entering BACKUP STATE (init)
+(footprint_public) Entering MASTER STATE
+"""
+KEEPALIVED = "Id=keepalived.service\nLoadState=loaded\nActiveState={state}\nSubState=running\nMainPID=635\nInvocationID={invocation}\n"
+
+
+@pytest.mark.parametrize(
+    "state, invocation, rc, journal, expected",
+    [
+        ("active", "12e3", 0, JOURNAL, {"footprint": "FAULT", "footprint_public": "MASTER"}),
+        ("active", "12e3", 1, "", {}),
+        ("active", "12e3", 2, JOURNAL, {}),
+        ("active", "", 0, JOURNAL, {}),
+        ("failed", "12e3", 0, JOURNAL, {}),
+    ],
+    ids=["said", "nothing said", "no journal", "old systemd", "not running"],
+)
+def test_what_keepalived_said_last_counts(
+    monkeypatch: pytest.MonkeyPatch, state: str, invocation: str, rc: int, journal: str, expected: dict[str, str]
+) -> None:
+    def run(argv: t.Sequence[str], timeout: float, ok: t.Sequence[int] = (0,)) -> Completed:
+        if argv[0] == "systemctl":
+            return Completed(tuple(argv), 0, KEEPALIVED.format(state=state, invocation=invocation), "")
+        assert f"_SYSTEMD_INVOCATION_ID={invocation}" in argv
+        if rc not in ok:
+            raise CommandError(argv, rc, "no journal files were found")
+        return Completed(tuple(argv), rc, journal, "")
+
+    monkeypatch.setattr(plane, "run", run)
+    assert plane.vrrp_states() == expected
+
+
 def test_the_cluster_of_rabbitmq_is_read() -> None:
     found = plane.read_cluster(CLUSTER)
     assert found == {

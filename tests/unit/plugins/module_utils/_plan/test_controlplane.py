@@ -52,6 +52,12 @@ CASES = [
     ("memcached", (SILENT, SILENT, SILENT), "down", ["c1: it does not answer", "c2: it does not answer", "c3: it does not answer"]),
     ("load_balancer", (balancer(True), balancer(), balancer()), "ok", []),
     ("load_balancer", (balancer(True), balancer(haproxy="failed"), balancer()), "degraded", ["c2: haproxy.service is failed"]),
+    (
+        "load_balancer",
+        (balancer(True), balancer(), balancer(vrrp="FAULT")),
+        "degraded",
+        ["c3: its VRRP instance footprint is in FAULT, it takes no virtual address"],
+    ),
 ]
 
 
