@@ -92,15 +92,6 @@ class DiskImage:
         finally:
             run(["umount", str(self.root)])
 
-    def has_filesystems(self) -> bool:
-        """Whether every partition carries the file system that the layout gives it."""
-        self.attach()
-        for each in self._filesystems():
-            found = run(["blkid", "-p", "-s", "UUID", "-o", "value", self.node(each)], ok=(0, 2)).stdout.strip()
-            if found.lower() != each.uuid.lower():
-                return False
-        return True
-
     def attach(self) -> None:
         """Give the images loop devices with a node for every partition."""
         if self._loops:
