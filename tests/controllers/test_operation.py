@@ -115,7 +115,7 @@ def test_a_balancer_the_address_cannot_come_to_is_named(lab: ControllersLab) -> 
     # what it watches never comes up, so it is in FAULT, and its unit and HAProxy are well
     lab.run(name, ["sed", "-i", "s/--quiet haproxy.service/--quiet nobody-has.service/", config])
     lab.run(name, reload)
-    why = ["its VRRP instance footprint is in FAULT, it takes no virtual address"]
+    why = ["its VRRP instance footprint is in FAULT, it takes no virtual address (journalctl -u keepalived tells why)"]
     try:
         eventually("it is told", lambda: status(lab)[1]["services"]["load_balancer"]["members"][name] == {"state": "down", "why": why}, 60)
         done, report = status(lab)

@@ -89,10 +89,10 @@ def virtual_addresses(path: pathlib.Path = KEEPALIVED) -> list[str]:
 
 
 def vrrp_states(timeout: float = 20) -> dict[str, str]:
-    """VRRP instance → ``MASTER``, ``BACKUP`` or ``FAULT``, as keepalived has said since it started.
+    """VRRP instance → ``MASTER``, ``BACKUP`` or ``FAULT``, as keepalived last said in the journal since it started (C9).
 
-    There is no other place where it can be read and nothing is written for it. Instances of which the journal knows nothing
-    (any more) are left out.
+    Asked by a signal it would write them into a file below ``/tmp``, and a look changes nothing. Instances of which the
+    journal knows nothing (any more) are left out.
     """
     started = units(["keepalived.service"], timeout).get("keepalived.service", {})
     if started.get("state") != "active" or not started["invocation"]:

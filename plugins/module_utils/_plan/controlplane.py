@@ -117,7 +117,7 @@ def _load_balancer(seen: t.Mapping[str, t.Any], unused: int | None) -> list[str]
         return ["its HAProxy does not answer"]
     # its unit is well all the same, and the address stays away from it for good
     faults = sorted(name for name, state in (facts.get("vrrp") or {}).items() if state == "FAULT")
-    return [f"its VRRP instance {name} is in FAULT, it takes no virtual address" for name in faults]
+    return [f"its VRRP instance {name} is in FAULT, it takes no virtual address (journalctl -u keepalived tells why)" for name in faults]
 
 
 def _keystone(seen: t.Mapping[str, t.Any], unused: int | None) -> list[str]:

@@ -56,7 +56,7 @@ CASES = [
         "load_balancer",
         (balancer(True), balancer(), balancer(vrrp="FAULT")),
         "degraded",
-        ["c3: its VRRP instance footprint is in FAULT, it takes no virtual address"],
+        ["c3: its VRRP instance footprint is in FAULT, it takes no virtual address (journalctl -u keepalived tells why)"],
     ),
 ]
 
