@@ -15,8 +15,9 @@ import difflib
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout, PlannedMount
+from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import fixups_boot, fixups_machine, fixups_network, raw_devices
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_fstab import fix_fstab, fix_mount_unit
 
 # Globs of the files the functions below want to see; read on the source and on the copy alike.
 PATTERNS = (
@@ -34,10 +35,6 @@ PATTERNS = (
 )
 
 MARK = fixups_boot.MARK
-_DISK_SPEC = re.compile(r"\A(/dev/|UUID=|LABEL=|PARTUUID=|PARTLABEL=)", re.IGNORECASE)
-_NO_DISK = re.compile(r"\A/dev/(shm|pts|mqueue|hugepages|fuse)\b")
-# keys of the boot loader lie there
-_PRIVATE = "umask=0077"
 _SECRET = re.compile(r"(?im)^(\s*[\w.-]*(?:psk|password|passwd|secret|private[-_]?key|presharedkey|privatekey|wep-key\d?)[\w.-]*\s*[=:]\s*)(\S.*)$")
 
 
@@ -69,64 +66,6 @@ def plan_fixups(tree: t.Mapping[str, str], context: Context) -> dict[str, str | 
     changes.update(fixups_network.fix_network(tree, context.nics))
     changes.update(raw_devices.raw_rules(context.layout))
     return {path: text for path, text in changes.items() if text != tree.get(path)}
-
-
-def fix_fstab(text: str, layout: DiskLayout) -> str:
-    """fstab for the new disks: their file systems by UUID, old disks commented out, everything else untouched."""
-    homes = {each.mount: each for each in layout.mounts}
-    swaps = {f"uuid={each.uuid}".lower(): each for each in layout.partitions if each.fs == "swap"}
-    # what an earlier run wrote stays as it is
-    ours = {f"uuid={each.uuid}".lower() for each in layout.partitions}
-    seen: set[str] = set()
-    lines = []
-    for line in text.splitlines():
-        fields = line.split()
-        if not fields or fields[0].startswith("#") or len(fields) < 3 or not _is_disk(fields[0]):
-            lines.append(line)
-            continue
-        mount = fields[1].rstrip("/") or "/"
-        if fields[0].lower() in ours:
-            seen.add(fields[0].lower() if fields[0].lower() in swaps else mount)
-            lines.append(line)
-            continue
-        home = homes.get(mount)
-        if home is None or mount in seen:
-            lines.append(f"{MARK} the old disk stayed behind: {line}")
-            continue
-        seen.add(mount)
-        lines.append(_fstab_line(home, fields))
-    lines += [_fstab_line(each, []) for each in layout.mounts if each.mount not in seen]
-    lines += [f"UUID={each.uuid} none swap sw 0 0" for spec, each in swaps.items() if spec not in seen]
-    return "\n".join(lines) + "\n"
-
-
-def _is_disk(spec: str) -> bool:
-    return bool(_DISK_SPEC.match(spec)) and not _NO_DISK.match(spec)
-
-
-def _fstab_line(home: PlannedMount, fields: t.Sequence[str]) -> str:
-    fs = home.partition.fs
-    # ext3 and its elders are read by the same driver and take the same options
-    same = len(fields) > 3 and (fields[2] == fs or (fs == "ext4" and fields[2] in ("ext2", "ext3")))
-    options = fields[3].split(",") if same else [_PRIVATE if fs == "vfat" else "defaults"]
-    if fs == "btrfs":
-        # the numbers of subvolumes are new
-        options = [each for each in options if not each.startswith(("subvol=", "subvolid="))]
-        options += [f"subvol=/{home.subvolume}"] if home.subvolume is not None else []
-    check = "0" if fs in ("xfs", "btrfs") else "1" if home.mount == "/" else "2"
-    return f"UUID={home.partition.uuid} {home.mount} {fs} {','.join(options) or 'defaults'} 0 {check}"
-
-
-def fix_mount_unit(text: str, layout: DiskLayout) -> str:
-    """A mount unit of systemd for one of the new file systems; all others are left alone."""
-    where = re.search(r"(?m)^\s*Where\s*=\s*(\S+)\s*$", text)
-    what = re.search(r"(?m)^\s*What\s*=\s*(\S+)\s*$", text)
-    homes = {each.mount: each for each in layout.mounts}
-    home = homes.get(where.group(1).rstrip("/") or "/") if where else None
-    if home is None or what is None or not _is_disk(what.group(1)):
-        return text
-    text = re.sub(r"(?m)^(\s*What\s*=).*$", rf"\g<1>/dev/disk/by-uuid/{home.partition.uuid}", text)
-    return re.sub(r"(?m)^(\s*Type\s*=).*$", rf"\g<1>{home.partition.fs}", text)
 
 
 def drop_key(text: str, marker: str) -> str:
