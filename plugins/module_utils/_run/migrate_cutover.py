@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The pause: services held, last copy, address given up, VM booted and asked, handed over. And the way back."""
+"""The pause: services held, last copy, address given up, VM booted and asked."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, fence, health, rehearsal
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import full_pool
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import HealthCheck
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import fixup_context
 from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_blocks, migrate_health
@@ -23,14 +22,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_con
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import stop_clone
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
 
-#: Why everything returns when a person wants it to.
-ASKED = "asked to"
-
 _POLL = 0.3
-_ADDRESS_TIMEOUT = 60.0
+ADDRESS_TIMEOUT = 60.0
 # a server's own self-test alone may take minutes
 _REBOOT_TIMEOUT = 900.0
-_POWER_OFF_TIMEOUT = 120.0
 
 
 def quiesce(context: Context, lease: Lease) -> None:
@@ -122,7 +117,7 @@ def _detach(context: Context, lease: Lease) -> None:
     context.source.ask("detach")
     # from here on the source is found where it goes
     context.source.address = spec.admin.temporary_address
-    _await_state(context, PARKED, "parked_at")
+    await_state(context, PARKED, "parked_at")
     lease.check()
     if context.bridge:
         taken = arp.probe(context.bridge, spec.admin.address, attempts=2, wait=0.2)
@@ -134,7 +129,11 @@ def _source_macs(context: Context) -> list[str]:
     return [each.get("mac", "") for each in context.source_facts.get("interfaces", [])]
 
 
-def _await_state(context: Context, wanted: str, key: str | None = None, timeout: float = _ADDRESS_TIMEOUT) -> dict[str, t.Any]:
+def await_state(context: Context, wanted: str, key: str | None = None, timeout: float = ADDRESS_TIMEOUT) -> dict[str, t.Any]:
+    """What the source says once it is in a state.
+
+    :raises BackendError: it is not, in time.
+    """
     until = time.monotonic() + timeout
     last = "was not asked"
     while True:
@@ -160,18 +159,22 @@ def _boot_clone(context: Context, lease: Lease) -> None:
     with context.domains() as host:
         host.start(context.vm.uuid)
     context.log("the VM starts")
-    _await_answers(context, lease, migrate_health.questions(context)[:1], time.monotonic() + context.spec.boot_timeout)
+    await_answers(context, lease, migrate_health.questions(context)[:1], time.monotonic() + context.spec.boot_timeout)
 
 
 def _check_clone(context: Context, lease: Lease) -> None:
     """Ask the rest."""
     # what is left of the boot's time, and never less than a slow service needs after ssh is up
     spent = context.journal.downtime["parts"].get("boot", 0.0)
-    _await_answers(context, lease, migrate_health.questions(context)[1:], time.monotonic() + max(20.0, context.spec.boot_timeout - spent))
+    await_answers(context, lease, migrate_health.questions(context)[1:], time.monotonic() + max(20.0, context.spec.boot_timeout - spent))
     lease.check()
 
 
-def _await_answers(context: Context, lease: Lease, checks: t.Sequence[HealthCheck], until: float) -> None:
+def await_answers(context: Context, lease: Lease, checks: t.Sequence[HealthCheck], until: float) -> None:
+    """Ask the VM until everything is answered.
+
+    :raises BackendError: it was not, in time, or the source came back meanwhile.
+    """
     ways = migrate_health.ways(context)
     wrong: str | None = "was not asked yet"
     while checks:
@@ -213,7 +216,8 @@ def _keep_clients_out(context: Context) -> None:
         context.journal.warnings.append(f"Clients reach the VM before it is found healthy; what they tell it is lost if it is not: {error}")
 
 
-def _let_clients_in(context: Context) -> None:
+def let_clients_in(context: Context) -> None:
+    """The VM is the master from now on."""
     try:
         fence.open_up(context.spec.name)
     except CommandError as error:
@@ -238,156 +242,3 @@ def _somebody_else(context: Context) -> str | None:
     # the guest itself does not announce its address, and its clients remember the source's card
     arp.announce(bridge, context.spec.admin.address, mac)
     return None
-
-
-def commit(context: Context, lease: Lease | None) -> None:
-    """The source lets go for good, and only then clients reach the VM: what they tell it is never thrown away.
-
-    The VM comes up with its host from now on.
-    """
-    if not context.journal.facts.get("handed_over"):
-        if lease:
-            lease.end()
-        state = context.source.ask("hand_over")["state"]
-        if state["state"] != HANDED_OVER:
-            raise BackendError(f"The source is {state['state']} instead of {HANDED_OVER}.")
-        context.journal.facts["handed_over"] = True
-        context.save()
-    _let_clients_in(context)
-    if not context.journal.downtime.get("ended"):
-        now = time.time()
-        context.journal.downtime.update(ended=now, seconds=round(now - context.journal.downtime["started"], 2))
-        context.save()
-    with context.domains() as host:
-        host.set_autostart(context.vm.uuid, True)
-    migrate_health.withdraw_key(context)
-    if not context.journal.facts["source"].get("off"):
-        context.mirror()
-        _leave(context, power_off=context.spec.source_after == "shutdown")
-
-
-def _leave(context: Context, *, power_off: bool, forget: bool = True) -> None:
-    """Withdraw the one-time key, and switch the source off where that is wanted.
-
-    :arg forget: what would make a next attempt shorter is taken away too.
-
-    A source that is gone already keeps nothing from being done.
-    """
-    if power_off:
-        # noted first: whoever goes on after a kill finds a machine that does not answer, and why
-        context.journal.facts["source"]["off"] = True
-        context.save()
-    try:
-        context.source.ask("leave", {"marker": context.key_marker, "power_off": power_off, "forget": forget})
-    except FootprintError as error:
-        context.journal.warnings.append(f"The one-time key may still be on the source: {error.message}")
-        return
-    drop_key_files(context.store.directory)
-
-
-def give_back(context: Context, reason: str) -> None:
-    """Everything as it was: clone stopped for good, source on its address with its services.
-
-    :raises FootprintError: the source did not come back; what is known is in the message.
-    """
-    journal = context.journal
-    if journal.facts.get("handed_over") and not journal.facts.get("returning"):
-        # a VM that serves is only stopped for a source that can
-        _answers(context)
-    journal.facts["returning"] = reason
-    journal.reason = reason
-    context.save()
-    context.log(f"going back: {reason}")
-    served = stop_clone(context) and bool(journal.facts.get("handed_over"))
-    _let_clients_in_again(context)
-    if journal.facts.get("vm"):
-        context.disk().release()
-    if "quiesce" not in journal.phases:
-        # it never felt anything, so it need not even answer
-        context.log("the source was not touched")
-        _returned(context)
-        return
-    context.source.ask("restore", {"reason": reason[:200]})
-    context.source.address = context.spec.source.address
-    state = _await_state(context, SERVING, timeout=_ADDRESS_TIMEOUT + context.spec.return_after)
-    now = time.time()
-    if journal.downtime.get("started") and not journal.downtime.get("ended"):
-        journal.downtime.update(ended=now, seconds=round(now - journal.downtime["started"], 2))
-    if served:
-        journal.warnings.append(f"What the VM was told after it served is only on its disk, {journal.facts['vm']['disk']}.")
-    if state.get("failed"):
-        journal.warnings.append(f"{', '.join(state['failed'])} did not start again on the source; look at systemctl status there.")
-    context.log(f"the source serves again ({', '.join(state.get('running', [])) or 'no service was stopped'})")
-    _returned(context)
-
-
-def _returned(context: Context) -> None:
-    """The end of a return: the journal says so, here and on the source, and the key is withdrawn."""
-    journal = context.journal
-    asked = journal.facts.get("returning") == ASKED
-    for passing in ("handed_over", "returning", "rebooting"):
-        journal.facts.pop(passing, None)
-    journal.facts.get("source", {}).pop("off", None)
-    journal.state = "rolled_back"
-    journal.ended = time.time()
-    context.save()
-    context.mirror()
-    # who fell back by himself tries again
-    _leave(context, power_off=False, forget=asked)
-    context.save()
-
-
-def _answers(context: Context) -> dict[str, t.Any]:
-    """What a source says that handed over.
-
-    :raises BackendError: it does not answer.
-    """
-    context.source.address = context.spec.admin.temporary_address
-    try:
-        return dict(context.source.ask("state")["state"])
-    except FootprintError as error:
-        raise BackendError(
-            f"The source does not answer at {context.spec.admin.temporary_address}, so the VM goes on serving: {error.message}",
-            mend="Switch the source on, it comes up at that address; let the role place the one-time key, or place it by hand; then run this again.",
-        ) from error
-
-
-def _let_clients_in_again(context: Context) -> None:
-    """The VM is stopped; its fence must not greet the next one. A fence that stays harms nobody meanwhile."""
-    try:
-        fence.open_up(context.spec.name)
-    except CommandError as error:
-        context.log(f"the fence around the VM stays: {error.message}")
-
-
-def retire(context: Context) -> None:
-    """Shut the parked source down; there is no way back by itself afterwards. The journal goes to the archive."""
-    journal = context.journal
-    if not journal.facts["source"].get("off"):
-        try:
-            state = _answers(context)["state"]
-        except BackendError as error:
-            if not context.bridge or arp.probe(context.bridge, context.spec.admin.temporary_address, attempts=5):
-                raise
-            journal.warnings.append(f"The source was off already, so its one-time key could not be withdrawn ({error.message}).")
-        else:
-            if state != HANDED_OVER:
-                raise BackendError(f"The source is {state}; only a source that handed over can be retired.", mend="Finish the migration first.")
-            _leave(context, power_off=True)
-    _await_silence(context)
-    journal.state = "retired"
-    journal.ended = time.time()
-    context.save()
-    context.log("the source is retired")
-    journal.facts["archive"] = str(context.store.archive())
-
-
-def _await_silence(context: Context) -> None:
-    """See that the temporary address is gone with the source."""
-    until = time.monotonic() + _POWER_OFF_TIMEOUT
-    temporary = context.spec.admin.temporary_address
-    while context.bridge and (mac := arp.probe(context.bridge, temporary)):
-        if time.monotonic() > until:
-            context.journal.warnings.append(f"{temporary} is still answered for, by {mac}; switch the source off by hand.")
-            return
-        time.sleep(_POLL)

@@ -27,7 +27,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import other_destination, resume
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_bootstrap, migrate_copy, migrate_cutover, migrate_rehearse, migrate_verify
+from ansible_collections.reduced.footprint.plugins.module_utils._run import (
+    migrate_bootstrap,
+    migrate_commit,
+    migrate_copy,
+    migrate_cutover,
+    migrate_rehearse,
+    migrate_return,
+    migrate_verify,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, machine_id, remote, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_hooks import run_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
@@ -77,7 +85,7 @@ _PAUSE: t.Mapping[str, t.Callable[[Context, Lease], None]] = {
     "fixup": _held(migrate_copy.fixup),
     "verify": _held(migrate_verify.verify),
     "cutover": migrate_cutover.cutover,
-    "commit": migrate_cutover.commit,
+    "commit": migrate_commit.commit,
 }
 # a copy whose first pass began so many seconds ago is caught up with before the pause
 _FRESH = 900.0
@@ -101,12 +109,12 @@ def carry_out(context: Context, action: str) -> None:
     if action != MIGRATE or context.spec.boot != migrate_bootstrap.PXE:
         migrate_bootstrap.sweep(context)
     if action == ROLL_BACK:
-        migrate_cutover.give_back(context, migrate_cutover.ASKED)
+        migrate_return.give_back(context, migrate_return.ASKED)
     elif action == RETIRE:
-        migrate_cutover.retire(context)
+        migrate_return.retire(context)
         journal.state = "retired"
     elif journal.facts.get("returning"):
-        migrate_cutover.give_back(context, journal.facts["returning"])
+        migrate_return.give_back(context, journal.facts["returning"])
     else:
         _migrate(context)
     context.save()
@@ -117,7 +125,7 @@ def _migrate(context: Context) -> None:
     journal = context.journal
     if journal.facts.get("spoilt"):
         if first not in STOP_AFTER:
-            migrate_cutover.give_back(context, f"{first}: the copy lost some of what was written to it")
+            migrate_return.give_back(context, f"{first}: the copy lost some of what was written to it")
             return
         context.log("the copy lost some of what was written to it, so it is made anew")
         journal.forget_from("partition")
@@ -148,7 +156,7 @@ def _migrate(context: Context) -> None:
             raise
         if not isinstance(error, FootprintError):
             context.store.log(traceback.format_exc())
-        migrate_cutover.give_back(context, f"{journal.phase}: {error}")
+        migrate_return.give_back(context, f"{journal.phase}: {error}")
         return
     _summarize(context)
 

@@ -14,7 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING, Journal
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_cutover
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_commit, migrate_cutover, migrate_return
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, vm_details
 
 
@@ -71,11 +71,12 @@ def fixture_world(tmp_path, monkeypatch):
     context = Context(spec, vm_details(spec), store, journal, tmp_path, FakeSource())
     context.stopped = []
     context.heard = []
-    monkeypatch.setattr(migrate_cutover, "stop_clone", lambda each: context.stopped.append(1) or True)
+    monkeypatch.setattr(migrate_return, "stop_clone", lambda each: context.stopped.append(1) or True)
     monkeypatch.setattr(migrate_cutover.fence, "open_up", lambda name: None)
     monkeypatch.setattr(migrate_cutover.arp, "probe", lambda *unused, **more: context.heard.pop(0) if context.heard else None)
     monkeypatch.setattr(migrate_cutover, "_cards", lambda each: ["eth0"])
     monkeypatch.setattr(migrate_cutover, "_POLL", 0.0)
+    monkeypatch.setattr(migrate_return, "_POLL", 0.0)
     monkeypatch.setattr(Context, "disk", lambda self: type("Disk", (), {"release": lambda self: None})())
     return context
 
@@ -83,14 +84,14 @@ def fixture_world(tmp_path, monkeypatch):
 def test_a_vm_that_serves_is_not_stopped_for_a_source_that_is_off(world):
     world.source.state = None
     with pytest.raises(BackendError) as caught:
-        migrate_cutover.give_back(world, "asked to")
+        migrate_return.give_back(world, "asked to")
     assert "goes on serving" in caught.value.message and "Switch the source on" in caught.value.mend
     assert world.stopped == [] and "returning" not in world.journal.facts and world.journal.facts["handed_over"]
 
 
 def test_a_return_stops_the_vm_before_the_source_is_asked_back(world):
     world.source.after = {"restore": {"state": SERVING, "running": ["a.service"], "failed": ["b.service"]}}
-    migrate_cutover.give_back(world, "asked to")
+    migrate_return.give_back(world, "asked to")
     assert world.stopped == [1]
     assert world.source.commands() == ["state", "restore", "state", "mirror", "leave"]
     assert world.source.asked[-1][1]["forget"] is True
@@ -102,20 +103,20 @@ def test_a_return_stops_the_vm_before_the_source_is_asked_back(world):
 def test_a_return_that_was_begun_does_not_ask_again_who_is_there(world):
     world.journal.facts["returning"] = "boot: no"
     world.source.state = {"state": SERVING}
-    migrate_cutover.give_back(world, "boot: no")
+    migrate_return.give_back(world, "boot: no")
     assert world.source.commands()[0] == "restore"
 
 
 def test_a_source_that_was_never_touched_need_not_answer(world):
     world.journal.phases, world.journal.facts, world.source.state = {}, {}, None
-    migrate_cutover.give_back(world, "asked to")
+    migrate_return.give_back(world, "asked to")
     assert world.journal.state == "rolled_back"
     assert "restore" not in world.source.commands()
 
 
 def test_retiring_waits_for_silence_and_keeps_the_journal(world):
     world.heard = ["52:54:00:00:00:01", "52:54:00:00:00:01"]
-    migrate_cutover.retire(world)
+    migrate_return.retire(world)
     assert world.heard == []
     assert world.source.commands() == ["state", "leave"]
     assert world.source.asked[-1][1] == {"marker": world.key_marker, "power_off": True, "forget": True}
@@ -126,13 +127,13 @@ def test_retiring_waits_for_silence_and_keeps_the_journal(world):
 
 def test_retiring_a_source_that_was_switched_off_before_asks_nobody(world):
     world.journal.facts["source"]["off"] = True
-    migrate_cutover.retire(world)
+    migrate_return.retire(world)
     assert world.source.asked == [] and world.journal.state == "retired"
 
 
 def test_retiring_a_source_that_is_gone_is_told(world):
     world.source.state = None
-    migrate_cutover.retire(world)
+    migrate_return.retire(world)
     assert world.journal.state == "retired" and "could not be withdrawn" in world.journal.warnings[0]
 
 
@@ -140,20 +141,20 @@ def test_a_source_that_is_silent_but_there_is_not_retired(world):
     world.source.state = None
     world.heard = ["52:54:00:00:00:01"]
     with pytest.raises(BackendError):
-        migrate_cutover.retire(world)
+        migrate_return.retire(world)
     assert world.journal.state == "done"
 
 
 def test_only_who_handed_over_is_retired(world):
     world.source.state = {"state": PARKED}
     with pytest.raises(BackendError):
-        migrate_cutover.retire(world)
+        migrate_return.retire(world)
     assert "leave" not in world.source.commands()
 
 
 def test_a_shutdown_is_noted_before_it_is_asked_for(world, monkeypatch):
     world.source.state = None
-    migrate_cutover._leave(world, power_off=True)
+    migrate_commit.leave(world, power_off=True)
     assert world.store.read().facts["source"]["off"] and "may still be" in world.journal.warnings[0]
 
 
@@ -194,7 +195,7 @@ def test_clients_reach_the_vm_only_when_the_source_has_let_go(world, monkeypatch
     monkeypatch.setattr(migrate_cutover.fence, "open_up", lambda name: order.append(("open", {})))
     for name in ("_detach", "_boot_clone"):
         monkeypatch.setattr(migrate_cutover, name, lambda context, lease: None)
-    monkeypatch.setattr(migrate_cutover, "_await_answers", lambda *unused: None)
+    monkeypatch.setattr(migrate_cutover, "await_answers", lambda *unused: None)
     monkeypatch.setattr(migrate_cutover.arp, "announce", lambda *unused: None)
     migrate_cutover.cutover(world, FakeLease())
     assert world.source.commands() == [] and "ended" not in world.journal.downtime
@@ -205,11 +206,11 @@ def test_clients_reach_the_vm_only_when_the_source_has_let_go(world, monkeypatch
     monkeypatch.setattr(Context, "domains", kept)
     world.source.state = {"state": SERVING}
     with pytest.raises(BackendError, match="instead of"):
-        migrate_cutover.commit(world, FakeLease())
+        migrate_commit.commit(world, FakeLease())
     assert world.source.commands() == ["hand_over"] and "ended" not in world.journal.downtime
     world.source.state = {"state": HANDED_OVER}
     with pytest.raises(InterruptedError):
-        migrate_cutover.commit(world, FakeLease())
+        migrate_commit.commit(world, FakeLease())
     assert world.source.commands() == ["hand_over", "hand_over", "open"]
     assert world.journal.facts["handed_over"] and world.journal.downtime["seconds"] > 0
 
@@ -238,4 +239,4 @@ def test_a_vm_that_cannot_come_up_any_more_is_not_waited_for(world, monkeypatch,
     monkeypatch.setattr(migrate_cutover, "full_pool", lambda image: BackendError("full", "pool") if full else None)
     # with all the time there is
     with pytest.raises(BackendError, match=words):
-        migrate_cutover._await_answers(world, FakeLease(), [object()], float("inf"))
+        migrate_cutover.await_answers(world, FakeLease(), [object()], float("inf"))

@@ -112,7 +112,7 @@ def fixture_world(tmp_path, monkeypatch):
     monkeypatch.setattr(worker.migrate_verify, "catch_up", lambda context: None)
     monkeypatch.setattr(worker, "Lease", NoLease)
     monkeypatch.setattr(worker, "remote", lambda *unused: world.source)
-    monkeypatch.setattr(worker.migrate_cutover, "give_back", give_back)
+    monkeypatch.setattr(worker.migrate_return, "give_back", give_back)
     monkeypatch.setattr(worker.migrate_copy, "stop_clone", lambda context: world.done.append("stop_clone"))
     monkeypatch.setattr(Context, "clone_running", lambda self: world.clone)
     return world
