@@ -8,7 +8,44 @@ from __future__ import annotations
 
 import os
 import pathlib
+import stat
 import tempfile
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+
+#: What root keeps until the next boot: locks, mount points, keys of bootstrap systems.
+RUN = pathlib.Path("/run/reduced.footprint")
+
+
+def private_folder(path: pathlib.Path) -> pathlib.Path:
+    """A folder that only this user enters, made where it is missing; its parent is there.
+
+    A folder of this user that others may enter is closed. A symlink, and a folder somebody else made first, are refused:
+    whoever owns a folder decides what the names in it lead to.
+
+    :raises BackendError: it is not this user's own.
+    """
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise errors.BackendError(f"the folder {path} cannot be made: {error.strerror}.") from error
+    handle = -1
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        found = os.fstat(handle)
+        if found.st_uid == os.geteuid():
+            if stat.S_IMODE(found.st_mode) & 0o077:
+                os.fchmod(handle, 0o700)
+            return path
+        said = f"belongs to the user {found.st_uid}"
+    except OSError as error:
+        said = "is a link or a file" if not path.is_dir() or path.is_symlink() else str(error.strerror)
+    finally:
+        if handle >= 0:
+            os.close(handle)
+    raise errors.BackendError(f"{path} is not a folder of this user: it {said}.", mend="Find out who made it, remove it, and run again.")
 
 
 def read_text(path: str | os.PathLike[str]) -> str | None:

@@ -14,15 +14,16 @@ import tempfile
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import files
 from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 
 _FOLDER = "reduced.footprint"
 
 
 def lock_folder() -> pathlib.Path:
-    """Where this user's locks stand: ``/run/lock`` for root, else a private folder."""
+    """The folder of this user's locks: below ``/run`` for root, where only root makes folders, else one of the user's own."""
     if os.geteuid() == 0 and os.path.isdir("/run"):
-        return pathlib.Path("/run/lock") / _FOLDER
+        return files.RUN / "locks"
     return pathlib.Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"{_FOLDER}-{os.geteuid()}"
 
 
@@ -32,16 +33,22 @@ def host_lock(name: str, timeout: float) -> t.Iterator[None]:
 
     :arg name: what is locked, e.g. ``domains``.
     :arg timeout: seconds to wait for another holder.
-    :raises BackendError: somebody else still holds it.
+    :raises BackendError: somebody else still holds it, or the folder of the locks is not this user's own.
     """
     folder = lock_folder()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{name}.lock"
-    with path.open("a", encoding="ascii") as stream:
+    if folder.parent == files.RUN:
+        files.private_folder(files.RUN)
+    path = files.private_folder(folder) / f"{name}.lock"
+    try:
+        # no file of somebody else, wherever a link leads
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise errors.BackendError(f"{path} cannot be opened: {error.strerror}.", mend="Remove it; it is a lock file and nothing else belongs there.") from error
+    try:
         until = time.monotonic() + timeout
         while True:
             try:
-                fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError as error:
                 if time.monotonic() >= until:
@@ -50,3 +57,5 @@ def host_lock(name: str, timeout: float) -> t.Iterator[None]:
                     ) from error
                 time.sleep(0.1)
         yield
+    finally:
+        os.close(handle)

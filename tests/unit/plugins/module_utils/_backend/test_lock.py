@@ -7,14 +7,20 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pathlib
+import stat
 import time
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import files
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import lock as lock_module
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+
+
+FOLDER = lock_module.lock_folder
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +50,44 @@ def test_the_second_waits_or_is_told_and_a_killed_holder_frees_it(tmp_path: path
     other.join()
     with host_lock("x", 5):
         pass
+
+
+def test_roots_locks_are_where_only_root_makes_folders() -> None:
+    if os.geteuid() == 0:
+        assert not any(stat.S_IMODE(os.lstat(each).st_mode) & 0o002 for each in FOLDER().parents if each.exists())
+    assert FOLDER().parent == files.RUN or str(os.geteuid()) in FOLDER().name
+
+
+def test_a_folder_somebody_else_made_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "locks").mkdir(mode=0o777)
+    if os.geteuid() == 0:
+        os.chown(tmp_path / "locks", 65534, 65534)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    with pytest.raises(BackendError, match="not a folder of this user: it belongs to"):
+        with host_lock("x", 0):
+            pass
+    assert not list((tmp_path / "locks").iterdir())
+
+
+def test_a_planted_link_is_not_followed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "locks").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BackendError, match="is a link or a file"):
+        with host_lock("x", 0):
+            pass
+    (tmp_path / "locks").unlink()
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "x.lock").symlink_to(tmp_path / "elsewhere" / "made")
+    with pytest.raises(BackendError, match="cannot be opened"):
+        with host_lock("x", 0):
+            pass
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_folder_of_our_own_is_closed_to_others(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "locks").mkdir()
+    os.chmod(tmp_path / "locks", 0o777)
+    with host_lock("x", 0):
+        assert stat.S_IMODE(os.stat(tmp_path / "locks").st_mode) == 0o700
+        assert stat.S_IMODE(os.stat(tmp_path / "locks" / "x.lock").st_mode) == 0o600
