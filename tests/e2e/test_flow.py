@@ -24,7 +24,10 @@ pytestmark = pytest.mark.chapter
 
 
 def test_the_expert_gate_explains_itself(lab: Lab) -> None:
-    for playbook in ("provision_virt", "spawn_vms", "deploy_controllers", "migrate_master", "rollback_master", "site"):
+    for playbook in (
+        *("provision_virt", "spawn_vms", "deploy_controllers", "migrate_master", "rollback_master", "site"),
+        *("backup_database", "recover_database", "restore_database", "rotate_keys", "remove_virt_node"),
+    ):
         lab.fails(playbook, "-e", "expert_mode=false", words=["PERFORMANCE", "ISOLATION", "AVAILABILITY", "expert_mode"])
 
 
