@@ -25,6 +25,7 @@ options:
         pool), C(backing) (a qcow2 layer over the image rather than a copy), C(format) (V(raw) or V(qcow2)), C(pool), C(name),
         C(target), C(bus), C(serial), C(protected), C(mount) (containers). C(vda_size) is the size of the first. A container's
         disk is a folder in the pool, its size is not enforced.
+      - A volume cannot be named V(images) in a pool of files, where this is the folder of the base images.
       - C(pool) is any active pool of libvirt. One of block devices (type C(logical), C(disk)) holds raw volumes; their base
         images come from the folder C(images) of O(pool).
       - A larger C(size) grows a volume that exists, in the running VM too; a smaller one and another C(format) are refused.

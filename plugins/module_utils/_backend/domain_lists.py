@@ -53,12 +53,12 @@ def capacities(host: domains.DomainHost) -> dict[str, dict[str, int]]:
     return found
 
 
-def pool_folders(host: domains.DomainHost) -> dict[str, str]:
-    """Folder of each active pool → its name."""
+def pool_folders(host: domains.DomainHost, inactive: bool = False) -> dict[str, str]:
+    """Folder of each active pool → its name; with ``inactive`` those of the others too."""
     folders = {}
     with domains.told("cannot list the storage pools"):
         try:
-            pools = host.connection.listAllStoragePools(domains.libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
+            pools = host.connection.listAllStoragePools(0 if inactive else domains.libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
         except domains.libvirt.libvirtError as error:
             if error.get_error_code() == domains.libvirt.VIR_ERR_NO_SUPPORT:
                 return {}

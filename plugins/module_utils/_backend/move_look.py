@@ -20,6 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.move_pl
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move import DISK, STATE, Item
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import parse_size
+from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import IMAGES_FOLDER, inside
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.devices import open_disks
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import macs_of, parse, text_of
@@ -156,6 +157,9 @@ def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]
         form = driver.get("type") if driver is not None else None
         if not base and os.path.dirname(path) not in folders:
             unfit.append(f"{path} stands in no storage pool")
+        elif os.path.isdir(path) and (os.path.basename(path) == IMAGES_FOLDER or any(inside(os.path.realpath(each), os.path.realpath(path)) for each in folders)):
+            unfit.append(f"{path} is a folder of a storage pool, which is not the VM's alone")
+            continue
         for item in _layers(path, base, form, unfit, "" if media else DISK):
             items.setdefault(item.path, item)
     nvram = document.findtext("os/nvram")

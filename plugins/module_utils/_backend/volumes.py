@@ -11,6 +11,7 @@ libvirt (:mod:`volume_pools`). Whoever changes a pool holds its lock.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import pathlib
@@ -86,6 +87,14 @@ class VolumeStore:
             if pool.path and os.path.dirname(path) == pool.path.rstrip("/"):
                 return pool, os.path.basename(path)
         return None
+
+    @functools.cached_property
+    def folders(self) -> dict[str, str]:
+        """Folder of each pool, active or not, without symbolic links → its name."""
+        # for folders and removals only; see _files
+        from ansible_collections.reduced.footprint.plugins.module_utils._backend import domain_lists
+
+        return {os.path.realpath(folder): name for folder, name in domain_lists.pool_folders(self.host, inactive=True).items()}
 
     def source(self, pool: storage.Pool, disk: vm_model.Disk, path: str = "pool") -> storage.DiskSource:
         """Where a disk stands, or will.
@@ -241,11 +250,12 @@ class VolumeStore:
         self._stale.clear()
 
     def layers_over(self, path: str, folder: str) -> list[str]:
-        """Names of the files in a pool's folder that are layers over an image."""
+        """Names of the files in a pool's folder that are layers over an image, or over one in a folder."""
         found = []
+        real = os.path.realpath(path)
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
-                if entry.is_file(follow_symlinks=False) and os.path.realpath(path) in disk_header.chain(entry.path)[:1]:
+                if entry.is_file(follow_symlinks=False) and any(storage.inside(below, real) for below in disk_header.chain(entry.path)[:1]):
                     found.append(entry.name)
         return sorted(found)
 

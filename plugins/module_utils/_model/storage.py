@@ -27,6 +27,16 @@ BACKING = "backing"
 UNPACK = "unpack"
 
 
+def inside(inner: str, outer: str) -> bool:
+    """Whether a path is another one or below it; both without symbolic links."""
+    return inner == outer or inner.startswith(f"{outer.rstrip('/')}/")
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one of two paths contains the other, or both are the same."""
+    return inside(one, other) or inside(other, one)
+
+
 @dataclasses.dataclass(frozen=True)
 class Pool:
     """A storage pool of libvirt: its type (``dir``, ``logical``, ...) and where its volumes stand."""

@@ -13,6 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model import er
 from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
 from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import disk_places
 
 _SECTOR = 512
 # volume groups and partition tables round up to whole extents; the largest usual ones
@@ -131,15 +132,19 @@ def image_changed(origin: storage.Origin | None, now: tuple[int, int] | None) ->
     return None
 
 
-def kept_because(path: str, pool_path: str, protected: bool, users: t.Sequence[str]) -> str | None:
+def kept_because(path: str, pool_path: str, protected: bool, users: t.Sequence[str], pools: t.Mapping[str, str] | None = None) -> str | None:
     """Why a volume of a VM that goes has to stay; ``None`` when it may go.
 
-    :arg users: names of domains and volumes, other than this VM's own, that need it.
+    :arg users: names of domains and volumes, other than this VM's own, that need it or something in it.
+    :arg pools: folder of each pool of files → its name.
     """
     if protected:
         return "it is protected"
     if path.startswith(posixpath.join(pool_path, storage.IMAGES_FOLDER) + "/"):
         return "it is a base image"
+    reserved = disk_places.reserved_because(path, pools or {})
+    if reserved is not None:
+        return reserved
     if users:
         return f"{', '.join(users)} {'needs' if len(users) == 1 else 'need'} it"
     return None

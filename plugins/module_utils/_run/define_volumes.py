@@ -19,6 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model import er
 from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
 from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import disk_places
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import check_room, image_changed, plan_volume
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import devices
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
@@ -162,7 +163,10 @@ def plan(
                 protected.append(f"{kept.pool}/{os.path.basename(kept.path)}")
             continue
         place = store.pool(disk.pool or pool, f"{path}.pool" if disk.pool else "pool")
+        disk_places.check_name(place, disk.name, path)
         source = store.source(place, disk, path)
+        if source.type == "dir":
+            disk_places.check_folder(os.path.realpath(source.path), store.folders, path)
         found = store.find(place, disk, path, known.get(source.path) == "raw")
         image = None
         if found is None:

@@ -24,6 +24,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.move_jour
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move_journal import MOVED as MOVED_STATE
 from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import CONFIRMED as GONE
 from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import MOVED, MOVING
+from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import overlap
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_places import reserved_because
 from ansible_collections.reduced.footprint.plugins.module_utils._run.move_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._run.move_steps import give_back
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.devices import needed_files
@@ -103,7 +105,8 @@ def _remove_here(context: Context) -> list[str]:
                 continue
             found = store.pool_of(item.path)
             layers = store.layers_over(item.path, os.path.dirname(item.path))
-            if os.path.realpath(item.path) in needed or layers:
+            real = os.path.realpath(item.path)
+            if layers or any(overlap(real, each) for each in needed) or reserved_because(real, store.folders):
                 kept.append(item.path)
             elif found is None:
                 # NVRAM and the state of a TPM

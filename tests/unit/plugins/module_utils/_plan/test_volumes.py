@@ -126,6 +126,10 @@ def test_what_stays_when_its_vm_goes() -> None:
     assert kept_because("/pool/a", "/pool", True, []) == "it is protected"
     assert kept_because("/pool/images/a", "/pool", False, []) == "it is a base image"
     assert kept_because("/pool/a", "/pool", False, ["x", "y"]) == "x, y need it"
+    pools = {"/pool": "default", "/pool/more": "more"}
+    assert kept_because("/pool/a", "/pool", False, [], pools) is None
+    assert kept_because("/pool/images", "/pool", False, [], pools) == "it is the folder of the base images of the storage pool default"
+    assert kept_because("/pool/more", "/pool", False, [], pools) == "it is or contains the folder of the storage pool more"
 
 
 def test_disks_that_fit_and_disks_that_do_not() -> None:
