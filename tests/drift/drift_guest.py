@@ -26,6 +26,7 @@ MACHINE = """
 <domain type='qemu'>
   <title>A guest</title>
   <description>as the template says</description>
+  <metadata><o:rack xmlns:o='urn:template'><o:row>7</o:row></o:rack></metadata>
   <memory unit='MiB'>32</memory>
   <vcpu placement='static' current='1'>2</vcpu>
   <os>

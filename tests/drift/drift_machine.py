@@ -53,7 +53,7 @@ CASES = (
     Case("block weight, memory limits", add(".", "<memtune><hard_limit unit='KiB'>900000</hard_limit></memtune>"), fate=LEFT),
     Case("I/O threads", add(".", "<iothreads>2</iothreads>"), fate=LEFT),
     Case("security label", add(".", "<seclabel type='none' model='dac'/>"), fate=LEFT),
-    Case("metadata of another program", add(".", "<metadata><o:p xmlns:o='urn:other'>1</o:p></metadata>"), fate=LEFT),
+    Case("metadata of another program", add("metadata", "<o:p xmlns:o='urn:other'>1</o:p>"), fate=LEFT),
     Case(
         "arguments of QEMU",
         add(".", "<q:commandline xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:env name='A' value='1'/></q:commandline>"),
@@ -107,6 +107,20 @@ CASES = (
     ),
     Case("template says what somebody else did", put("on_reboot", text="destroy"), swap("<on_reboot>restart", "<on_reboot>destroy"), fate=APPLIED),
     Case("template: title gone", template=swap("<title>A guest</title>", ""), found={"title": "cl"}, fate=APPLIED, running=True),
+    Case(
+        "template: metadata of its own gone",
+        template=swap("<metadata><o:rack xmlns:o='urn:template'><o:row>7</o:row></o:rack></metadata>", ""),
+        found={"metadata/{urn:template}rack": "c"},
+        fate=APPLIED,
+        running=True,
+    ),
+    Case(
+        "template: a part of its metadata gone",
+        template=swap("<o:row>7</o:row>", ""),
+        found={"metadata/{urn:template}rack/{urn:template}row": "c"},
+        fate=APPLIED,
+        running=True,
+    ),
     Case("template: a feature gone", template=swap("<pae/>", ""), found={"features/pae": "cl"}, fate=APPLIED, running=True),
     Case(
         "template: a default gone",

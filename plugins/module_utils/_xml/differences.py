@@ -187,7 +187,8 @@ class _Comparer:
                 outside = config is not None and self._other(path, applied, config)
                 self._add(path, flat.shown(applied), None, flat.shown(config), flat.shown(live), outside, config is not None, live_differs)
         elif config is None:
-            if live is not None:
+            # what stands in the metadata is compared as if the domain were off: it would be there until the next start
+            if self.running and live is not None:
                 self._add(path, None, None, None, flat.shown(live), False, False, True)
         elif rules.owned_kind(name, config) in self.kinds:
             self._extra(path, config, live)

@@ -195,6 +195,24 @@ def test_metadata_of_the_template() -> None:
     assert letters(compare(two, one, ours, ours, one, {})) == {"metadata/{urn:a}x": "c"}
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("<metadata><a:x xmlns:a='urn:a'>1</a:x></metadata>", ""),
+        ("<metadata><a:x xmlns:a='urn:a'>1</a:x></metadata>", "<metadata><b:y xmlns:b='urn:b'/></metadata>"),
+        ("<metadata><a:x xmlns:a='urn:a'><a:y/><a:z/></a:x></metadata>", "<metadata><a:x xmlns:a='urn:a'><a:y/></a:x></metadata>"),
+        ("<metadata><a:x xmlns:a='urn:a' n='1'/></metadata>", "<metadata><a:x xmlns:a='urn:a'/></metadata>"),
+    ],
+    ids=["all of it", "another instead", "a part", "an attribute"],
+)
+def test_metadata_the_template_dropped_wait_for_no_restart(before: str, after: str) -> None:
+    old, new = domain(before), domain(after)
+    assert set(letters(compare(new, old, old, old, old, {})).values()) == {"c"}
+    # the running domain keeps the element until it ends, and nothing in it depends on that
+    for started in (old, None):
+        assert letters(compare(new, new, new, old, started, {})) == {}
+
+
 def test_it_is_quick() -> None:
     text = "".join(NIC.replace(":01", f":{number:02x}") + DISK.replace("vda", f"vd{chr(97 + number)}") for number in range(12))
     said, found, live = (domain("<currentMemory>65536</currentMemory>", text) for unused in range(3))
