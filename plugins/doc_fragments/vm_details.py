@@ -62,6 +62,17 @@ options:
         zeros; a copy-on-write file system or a disk that remaps its blocks can keep the old ones.
     type: bool
     default: false
+  recreate_disks:
+    description:
+      - Names of disks (as in RV(vms[].disks[].name), or V(POOL/NAME)) whose volumes may be created again when they are missing.
+      - A volume that a VM was created with and that is not there any more is otherwise an error of that VM, and nothing of it
+        is changed or started, because a new volume would be empty. Usually the way out is to restore the volume, or to mount the
+        file system or start the pool that holds it.
+      - A volume that exists is left as it is. A disk or VM with C(protected) and a disk that a running VM still has open are refused all
+        the same. A name that no disk in O(vms) has is an error.
+    type: list
+    elements: str
+    default: []
   only:
     description:
       - Ids of the VMs this call is about; empty means all of O(vms). The others are read and checked, and left alone.

@@ -29,6 +29,7 @@ description:
   - A definition is edited in place, so the addresses of devices and whatever the template does not speak of stay. It is never
     removed to be made anew, and the one before is kept (O(state=previous)).
   - Volumes that exist are never written over. They grow with the details, also below a running VM, and never shrink.
+  - A volume that a VM was created with and that is missing is never replaced by an empty one; see O(recreate_disks).
 requirements:
   - python3-libvirt, python3-lxml and python3-jinja2 on the host
   - qemu-utils on the host, for qcow2 volumes and base images
@@ -161,6 +162,12 @@ EXAMPLES = r"""
     state: absent
     remove_disks: true
     wipe: true
+
+- name: Create a disk again whose content was lost and is not needed; without the last line that is an error
+  reduced.footprint.vm_define:
+    cluster: lab
+    vms: "{{ vms }}"
+    recreate_disks: [web1-disk1.qcow2]
 
 - name: Go back to the definition before the last change
   reduced.footprint.vm_define:
@@ -353,6 +360,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["running", "present", "shutdown", "absent", "previous"], "default": "running"},
             "remove_disks": {"type": "bool", "default": False},
             "wipe": {"type": "bool", "default": False},
+            "recreate_disks": {"type": "list", "elements": "str", "default": []},
             "autostart": {"type": "bool", "default": True},
             "pool": {"type": "str", "default": "default"},
             "uri": {"type": "str"},

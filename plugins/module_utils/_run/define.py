@@ -55,6 +55,8 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
         raise errors.InputError("goes with state: absent only.", "remove_disks", "Leave it out, or ask for state: absent.")
     if request.wipe and not request.remove_disks:
         raise errors.InputError("overwrites disks that are removed, and none are.", "wipe", "Add remove_disks: true, or leave it out.")
+    if request.recreate_disks and request.state in ("absent", "previous"):
+        raise errors.InputError("creates volumes again, and this state creates none.", "recreate_disks", "Leave it out, or ask for another state.")
     listed = vm_model.parse_vms(request.vms, cluster=request.cluster)
     vms = select(listed, request.only)
     if request.state in ("absent", "previous") and (request.uri or "").startswith("lxc"):
@@ -158,6 +160,10 @@ class _Run:
     def all(self, vms: t.Sequence[vm_model.VmDetails], listed: t.Sequence[vm_model.VmDetails]) -> DefineResult:
         """Decide for all, then do it."""
         works = [self._decide(vm) for vm in vms]
+        if self.request.recreate_disks:
+            from ansible_collections.reduced.footprint.plugins.module_utils._run import define_missing
+
+            define_missing.check_names(self.request.recreate_disks, works, self.request.pool)
         diff: list[dict[str, str]] = []
         if any(work.result.actions or work.waits for work in works):
             diff = self._do(works)
@@ -270,6 +276,8 @@ class _Run:
             config=seen.config if seen else None,
             live=seen.live if seen and seen.record.active else None,
             keep=keep,
+            seen=seen,
+            recreate=self.request.recreate_disks,
         )
         work.vm, work.prepared, result = vm, prepared, work.result
         result.name = prepared.name

@@ -115,6 +115,9 @@ class Doing:
             done.append(action)
         if work.seen is None:
             self._make_volumes(work, done)
+            if work.steps is not None and work.steps.pending:
+                # from here on a volume of it that is missing was lost
+                self._mark(work, self._ownership(work, self.echo))
         for action in define_work.need(work.plan).actions:
             if action in (plan_of.AUTOSTART_ON, plan_of.AUTOSTART_OFF):
                 work.host.set_autostart(work.uuid, action == plan_of.AUTOSTART_ON)
@@ -142,6 +145,8 @@ class Doing:
             document = merge(config, work.document, seen.applied, seen.owned.echo if seen.owned else None)
             expected = comparing.echo_of(work.document, document)
         owned = self._ownership(work, expected)
+        if seen is None and work.steps is not None:
+            owned = owned._replace(pending_disks=work.steps.pending)
         metadata.attach(document, owned)
         work.config = domain_xml.parse(self._defined(work, document))
         echo = comparing.echo_of(work.document, work.config)
@@ -196,6 +201,7 @@ class Doing:
             echo=echo,
             adopted=before.adopted if before else work.seen is not None,
             protected_disks=before.protected_disks if before and wanted.by_mark else wanted.protected_disks,
+            pending_disks=before.pending_disks if before and wanted.by_mark else (),
         )
 
     def _change(self, work: define_work.Work, done: list[str]) -> None:

@@ -23,6 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._xml.variables i
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
     from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
     from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
 
 # with what was applied before and now it has to fit into one message of libvirt's, which takes 4 MiB
@@ -125,12 +126,15 @@ def prepare(
     config: t.Any = None,
     live: t.Any = None,
     keep: t.Mapping[str, storage.DiskSource] | None = None,
+    seen: define_look.Seen | None = None,
+    recreate: t.Container[str] = (),
 ) -> Prepared:
     """Look at the VM's storage and render its document; nothing is changed.
 
     :arg store: gives the storage of the connection to those who have any.
     :arg config: the parsed definition of its domain, where there is one; ``live`` what runs.
     :arg keep: targets whose volumes stay as an adopted domain has them.
+    :arg seen: its domain as it was found, ``recreate`` the disks that may be created again.
     :raises FootprintError: with the VM in the path; see :func:`render` and ``define_volumes.plan``.
     """
     steps = None
@@ -138,7 +142,9 @@ def prepare(
         # only for those that have any: each import costs every run
         from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
 
-        steps = define_volumes.plan(vm, store(), template, pool=pool, hypervisor=hypervisor, config=config, live=live, keep=keep)
+        steps = define_volumes.plan(
+            vm, store(), template, pool=pool, hypervisor=hypervisor, config=config, live=live, keep=keep, seen=seen, recreate=recreate
+        )
     variables = variables_of(vm, cluster, hypervisor, steps.sources if steps else (), steps.template_seed if steps else None)
     rendered, document = render(vm, template, variables)
     try:

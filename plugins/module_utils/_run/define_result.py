@@ -42,6 +42,7 @@ class DefineRequest:
     adopt: bool = False
     remove_disks: bool = False
     wipe: bool = False
+    recreate_disks: t.Sequence[str] = ()
     force: bool = False
     shutdown_timeout: float = 120
     live_timeout: float = 10

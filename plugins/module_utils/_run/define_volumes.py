@@ -25,6 +25,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._xml import devi
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import variables
 
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
+
 # kept in the live document alone, so that it ends with the run that has not seen the new seed
 SEED_NAMESPACE = "https://reduced.footprint/xmlns/seed/1"
 _SEED_PREFIX = "footprint-seed"
@@ -115,6 +118,11 @@ class VolumeSteps:
         return lines
 
     @property
+    def pending(self) -> tuple[str, ...]:
+        """Paths of the volumes that are yet to be created."""
+        return tuple(self.store.place(plan.pool, plan.disk.name) for plan in self.work if plan.creates)
+
+    @property
     def template_seed(self) -> dict[str, t.Any] | None:
         """What the template may attach."""
         if self.seed is None or self.seed.tree:
@@ -139,6 +147,8 @@ def plan(
     config: t.Any = None,
     live: t.Any = None,
     keep: t.Mapping[str, storage.DiskSource] | None = None,
+    seen: define_look.Seen | None = None,
+    recreate: t.Container[str] = (),
 ) -> VolumeSteps:
     """Look at the VM's storage and decide; nothing is changed.
 
@@ -147,8 +157,10 @@ def plan(
     :arg pool: name of the pool for disks that name none.
     :arg config: the parsed definition of its domain, where there is one; ``live`` what runs.
     :arg keep: targets whose volumes stay as an adopted domain has them, wherever they stand.
+    :arg seen: its domain as it was found; a volume that names is not created when it is missing.
+    :arg recreate: the disks (by name, or ``pool/name``) for which it is all the same.
     :raises InputError: the details and the host do not go together.
-    :raises RefusedError: a volume exists and cannot become what is wanted; other VMs can be done.
+    :raises RefusedError: a volume exists and cannot become what is wanted, or one is missing; other VMs can be done.
     """
     steps = VolumeSteps(store, vm.uuid, live is not None)
     volumes, sources, protected, told = [], [], [], []
@@ -171,6 +183,7 @@ def plan(
         image = None
         if found is None:
             _refuse_twin(store, place, disk, path)
+            _missing().check(vm, disk, place, source, store, path, seen, recreate)
             image = store.image(place, disk, path, spare=_spare(store, pool))
         one = plan_volume(disk, place, found, image, path, source.path in running)
         volumes.append(one)
@@ -270,6 +283,13 @@ def _look_behind(one: storage.VolumePlan, path: str, active: bool) -> list[str]:
     if wrong == "is gone" and not active:
         raise errors.RefusedError(f"{text}; the VM cannot start.", f"{path}.image", "Put the very same image back there.")
     return [f"{text}; put the very same image back, or the content of the disk is lost"]
+
+
+def _missing() -> t.Any:
+    """What decides over volumes that are not there, loaded for these: each module costs every run."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_missing
+
+    return define_missing
 
 
 def _seeds() -> t.Any:

@@ -102,6 +102,8 @@ def define(context: Context) -> None:
         pool=spec.pool,
         autostart=False,
         origin="migration",
+        # their content comes from the source: a disk image that somebody removed before the first copy is no loss
+        recreate_disks=[disk.name for disk in context.vm.disks],
     )
     result = define_vms(request, check_mode=False)
     if result.failed:

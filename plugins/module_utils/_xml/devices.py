@@ -38,6 +38,22 @@ def own_disks(document: t.Any) -> list[str]:
     return found
 
 
+def placed_disks(document: t.Any) -> dict[str, tuple[str | None, str | None, str | None]]:
+    """Target of every disk, mount point of every file system → its path, or the pool and the volume it is given by."""
+    found: dict[str, tuple[str | None, str | None, str | None]] = {}
+    for device in document.iterfind("devices/*"):
+        if device.tag not in ("disk", "filesystem"):
+            continue
+        target, source = device.find("target"), device.find("source")
+        if target is None or source is None:
+            continue
+        path = source.get("file") or source.get("dev") or source.get("dir")
+        name = target.get("dev") or target.get("dir")
+        if name:
+            found[name] = (path, source.get("pool"), source.get("volume"))
+    return found
+
+
 def pool_disks(document: t.Any) -> list[tuple[str, str]]:
     """Pool and name of every disk that is given by these."""
     return [(source.get("pool"), source.get("volume")) for source in document.iterfind("devices/disk/source") if source.get("volume")]

@@ -22,6 +22,7 @@ _APPLIED = f"{{{NAMESPACE}}}applied"
 _PREVIOUS = f"{{{NAMESPACE}}}previous"
 _ECHO = f"{{{NAMESPACE}}}echo"
 _PROTECTED_DISK = f"{{{NAMESPACE}}}protected_disk"
+_PENDING_DISK = f"{{{NAMESPACE}}}pending_disk"
 
 # what a running guest would not do; it stands in the live document alone and so ends with the run
 LIVE_NAMESPACE = "https://reduced.footprint/xmlns/live/1"
@@ -44,7 +45,8 @@ class Ownership(t.NamedTuple):
     ``previous`` the one before it. ``echo`` is what libvirt made of ``applied`` where that is
     something else (path → value, ``None`` where it was dropped), ``None`` where nobody wrote that down. ``adopted`` domains were made by
     somebody else, whose UUID, MACs and disks they keep. ``protected_disks`` are ``pool/volume``.
-    ``back``: it was asked back to ``applied``, so that asking again is no way forward.
+    ``back``: it was asked back to ``applied``, so that asking again is no way forward. ``pending_disks``
+    are paths of volumes that were yet to be created when it was defined; any other it names has existed.
     """
 
     cluster: str
@@ -57,6 +59,7 @@ class Ownership(t.NamedTuple):
     adopted: bool = False
     protected_disks: tuple[str, ...] = ()
     back: bool = False
+    pending_disks: tuple[str, ...] = ()
 
 
 def attach(document: t.Any, ownership: Ownership) -> None:
@@ -125,6 +128,7 @@ def read(document: t.Any) -> Ownership | None:
         adopted=ours.get("adopted") == "yes",
         back=ours.get("back") == "yes",
         protected_disks=tuple(element.text or "" for element in ours.iterfind(_PROTECTED_DISK)),
+        pending_disks=tuple(element.text or "" for element in ours.iterfind(_PENDING_DISK)),
     )
 
 
@@ -153,6 +157,8 @@ def _element(parent: t.Any, ownership: Ownership, namespace: str, nsmap: t.Mappi
         add("echo", json.dumps(dict(ownership.echo), sort_keys=True))
     for disk in ownership.protected_disks:
         add("protected_disk", disk)
+    for path in ownership.pending_disks:
+        add("pending_disk", path)
     return ours
 
 

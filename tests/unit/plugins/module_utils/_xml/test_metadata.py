@@ -15,7 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata im
 PLAIN = Ownership("lab", "a", False, "vm_define", "<domain>\n  <name>ä &amp; b</name>\n</domain>\n")
 FULL = PLAIN._replace(
     protected=True, previous="<domain/>", echo={"os/type/@machine": "pc-1", "devices/x": None}, adopted=True, protected_disks=("p/a", "p/b"), back=True
-)
+)._replace(pending_disks=("/pool/a & b", "/pool/c"))
 DOCUMENT = "<domain><name>a</name><metadata><x:y xmlns:x='urn:x'>z</x:y></metadata></domain>"
 
 

@@ -1,0 +1,40 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Names of disks that may be created again, against the disks of the VMs of a call."""
+
+from __future__ import annotations
+
+import types
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_missing
+
+VMS = [
+    {"id": "a", "hypervisor": "qemu", "disks": [{"size": 1}, {"size": 1, "name": "data", "pool": "fast"}]},
+    {"id": "b", "hypervisor": "qemu", "disks": [{"size": 1, "name": "data"}]},
+]
+
+
+@pytest.mark.parametrize(
+    "names, message",
+    [
+        ([], None),
+        (["a-disk0.img", "default/data", "fast/data"], None),
+        (["a-disk0.img", "a-disk1.img"], r"recreate_disks\[1\].*Did you mean a-disk0.img\?"),
+        (["data"], r"recreate_disks\[0\].*default/data, fast/data.*POOL/NAME"),
+        (["slow/data"], r"recreate_disks\[0\]"),
+    ],
+)
+def test_names(names: list[str], message: str | None) -> None:
+    works: t.Any = [types.SimpleNamespace(vm=vm) for vm in parse_vms(VMS, cluster="lab")]
+    if message is None:
+        define_missing.check_names(names, works, "default")
+        return
+    with pytest.raises(InputError, match=message):
+        define_missing.check_names(names, works, "default")
