@@ -17,8 +17,8 @@ author:
 description:
   - A living Primary Component is joined, never rivalled. Without one, the only fresh cluster is started by its first member,
     and one with data by the member with the highest position.
-  - A member that does not answer, a position nobody can read, a foreign cluster and databases that joining would wipe are
-    refused, with the reason.
+  - A member that does not answer, a position nobody can read, a foreign cluster, several Primary Components of one cluster and
+    databases that joining would wipe are refused, with the reason.
 positional: force
 options:
   _input:

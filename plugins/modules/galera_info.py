@@ -96,6 +96,16 @@ galera:
     size:
       description: How many members its component has.
       type: int
+    configuration:
+      description: The number of its Primary Component's configuration (C(wsrep_cluster_conf_id)), -1 when it is in none.
+      type: int
+    node:
+      description: The id under which it is in its Primary Component, none when it is in none.
+      type: str
+    view:
+      description: The ids of all members of its Primary Component. Two that do not know of each other are in different ones.
+      type: list
+      elements: str
     clients:
       description: How many clients are connected over the network. The member that is written to has the most.
       type: int

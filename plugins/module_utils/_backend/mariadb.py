@@ -80,6 +80,14 @@ class MariaDb:
         found = {row[0]: row[1] for row in rows if len(row) > 1}
         return found.get("wsrep_provider_version", ""), found.get("wsrep_provider_options", ""), found.get("wsrep_cluster_name", "")
 
+    def view(self) -> tuple[str, ...]:
+        """The ids of the members of the component this one is in; empty when the server does not say."""
+        try:
+            rows = self.query("SELECT node_uuid FROM mysql.wsrep_cluster_members;", timeout=15)
+        except CommandError:
+            return ()
+        return tuple(sorted(row[0] for row in rows if row and row[0]))
+
     def unit_state(self) -> dict[str, str]:
         """The unit's ``ActiveState``, ``MainPID`` and ``ExecMainStartTimestamp`` (``@seconds``)."""
         names = "ActiveState,SubState,MainPID,ExecMainStartTimestamp"

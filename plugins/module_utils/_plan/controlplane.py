@@ -18,6 +18,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import BUILT_IN
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import galera
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.deploy_order import members
 
 OK, WIP, DEGRADED, DOWN = "ok", "wip", "degraded", "down"
@@ -253,7 +254,10 @@ def _disagreements(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any]], hold
     """What only shows when the members are compared."""
     if name == "galera":
         uuids = sorted({str(part["facts"]["cluster_uuid"]) for part in parts.values() if (part.get("facts") or {}).get("ready")})
-        return [f"there are {len(uuids)} clusters at once: {', '.join(uuids)}"] if len(uuids) > 1 else []
+        if len(uuids) > 1:
+            return [f"there are {len(uuids)} clusters at once: {', '.join(uuids)}"]
+        apart = galera.components(galera.primary_members({host: part.get("facts") for host, part in parts.items()}))
+        return [f"{galera.describe_components(apart)} (docs/database.md tells how to keep one)"] if len(apart) > 1 else []
     if name == "rabbitmq":
         views = {tuple(part["facts"]["running"]) for part in parts.values() if part.get("facts")}
         whole = max((len(view) for view in views), default=0)

@@ -13,6 +13,11 @@ What is decided where the sources leave it open:
 * positions that tie: the member that runs, then the one Galera itself marked as safe, then the first in the list;
 * a position nobody can read: refused, because it may be the highest;
 * an operator may force a member, which overrules these three, never a living Primary Component or a foreign uuid;
+* several Primary Components of one uuid, as a forced start beside an unreachable majority leaves them: refused, because each has
+  rows of its own, and a position cannot tell which ones;
+* a member Galera marked as the last one to leave, at a lower position than another or beside one so marked: the highest position
+  starts, the contradiction is told, and the data of the marked one are to be set aside, for with the same uuid it would keep rows
+  that nobody else has; for the same reason such a member is refused beside a living Primary Component;
 * a member that is ahead of the forced one has rows that this loses; Galera would not let it join, so its data are to be set
   aside. One that is ahead of a living Primary Component comes back from such a loss: refused.
 """
@@ -37,6 +42,10 @@ class Member:
     :arg uuid: of the cluster its data belongs to; ``None`` when it never belonged to one or lost its data.
     :arg seqno: the position of its last transaction, -1 when it cannot be read.
     :arg databases: databases of a server that never was a member; joining would wipe them.
+    :arg configuration: the number of its component's configuration, which counts changes of membership.
+    :arg size: how many members its component has.
+    :arg node: the id under which it is in its component, ``None`` when it is not known.
+    :arg view: the ids of all members of its component, empty when they are not known.
     """
 
     name: str
@@ -46,6 +55,10 @@ class Member:
     seqno: int = -1
     safe_to_bootstrap: bool = False
     databases: tuple[str, ...] = ()
+    configuration: int = -1
+    size: int = 0
+    node: str | None = None
+    view: tuple[str, ...] = ()
 
     @classmethod
     def from_facts(cls, name: str, facts: t.Mapping[str, t.Any]) -> Member:
@@ -59,6 +72,10 @@ class Member:
             seqno=int(facts.get("seqno", -1)),
             safe_to_bootstrap=bool(facts.get("safe_to_bootstrap")),
             databases=tuple(facts.get("databases") or ()),
+            configuration=int(facts.get("configuration", -1)),
+            size=int(facts.get("size", 0)),
+            node=facts.get("node") or None,
+            view=tuple(facts.get("view") or ()),
         )
 
 
@@ -103,7 +120,7 @@ def decide(members: t.Mapping[str, Member | None], force: str | None = None) -> 
     missing = tuple(name for name, member in members.items() if not member)
     alive = [member for member in known if member.primary]
     decision = _join(known, alive) if alive else _start(known, missing, force)
-    return dataclasses.replace(decision, warnings=warnings)
+    return dataclasses.replace(decision, warnings=warnings + decision.warnings)
 
 
 def _size_warnings(size: int) -> tuple[str, ...]:
@@ -123,6 +140,9 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member]) -> Decision:
             f"there are {len(uuids)} clusters at once: {_by_uuid(alive)}.",
             mend="Stop the server of the wrong one and move its data directory away.",
         )
+    apart = components(alive)
+    if len(apart) > 1:
+        return Decision("refuse", f"{describe_components(apart)}.", mend=KEEP_ONE, uuid=uuids[0])
     refused = _foreign(known, uuids[0]) or _would_wipe([member for member in known if member not in alive])
     if refused:
         return refused
@@ -133,6 +153,14 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member]) -> Decision:
             "refuse",
             f"{', '.join(f'{member.name} (position {member.seqno})' for member in ahead)} is ahead of the cluster that lives "
             f"({newest.name}, position {newest.seqno}): it has rows which the cluster has lost; joining would wipe them.",
+            mend="Look at them, then move its data directory away.",
+        )
+    last = [member for member in known if member.safe_to_bootstrap and not member.running and member.uuid]
+    if last:
+        return Decision(
+            "refuse",
+            f"{', '.join(f'{member.name} (position {member.seqno})' for member in last)} was the last one to leave (safe_to_bootstrap), yet the "
+            f"cluster lives without it ({newest.name}, position {newest.seqno}): it may have rows which the cluster has lost, and would keep them.",
             mend="Look at them, then move its data directory away.",
         )
     join = tuple(member.name for member in known if not member.primary)
@@ -186,7 +214,68 @@ def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | Non
         order = [member.name for member in known]
         chosen = max(with_state, key=lambda m: (m.seqno, m.running, m.safe_to_bootstrap, -order.index(m.name)))
         reason = f"no member serves; {chosen.name} has the highest position {chosen.seqno}."
-    return Decision("bootstrap", reason, chosen.name, tuple(m.name for m in known if m is not chosen), uuid, discard=discard)
+    doubtful = _contradictions(with_state, chosen)
+    warnings = tuple(doubtful.values())
+    reason = " ".join([reason, *warnings])
+    discard = tuple(m.name for m in with_state if m.name in discard or m.name in doubtful)
+    return Decision("bootstrap", reason, chosen.name, tuple(m.name for m in known if m is not chosen), uuid, warnings=warnings, discard=discard)
+
+
+def _contradictions(with_state: t.Sequence[Member], chosen: Member) -> dict[str, str]:
+    """Members that claim to have left last, which the positions or another member's claim deny, and the words for it."""
+    return {
+        member.name: f"{member.name} is marked as the last one to leave (safe_to_bootstrap) at position {member.seqno}, yet {chosen.name} "
+        f"{'is marked so too' if chosen.safe_to_bootstrap else 'is'} at {chosen.seqno}: the two may have served apart from each other, "
+        f"so the data of {member.name} are set aside."
+        for member in with_state
+        if member is not chosen and member.safe_to_bootstrap and not member.running and (member.seqno < chosen.seqno or chosen.safe_to_bootstrap)
+    }
+
+
+KEEP_ONE = (
+    "Each has rows the others lack. Back up one member of each (backup_database -e galera_backup_member=NAME), decide which one to keep, stop "
+    "MariaDB on all members of the others, move their data directories away, and run recover_database. A member that keeps its data "
+    "would join with rows nobody else has, and Galera would not notice."
+)
+
+
+def primary_members(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> list[Member]:
+    """Those of the members that are in a Primary Component, from what ``galera_info`` returns of each."""
+    return [Member.from_facts(name, facts) for name, facts in looks.items() if facts and facts.get("primary")]
+
+
+def components(alive: t.Sequence[Member]) -> list[tuple[Member, ...]]:
+    """The Primary Components in which members are, the one with the highest position first.
+
+    Members are looked at one after the other, and the membership may change meanwhile. So two count as apart only when neither
+    knows of the other; without their ids, when number and size of the configuration both differ.
+    """
+    found: list[list[Member]] = []
+    for member in alive:
+        together = [group for group in found if not all(_apart(member, other) for other in group)]
+        found = [group for group in found if group not in together]
+        found.append([other for group in together for other in group] + [member])
+    return sorted((tuple(group) for group in found), key=lambda group: (-max(member.seqno for member in group), group[0].name))
+
+
+def _apart(one: Member, other: Member) -> bool:
+    if one.node and other.node and one.view and other.view:
+        return one.node not in other.view and other.node not in one.view
+    return one.configuration != other.configuration and one.size != other.size
+
+
+def describe_components(apart: t.Sequence[t.Sequence[Member]]) -> str:
+    """Who is in which Primary Component, and which one has the highest position."""
+    positions = [max(member.seqno for member in group) for group in apart]
+    parts = [
+        f"{', '.join(member.name for member in group)} (size {group[0].size}, configuration {group[0].configuration}, position {position})"
+        for group, position in zip(apart, positions)
+    ]
+    if positions[0] == positions[1]:
+        ahead = "their positions are the same, which does not mean that their rows are"
+    else:
+        ahead = f"that of {apart[0][0].name} has committed more"
+    return f"there are {len(apart)} Primary Components of the cluster {apart[0][0].uuid} at once: {' and '.join(parts)}; {ahead}"
 
 
 def describe(members: t.Mapping[str, Member | None], decision: Decision) -> list[str]:

@@ -12,6 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, RefusedError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera import components, describe_components, primary_members
 
 FORMAT = 1
 #: Compressor → how its files end. The first that is installed is taken.
@@ -136,6 +137,13 @@ def choose_member(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], wanted: s
         raise RefusedError(
             "no member is Primary and Synced, so nobody has data that are worth a backup.",
             mend="Bring the cluster back first: ansible-playbook reduced.footprint.recover_database.",
+        )
+    apart = components(primary_members(looks))
+    if len(apart) > 1:
+        raise RefusedError(
+            f"{describe_components(apart)}.",
+            path="galera_backup_member",
+            mend="A backup holds the rows of one of them. Name a member of each, one after the other.",
         )
     return min(reversed(ready), key=lambda name: int((looks[name] or {}).get("clients") or 0))
 

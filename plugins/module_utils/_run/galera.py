@@ -90,6 +90,9 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         # who has Galera's note was a member; its databases are the cluster's
         "databases": list(database.databases()) if note is None else [],
         "size": _number((status or {}).get("wsrep_cluster_size")) if wsrep else 0,
+        "configuration": -1,
+        "node": None,
+        "view": [],
         "local_state": (status or {}).get("wsrep_local_state_comment") if wsrep else None,
         # the one behind the proxy that is written to has the most
         "clients": database.clients() if wsrep and not ailments(status or {}, serves=True) else 0,
@@ -100,6 +103,8 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
     if wsrep:
         version, options, name = database.provider()
         facts.update(cluster_name=name or None, tls=tls_stage(options), tls_both=speaks_both(version))
+        if facts["primary"]:
+            facts.update(configuration=_number((status or {}).get("wsrep_cluster_conf_id")), node=(status or {}).get("wsrep_gcomm_uuid"), view=list(database.view()))
         # a joiner shows zeros until it has its data; its note on disk is no better then
         live = (status or {}).get("wsrep_local_state_uuid")
         facts.update(cluster_uuid=live, seqno=_number((status or {}).get("wsrep_last_committed")))

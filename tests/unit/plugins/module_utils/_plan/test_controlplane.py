@@ -39,6 +39,19 @@ CASES = [
     ("galera", (galera(), galera(), galera("activating")), "wip", ["c3: mariadb.service is activating"]),
     ("galera", (galera(), galera(), JOINER), "wip", ["c3: it joins"]),
     ("galera", (galera(), galera(), ABSENT), "degraded", ["c3: it is not installed"]),
+    (
+        "galera",
+        (
+            galera(primary=True, node="1", view=["1"], size=1, configuration=7, seqno=30),
+            galera(primary=True, node="2", view=["2", "3"], size=2, configuration=6, seqno=21),
+            galera(primary=True, node="3", view=["2", "3"], size=2, configuration=6, seqno=21),
+        ),
+        "down",
+        [
+            "there are 2 Primary Components of the cluster 11111111-2222-3333-4444-555555555555 at once: c1 (size 1, configuration 7, position 30) and "
+            "c2, c3 (size 2, configuration 6, position 21); that of c1 has committed more (docs/database.md tells how to keep one)"
+        ],
+    ),
     ("galera", (galera(), galera(), galera(cluster_uuid="9")), "down", ["there are 2 clusters at once: 11111111-2222-3333-4444-555555555555, 9"]),
     ("galera", (galera(ready=False, standalone=True),), "down", ["c1: its server runs without replication"]),
     ("galera", (None, None, None), "down", ["c1: does not answer", "c2: does not answer", "c3: does not answer"]),

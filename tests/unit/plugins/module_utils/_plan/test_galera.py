@@ -11,9 +11,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera imp
     NO_UUID,
     Member,
     ailments,
+    components,
     decide,
     describe,
     may_reform,
+    primary_members,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +83,68 @@ def test_who_is_ahead_of_the_forced_one_loses_its_data_and_is_named():
     assert on(None, a=stopped(5), b=stopped(9)).discard == ()
 
 
+@pytest.mark.parametrize(
+    ("what", "looks", "force", "named"),
+    [
+        ("marked, but behind", {"a": stopped(5, safe_to_bootstrap=True), "b": stopped(9), "c": stopped(9)}, None, ["a"]),
+        ("marked, but behind one that runs cut off", {"a": stopped(5, safe_to_bootstrap=True), "b": alone(9)}, None, ["a"]),
+        ("two are marked", {"a": stopped(9, safe_to_bootstrap=True), "b": stopped(9, safe_to_bootstrap=True)}, None, ["b"]),
+        ("marked, but behind the forced one", {"a": stopped(5, safe_to_bootstrap=True), "b": stopped(9), "c": None}, "b", ["a"]),
+        ("the marked one starts", {"a": stopped(5), "b": stopped(9, safe_to_bootstrap=True)}, None, []),
+        ("nobody is marked", {"a": stopped(5), "b": stopped(9)}, None, []),
+        ("one that runs wins a tie", {"a": stopped(9, safe_to_bootstrap=True), "b": alone(9)}, None, []),
+    ],
+)
+def test_a_mark_that_contradicts_the_positions_is_told(what, looks, force, named):
+    decision = on(force, **looks)
+    assert decision.action == "bootstrap"
+    told = [warning for warning in decision.warnings if "safe_to_bootstrap" in warning]
+    assert [warning.split()[0] for warning in told] == list(decision.discard) == named, what
+    for warning in told:
+        assert warning in decision.reason
+        assert f"{decision.bootstrap} is" in warning
+
+
+def in_view(node, view, configuration, seqno=10, **more):
+    """A member of a Primary Component as ``galera_info`` tells of it."""
+    return {**primary(seqno), "node": f"id-{node}", "view": [f"id-{one}" for one in view], "size": len(view), "configuration": configuration, **more}
+
+
+def test_two_primary_components_of_one_cluster_are_refused():
+    decision = on(None, a=in_view("a", "a", 5, 40), b=in_view("b", "bc", 4, 31), c=in_view("c", "bc", 4, 30))
+    assert decision.action == "refuse" and not decision.join
+    assert decision.reason == (
+        f"there are 2 Primary Components of the cluster {A} at once: a (size 1, configuration 5, position 40) and "
+        "b, c (size 2, configuration 4, position 31); that of a has committed more."
+    )
+    assert "move their data directories away" in decision.mend
+    # a force never overrules a living component
+    assert on("a", a=in_view("a", "a", 5), b=in_view("b", "b", 4)).action == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("what", "looks", "apart"),
+    [
+        ("one whole", {"a": in_view("a", "abc", 4), "b": in_view("b", "abc", 4), "c": in_view("c", "abc", 4)}, 1),
+        # the members are looked at one after the other
+        ("c joined while they were looked at", {"a": in_view("a", "ab", 4), "b": in_view("b", "abc", 5), "c": in_view("c", "abc", 5)}, 1),
+        ("c left while they were looked at", {"c": in_view("c", "abc", 4), "a": in_view("a", "ab", 5), "b": in_view("b", "ab", 5)}, 1),
+        ("seen together through a third", {"a": in_view("a", "ab", 4), "c": in_view("c", "bc", 6), "b": in_view("b", "abc", 5)}, 1),
+        ("equal numbers, other members", {"a": in_view("a", "a", 4), "b": in_view("b", "b", 4)}, 2),
+        ("three", {"a": in_view("a", "a", 4), "b": in_view("b", "b", 4), "c": in_view("c", "c", 4)}, 3),
+        ("without ids: the configuration", {"a": {**primary(), "size": 1, "configuration": 5}, "b": {**primary(), "size": 2, "configuration": 4}}, 2),
+        ("without ids: the same one", {"a": {**primary(), "size": 2, "configuration": 4}, "b": {**primary(), "size": 2, "configuration": 4}}, 1),
+    ],
+)
+def test_components(what, looks, apart):
+    assert len(components(primary_members(looks))) == apart, what
+    assert on(None, **looks).action == ("none" if apart == 1 else "refuse")
+
+
+def test_equal_positions_do_not_mean_equal_rows():
+    assert "does not mean that their rows are" in on(None, a=in_view("a", "a", 4), b=in_view("b", "b", 4)).reason
+
+
 def test_every_member_is_described():
     looks = {"a": stopped(5), "b": stopped(9, safe_to_bootstrap=True), "c": None, "d": alone(-1), "e": fresh(databases=["shop"])}
     members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
@@ -115,6 +179,7 @@ REFUSED = [
     ("foreign, forced", {"a": stopped(5), "b": stopped(9, B)}, "a", f"b ({B})"),
     ("ahead of the living one", {"a": stopped(11), "b": primary(9), "c": primary(10)}, None, "a (position 11) is ahead of the cluster that lives (c"),
     ("cut off and ahead of the living one", {"a": alone(12), "b": primary()}, "a", "which the cluster has lost"),
+    ("the last one to leave beside a living one", {"a": stopped(4, safe_to_bootstrap=True), "b": primary(9)}, None, "a (position 4) was the last one to leave"),
     ("databases would be wiped", {"a": fresh(databases=["shop"]), "b": primary()}, None, "a: shop"),
     ("databases on two", {"a": fresh(databases=["shop"]), "b": fresh(databases=["wiki"])}, None, "b: wiki"),
     ("databases beside data of a cluster", {"a": fresh(databases=["shop"]), "b": stopped(4)}, None, "a: shop"),

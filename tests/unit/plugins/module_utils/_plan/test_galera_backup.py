@@ -63,6 +63,13 @@ def test_choice(looks, wanted, chosen):
     assert choose_member(looks, wanted) == chosen
 
 
+def test_of_two_components_one_has_to_be_named():
+    looks = {name: {**ready(), "primary": True, "cluster_uuid": "u", "node": name, "view": [name], "seqno": 4} for name in "ab"}
+    with pytest.raises(RefusedError, match="there are 2 Primary Components of the cluster u at once"):
+        choose_member(looks)
+    assert choose_member(looks, "b") == "b"
+
+
 @pytest.mark.parametrize(
     ("looks", "wanted", "words"),
     [

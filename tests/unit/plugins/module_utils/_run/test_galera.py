@@ -22,6 +22,8 @@ SYNCED = {
     "wsrep_local_state_uuid": A,
     "wsrep_last_committed": "17",
     "wsrep_cluster_size": "3",
+    "wsrep_cluster_conf_id": "7",
+    "wsrep_gcomm_uuid": "n2",
 }
 ALONE = {**SYNCED, "wsrep_cluster_status": "non-Primary", "wsrep_ready": "OFF", "wsrep_local_state_comment": "Initialized"}
 
@@ -47,6 +49,9 @@ class Server:
 
     def provider(self):
         return "26.4.23(rabc)", "gcache.size = 128M; socket.ssl = YES; socket.dynamic = no", "blue"
+
+    def view(self):
+        return "n1", "n2", "n3"
 
     def grastate(self):
         return self.note
@@ -165,3 +170,10 @@ def test_a_member_is_not_ready_while_its_system_tables_are_rebuilt():
     assert server.upgrades == -1
     with pytest.raises(BackendError, match="system tables are still being checked"):
         run(Server(upgrades=10))
+
+
+def test_a_member_tells_which_component_it_is_in():
+    facts = look(Server(SYNCED, "active"))
+    assert (facts["configuration"], facts["size"], facts["node"], facts["view"]) == (7, 3, "n2", ["n1", "n2", "n3"])
+    facts = look(Server(ALONE, "active"))
+    assert (facts["configuration"], facts["node"], facts["view"]) == (-1, None, [])

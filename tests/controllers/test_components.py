@@ -1,0 +1,101 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A start forced beside a majority that is merely out of reach: two Primary Components with one uuid, and the way back."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from controllers_lab import SERVERS, ControllersLab
+from support import eventually
+from test_database import deploy, synced
+
+pytestmark = pytest.mark.chapter
+
+ALONE, MAJORITY = "metal3", ("metal1", "metal2")
+PORTS = "{ 4444, 4567, 4568 }"
+
+
+def cut(lab: ControllersLab) -> None:
+    """Take the wire between one member and the others away, for replication alone."""
+    if not lab.answers(ALONE, ["test", "-e", "/usr/sbin/nft"]):
+        lab.run(ALONE, ["apt-get", "update", "-q"])
+        lab.run(ALONE, ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "--no-install-recommends", "nftables"])
+    rules = [f"add table inet cut; add chain inet cut {hook} {{ type filter hook {hook} priority -10; policy accept; }}" for hook in ("input", "output")]
+    rules += [f"add rule inet cut {hook} tcp {port} {PORTS} drop" for hook in ("input", "output") for port in ("dport", "sport")]
+    lab.run(ALONE, ["nft", "-f", "-"], stdin="\n".join(rules))
+
+
+def mend(lab: ControllersLab) -> None:
+    lab.run(ALONE, ["nft", "delete", "table", "inet", "cut"], check=False)
+
+
+def execute(lab: ControllersLab, host: str, statement: str) -> str:
+    return lab.run(host, ["mariadb", "-BN", "-e", statement]).strip()
+
+
+def value(lab: ControllersLab, host: str, name: str) -> str:
+    return execute(lab, host, f"SHOW GLOBAL STATUS LIKE '{name}'").partition("\t")[2]
+
+
+@pytest.fixture(name="parted")
+def fixture_parted(lab: ControllersLab) -> t.Iterator[str]:
+    """Two Primary Components, with rows of their own; returns the uuid."""
+    lab.write_inventory()
+    deploy(lab)
+    execute(lab, "metal1", "CREATE OR REPLACE TABLE footprint.parted (host VARCHAR(20) PRIMARY KEY)")
+    cut(lab)
+    try:
+        eventually("metal3 sees that it is alone", lambda: value(lab, ALONE, "wsrep_cluster_status") == "non-Primary", 60)
+        eventually("the two go on", lambda: synced(lab, MAJORITY), 60)
+        execute(lab, ALONE, "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=1'")
+        eventually("metal3 serves on its own", lambda: synced(lab, [ALONE]), 60)
+        execute(lab, ALONE, "INSERT INTO footprint.parted VALUES ('metal3')")
+        for number in range(5):
+            execute(lab, "metal1", f"INSERT INTO footprint.parted VALUES ('metal1 {number}')")
+        yield value(lab, ALONE, "wsrep_cluster_state_uuid")
+    finally:
+        mend(lab)
+
+
+def test_two_primary_components_are_told_apart_and_brought_together(lab: ControllersLab, parted: str) -> None:
+    assert {value(lab, host, "wsrep_cluster_state_uuid") for host in SERVERS} == {parted}
+    words = f"there are 2 Primary Components of the cluster {parted} at once: metal1, metal2 (size 2, configuration "
+    for name, variables in (("status", {}), ("recover_database", {}), ("deploy_controllers", {"components": "galera"}), ("backup_database", {"galera_backup_directory": "/nowhere"})):
+        done = lab.play(name, variables=variables)
+        said = " ".join(done.output.split())
+        assert done.rc != 0, f"{name} did not refuse: {done.output[-3000:]}"
+        assert words in said and "; that of metal1 has committed more" in said, f"{name}: {done.output[-3000:]}"
+        if name != "status":
+            assert done.changed == 0, done.changed_tasks()
+    forced = lab.play("recover_database", "-e", f"galera_force_bootstrap={ALONE}")
+    assert forced.rc != 0 and "Primary Components" in forced.output
+    # nothing was stopped or restarted for the operator
+    assert synced(lab, MAJORITY) and synced(lab, [ALONE])
+
+    # what docs/database.md tells the operator to do, after a decision for the majority
+    lab.run(ALONE, ["systemctl", "stop", "mariadb"])
+    lab.run(ALONE, ["mv", "/var/lib/mysql", "/var/lib/mysql.other-part"])
+    lab.run(ALONE, ["install", "-d", "-o", "mysql", "-g", "mysql", "-m", "0755", "/var/lib/mysql"])
+    mend(lab)
+    done = lab.play("recover_database")
+    assert done.rc == 0, done.output[-6000:]
+    assert synced(lab)
+    kept = "\n".join(f"metal1 {number}" for number in range(5))
+    assert {execute(lab, host, "SELECT host FROM footprint.parted ORDER BY host") for host in SERVERS} == {kept}
+    assert lab.answers(ALONE, ["test", "-f", "/var/lib/mysql.other-part/footprint/parted.ibd"])
+    again = lab.play("status")
+    assert again.rc == 0, again.output[-3000:]
+    lab.run(ALONE, ["rm", "-rf", "/var/lib/mysql.other-part"])
+
+
+@pytest.mark.whole
+def test_parts_that_meet_do_not_become_one_in_silence(lab: ControllersLab, parted: str) -> None:
+    """What Galera does by itself when the wire is back before anybody decided, as docs/database.md says."""
+    mend(lab)
+    eventually("Galera notices", lambda: not (synced(lab, MAJORITY) and synced(lab, [ALONE])), 120)
+    journals = "".join(lab.run(host, ["journalctl", "-u", "mariadb", "--since", "-5min", "--no-pager"]) for host in SERVERS)
+    assert parted and "conflicting prims" in journals
