@@ -248,7 +248,7 @@ def components(alive: t.Sequence[Member]) -> list[tuple[Member, ...]]:
     """The Primary Components in which members are, the one with the highest position first.
 
     Members are looked at one after the other, and the membership may change meanwhile. So two count as apart only when neither
-    knows of the other; without their ids, when number and size of the configuration both differ.
+    knows of the other. Without their ids they are when number or size of the configuration differs, which may be a false alarm.
     """
     found: list[list[Member]] = []
     for member in alive:
@@ -261,7 +261,7 @@ def components(alive: t.Sequence[Member]) -> list[tuple[Member, ...]]:
 def _apart(one: Member, other: Member) -> bool:
     if one.node and other.node and one.view and other.view:
         return one.node not in other.view and other.node not in one.view
-    return one.configuration != other.configuration and one.size != other.size
+    return (one.configuration, one.size) != (other.configuration, other.size)
 
 
 def describe_components(apart: t.Sequence[t.Sequence[Member]]) -> str:

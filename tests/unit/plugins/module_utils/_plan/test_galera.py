@@ -133,6 +133,7 @@ def test_two_primary_components_of_one_cluster_are_refused():
         ("equal numbers, other members", {"a": in_view("a", "a", 4), "b": in_view("b", "b", 4)}, 2),
         ("three", {"a": in_view("a", "a", 4), "b": in_view("b", "b", 4), "c": in_view("c", "c", 4)}, 3),
         ("without ids: the configuration", {"a": {**primary(), "size": 1, "configuration": 5}, "b": {**primary(), "size": 2, "configuration": 4}}, 2),
+        ("without ids: equal numbers", {"a": {**primary(), "size": 1, "configuration": 4}, "b": {**primary(), "size": 2, "configuration": 4}}, 2),
         ("without ids: the same one", {"a": {**primary(), "size": 2, "configuration": 4}, "b": {**primary(), "size": 2, "configuration": 4}}, 1),
     ],
 )
