@@ -14,8 +14,9 @@ author:
 description:
   - Renders a libvirt XML template with the details of each VM, creates volumes that are missing, defines the domains, sets
     autostart and starts them; all VMs of a host in one call.
-  - Everything is read, rendered and decided before anything is touched. From then on one VM that fails leaves the others
-    alone; its result says why, and the next run takes up what is missing.
+  - Everything is read, rendered and decided before anything is touched. A VM that fails, then or later, leaves the others
+    alone; its result says why, and the next run takes up what is missing. VM details that are not valid end the whole call,
+    as does an error that no VM of the call is without, e.g. a broken template.
   - UUIDs and MACs derive from O(cluster), the VM's id and the number of the NIC, so they are the same on every host and in
     every run.
   - A VM of ours that is no longer in O(vms) is never stopped or removed; a warning names it. Domains of somebody else are

@@ -43,11 +43,11 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     """Make the VMs of a host as their details and the template say.
 
     Everything is read, rendered and decided before anything is touched; in check mode it ends
-    there. From then on one VM's failure leaves the others alone and is told in its result; the
-    next run takes up what is missing.
+    there. One VM's failure, also while deciding, leaves the others alone and is told in its result;
+    the next run takes up what is missing.
 
     :arg connect: opens a connection; tests pass their own.
-    :raises FootprintError: bad input, a broken template, or a host that cannot be reached.
+    :raises FootprintError: bad input, a host that cannot be reached, or an error that all VMs have, such as a broken template.
     """
     if request.state not in plan_of.STATES:
         raise errors.InputError(f"{request.state!r} is no state.", "state", f"Use one of {', '.join(plan_of.STATES)}.")
@@ -70,7 +70,7 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
         )
     source = template_source(request.template)
     choice = define_render.HypervisorChoice(request.uri, request.facts_path)
-    needed = {choice.of(vm).uri for vm in vms}
+    needed = choice.uris(vms)
     if check_mode:
         reason = _unprepared(needed, connect)
         if reason:
@@ -160,6 +160,7 @@ class _Run:
     def all(self, vms: t.Sequence[vm_model.VmDetails], listed: t.Sequence[vm_model.VmDetails]) -> DefineResult:
         """Decide for all, then do it."""
         works = [self._decide(vm) for vm in vms]
+        define_work.raise_common(works)
         if self.request.recreate_disks:
             from ansible_collections.reduced.footprint.plugins.module_utils._run import define_missing
 
@@ -193,10 +194,11 @@ class _Run:
         return diff
 
     def _decide(self, vm: vm_model.VmDetails) -> define_work.Work:
-        hypervisor = self.choice.of(vm)
-        result = VmResult(id=vm.id, name=vm.name, uuid=vm.uuid, macs=list(vm.macs), hypervisor=hypervisor.type)
-        work = define_work.Work(vm, result, self.hosts[hypervisor.uri])
+        result = VmResult(id=vm.id, name=vm.name, uuid=vm.uuid, macs=list(vm.macs))
+        work = define_work.Work(vm, result, next(iter(self.hosts.values()), None))
         try:
+            hypervisor = self.choice.of(vm)
+            result.hypervisor, work.host = hypervisor.type, self.hosts[hypervisor.uri]
             if self.notes and self._is_elsewhere(work):
                 return work
             if self.renders:
@@ -209,8 +211,8 @@ class _Run:
             self._compare(work)
             if self.renders and define_work.need(work.plan).actions:
                 self._check_host(work)
-        except errors.RefusedError as error:
-            work.plan = None
+        except errors.FootprintError as error:
+            work.plan, work.failure = None, error
             result.error = str(error)
             result.state = work.actual.state if work.actual else result.state
             return work

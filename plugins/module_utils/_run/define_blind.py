@@ -42,10 +42,17 @@ def foresee(
     """
     results = []
     elsewhere = []
+    failures = []
     for vm in vms:
+        try:
+            kind = choice.of(vm).type
+        except errors.InputError as error:
+            failures.append(error)
+            results.append(define_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), error=str(error)))
+            continue
         note = define_moved.note_about(notes, vm, request.cluster, "")
         if note is not None:
-            result = define_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=choice.of(vm).type)
+            result = define_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind)
             results.append(result)
             try:
                 elsewhere.append(f"VM {vm.name}: {define_moved.leave_alone(note, result, request.state)}")
@@ -56,7 +63,7 @@ def foresee(
         if request.state not in ("absent", "previous"):
             actions.append(plan_of.DEFINE)
             actions += [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
-            if vm.cloud_init is not None and choice.of(vm).type != "lxc":
+            if vm.cloud_init is not None and kind != "lxc":
                 actions.append(f"write_seed {request.pool}/{define_volumes.seed_name(vm.name)}")
             elif vm.cloud_init is not None and vm.disks:
                 actions.append(f"write_seed {vm.disks[0].pool or request.pool}/{vm.disks[0].name}/{'/'.join(cloud_init.SEED_FOLDER)}")
@@ -65,9 +72,10 @@ def foresee(
             if request.state == "running":
                 actions.append(plan_of.START)
         state = {"running": "running", "absent": "absent", "previous": "absent"}.get(request.state, "shutdown")
-        kind = choice.of(vm).type
         results.append(define_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=state, changed=bool(actions), actions=actions))
-    new = [vm for vm in results if vm.moved_to is None]
+    if failures and len(failures) == len(vms):
+        raise failures[0]
+    new = [vm for vm in results if vm.moved_to is None and vm.hypervisor is not None]
     before = "".join(f"{vm.name}: absent\n" for vm in new)
     after = "".join(f"{vm.name}: {vm.state}\n" for vm in new)
     diff = [{"before_header": "VMs", "after_header": "VMs", "before": before, "after": after}] if before != after else []

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import typing as t
 import urllib.parse
@@ -104,6 +105,14 @@ class HypervisorChoice:
         if self._scheme and (self._scheme == "lxc") != (kind == "lxc"):
             raise errors.InputError(f"is {kind}, which {self._uri} does not serve.", where, "Leave uri out, or change the type.")
         return Hypervisor(kind, self._uri or domains.DRIVER_URIS[kind])
+
+    def uris(self, vms: t.Iterable[vm_model.VmDetails]) -> set[str]:
+        """The addresses of the drivers the VMs need; one whose type is not usable needs none."""
+        found = set()
+        for vm in vms:
+            with contextlib.suppress(errors.FootprintError):
+                found.add(self.of(vm).uri)
+        return found
 
     def warnings(self) -> list[str]:
         """What auto came to, where that is slow."""

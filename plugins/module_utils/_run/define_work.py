@@ -29,7 +29,8 @@ class Work:
     ``wanted`` is the VM apart from its document, ``document`` that (parsed) and ``applied`` its
     canonical text. ``steps`` is what its storage needs, ``other_changes`` are the changes there.
     ``seen`` is the domain as it was found, ``config`` its definition after this call, ``waits``
-    whether what runs will not be what is wanted before a restart.
+    whether what runs will not be what is wanted before a restart. ``failure`` is why nothing could
+    be decided; such a VM has no ``plan``, and where its hypervisor is not known not even a ``host``.
     """
 
     vm: vm_model.VmDetails
@@ -47,6 +48,7 @@ class Work:
     waits: bool = False
     other_changes: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
+    failure: errors.FootprintError | None = None
 
     @property
     def actual(self) -> plan_of.Actual | None:
@@ -61,6 +63,16 @@ class Work:
     def has(self, *actions: str) -> bool:
         """Whether the plan has any of these actions."""
         return self.plan is not None and any(action in self.plan.actions for action in actions)
+
+
+def raise_common(works: t.Sequence[Work]) -> None:
+    """Raise the first error where nothing could be decided for any VM, so that a broken template is told once and not per VM.
+
+    :raises FootprintError: no VM of the call can be done. What was refused on purpose is told in the results.
+    """
+    failures = [work.failure for work in works if work.failure is not None and not isinstance(work.failure, errors.RefusedError)]
+    if failures and len(failures) == len(works):
+        raise failures[0]
 
 
 def need(value: t.Any) -> t.Any:

@@ -30,6 +30,8 @@ VMS: list[dict[str, t.Any]] = [
     {"id": "c", "cpu": 1, "memory_mb": 32},
 ]
 NEW = ["define", "autostart_on", "start"]
+BREAKS_FOR_0 = """<domain type='test'><name>{{ name }}</name><memory>32768</memory><vcpu>1</vcpu><os><type>hvm</type></os>
+<title>{{ 1 / (1 if id != '0' else 0) }}</title></domain>"""
 
 
 class Farm:
@@ -222,7 +224,6 @@ REFUSED: list[tuple[dict[str, t.Any], type[Exception], str]] = [
     ({"vms": [dict(VMS[1], rack=1)], "strict": True}, InputError, r"^vms\[0\]: strict: the template does not use rack"),
     ({"vms": [{"id": 1}], "strict": True}, InputError, r"^vms\[0\]: strict: the template wants memory_mb, cpu"),
     ({"vms": [dict(VMS[1], boot=["a\0"])]}, InputError, r"^vms\[0\]\..*U\+0000"),
-    ({"pool": "nowhere"}, InputError, "^pool: the host has no storage pool 'nowhere'"),
     ({"vms": [dict(VMS[1], disks=[{"size": 1, "pool": "x"}])]}, InputError, r"^vms\[0\]\.disks\[0\]\.pool: the host has no"),
     ({"vms": [dict(VMS[1], disks=[{"image": "x"}])]}, InputError, r"^vms\[0\]\.disks\[0\]\.image: there is no base image"),
 ]
@@ -235,6 +236,38 @@ def test_bad_input_touches_nothing(farm: Farm, options: dict[str, t.Any], kind: 
     assert getattr(raised.value, "mend")
     assert farm.state("b") == "absent"
     assert not [entry for entry in farm.folder.iterdir() if entry.name != "images"]
+
+
+@pytest.mark.parametrize(
+    "details, options, message",
+    [
+        ({}, {"pool": "nowhere"}, "pool: the host has no storage pool 'nowhere'"),
+        ({"disks": [{"size": 1, "pool": "x"}]}, {}, "vms[0].disks[0].pool: the host has no storage pool 'x'"),
+        ({"disks": [{"image": "x"}]}, {}, "vms[0].disks[0].image: there is no base image 'x'"),
+        ({"boot": ["a\0"]}, {}, "U+0000"),
+        ({}, {"template": BREAKS_FOR_0}, "VM '0', template line 2: division by zero"),
+    ],
+)
+def test_what_is_wrong_with_one_vm_leaves_the_others_alone(farm: Farm, details: dict[str, t.Any], options: dict[str, t.Any], message: str) -> None:
+    vms = [dict(VMS[0], **details), *VMS[1:]]
+    for check in (True, False):
+        result = farm.run(vms, check=check, **options)
+        assert message in (result.vms[0].error or "") and result.failed
+        assert (result.vms[0].actions, result.vms[0].changed, result.vms[0].hypervisor) == ([], False, "test")
+        assert [(vm.error, vm.actions) for vm in result.vms[1:]] == [(None, NEW)] * 2
+        assert "1 of 3 VMs failed, the others are done. 0: " in result.as_result()["msg"]
+    assert [farm.state(name) for name in "0bc"] == ["absent", "running", "running"]
+    assert not [entry for entry in farm.folder.iterdir() if entry.name != "images"]
+
+
+def test_an_unusable_hypervisor_is_the_error_of_its_vm(tmp_path: pathlib.Path) -> None:
+    facts = tmp_path / "facts"
+    facts.write_text(json.dumps({"hypervisors": {"kvm": {"usable": False, "reason": "it hung"}}}))
+    asked: dict[str, t.Any] = {"cluster": "lab", "uri": "qemu:///system?socket=/nonexistent", "facts_path": str(facts)}
+    request = DefineRequest(vms=[{"id": "a", "hypervisor": "kvm"}, {"id": "b", "hypervisor": "qemu"}], **asked)
+    result = define_vms(request, check_mode=True)
+    assert "vms[0].hypervisor: kvm is not usable on this host: it hung." in (result.vms[0].error or "")
+    assert (result.vms[1].error, result.vms[1].actions) == (None, NEW)
 
 
 def test_check_mode_on_a_bare_host_foresees_new_vms() -> None:
