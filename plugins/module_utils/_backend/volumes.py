@@ -241,8 +241,14 @@ class VolumeStore:
             self._stale.add(pool.name)
             yield
 
+    def expect_refresh(self, name: str) -> None:
+        """Let :meth:`refresh` read a pool anew though this call has not changed it: a run that was killed may have."""
+        with contextlib.suppress(errors.FootprintError):
+            self.pool(name, "pool")
+            self._stale.add(name)
+
     def refresh(self) -> None:
-        """Let libvirt's own tools see what changed in the pools; the domains do not need that."""
+        """Let libvirt see what changed in the pools; a domain with a disk that is given by pool and volume needs that before it starts."""
         for name in sorted(self._stale):
             # another process may be at it; what it finds is as new
             with contextlib.suppress(domains.libvirt.libvirtError):

@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run import defi
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_live import change_live
 from ansible_collections.reduced.footprint.plugins.module_utils._run import define_result
 from ansible_collections.reduced.footprint.plugins.module_utils._run import define_work
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import devices
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import compare as comparing
@@ -41,6 +42,7 @@ class Doing:
             work.result.actions = []
         for work in able:
             self._guard(work, self._settle)
+        self._refresh(able)
         self._together(able, self._change, plan_of.RESUME, plan_of.CHANGE_LIVE)
         self._together(able, self._stop, plan_of.SHUTDOWN, plan_of.UNDEFINE)
         self._together(able, self._start, plan_of.START)
@@ -50,6 +52,16 @@ class Doing:
             if work.seen is not None and work.seen.restarting and not work.has(plan_of.UNDEFINE) and not work.result.error:
                 self._note_restart(work, False)
         self._one_by_one(able)
+
+    def _refresh(self, works: t.Sequence[define_work.Work]) -> None:
+        """Let libvirt see the new volumes before a guest starts or gets one: it looks up those that are given by pool and volume."""
+        stores = {id(work.steps.store): work.steps.store for work in works if work.steps is not None}
+        for work in works:
+            if work.steps is not None and work.document is not None and work.has(plan_of.START, plan_of.CHANGE_LIVE, plan_of.POWER_CYCLE):
+                for pool, unused in devices.pool_disks(work.document):
+                    work.steps.store.expect_refresh(pool)
+        for store in stores.values():
+            store.refresh()
 
     def _together(self, works: t.Sequence[define_work.Work], step: _Step, *actions: str) -> None:
         waiting = [work for work in works if not work.result.error and work.has(*actions)]

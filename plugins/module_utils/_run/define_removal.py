@@ -51,8 +51,8 @@ def plan_removal(
     candidates: dict[str, tuple[storage.Pool, str]] = {}
     told = []
     if owned is not None and config is not None and owned.applied:
-        there = set(devices.own_disks(config))
-        given = devices.own_disks(domain_xml.parse(owned.applied))
+        there = set(_own_disks(config, store))
+        given = _own_disks(domain_xml.parse(owned.applied), store)
         told += [f"the disk {path} stays: its template did not give it to the VM" for path in sorted(there.difference(given))]
         for path in given:
             found = store.pool_of(path) if path in there else None
@@ -76,6 +76,17 @@ def plan_removal(
         steps.removals = tuple(storage.Removal(place, name, path, wipe) for path, (place, name) in candidates.items() if path not in reasons)
     steps.told = tuple(told)
     return steps
+
+
+def _own_disks(document: t.Any, store: volumes.VolumeStore) -> list[str]:
+    """Paths of the disks of a domain; one given by pool and volume counts with its path."""
+    found = devices.own_disks(document)
+    for pool, volume in devices.pool_disks(document):
+        try:
+            found.append(store.place(store.pool(pool, "pool"), volume))
+        except errors.FootprintError:
+            continue
+    return found
 
 
 def _seed_pools(store: volumes.VolumeStore, pool: str, candidates: t.Mapping[str, tuple[storage.Pool, str]]) -> list[storage.Pool]:

@@ -164,8 +164,8 @@ def plan(
     """
     steps = VolumeSteps(store, vm.uuid, live is not None)
     volumes, sources, protected, told = [], [], [], []
-    running = devices.open_disks(live) if live is not None else {}
-    known = dict(devices.open_disks(config) if config is not None else {}, **running)
+    running = _open_disks(live, store)
+    known = dict(_open_disks(config, store), **running)
     for index, disk in enumerate(vm.disks if variables.disks_used(template) else ()):
         path = f"{vm.path}.disks[{index}]"
         kept = (keep or {}).get(disk.target)
@@ -199,6 +199,17 @@ def plan(
         steps.seed_waits = live is not None and devices.seed_waits(live, SEED_NAMESPACE)
     steps.told = tuple(told)
     return steps
+
+
+def _open_disks(document: t.Any, store: VolumeStore) -> dict[str, str | None]:
+    """Path of every disk of a document → the format its driver names; one given by pool and volume counts with its path."""
+    if document is None:
+        return {}
+    found = devices.open_disks(document)
+    for (pool, volume), form in devices.pool_disks(document).items():
+        with contextlib.suppress(errors.FootprintError):
+            found[store.place(store.pool(pool, "pool"), volume)] = form
+    return found
 
 
 def _claim_room(store: VolumeStore, volumes: t.Sequence[storage.VolumePlan], path: str) -> None:

@@ -54,9 +54,15 @@ def placed_disks(document: t.Any) -> dict[str, tuple[str | None, str | None, str
     return found
 
 
-def pool_disks(document: t.Any) -> list[tuple[str, str]]:
-    """Pool and name of every disk that is given by these."""
-    return [(source.get("pool"), source.get("volume")) for source in document.iterfind("devices/disk/source") if source.get("volume")]
+def pool_disks(document: t.Any) -> dict[tuple[str, str], str | None]:
+    """Pool and name of every disk that is given by these → the format its driver names."""
+    found: dict[tuple[str, str], str | None] = {}
+    for device in document.iterfind("devices/disk"):
+        for source in device.iterfind("source"):
+            if source.get("pool") and source.get("volume"):
+                driver = device.find("driver")
+                found[source.get("pool"), source.get("volume")] = driver.get("type") if driver is not None else None
+    return found
 
 
 def needed_files(document: t.Any) -> set[str]:
