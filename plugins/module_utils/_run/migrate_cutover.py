@@ -21,6 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run import migr
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import stop_clone
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse, ports_of
 
 _POLL = 0.3
 ADDRESS_TIMEOUT = 60.0
@@ -158,12 +159,15 @@ def _boot_clone(context: Context, lease: Lease) -> None:
     migrate_blocks.forget(context)
     with context.domains() as host:
         host.start(context.vm.uuid)
+    # its ports are known now
+    _keep_clients_out(context)
     context.log("the VM starts")
     await_answers(context, lease, migrate_health.questions(context)[:1], time.monotonic() + context.spec.boot_timeout)
 
 
 def _check_clone(context: Context, lease: Lease) -> None:
     """Ask the rest."""
+    _keep_clients_out(context)
     # what is left of the boot's time, and never less than a slow service needs after ssh is up
     spent = context.journal.downtime["parts"].get("boot", 0.0)
     await_answers(context, lease, migrate_health.questions(context)[1:], time.monotonic() + max(20.0, context.spec.boot_timeout - spent))
@@ -210,8 +214,13 @@ def _see_it_alive(context: Context) -> None:
 
 def _keep_clients_out(context: Context) -> None:
     """What a VM was told that is thrown away again would be lost, so nobody tells it anything yet."""
+    with context.domains() as host:
+        record = host.domain(context.vm.uuid)
     try:
-        fence.close(context.spec.name, context.vm.macs[0])
+        if record is not None and record.live_xml is not None:
+            fence.tighten(context.spec.name, context.vm.macs, ports_of(parse(record.live_xml)))
+        else:
+            fence.close(context.spec.name, context.vm.macs, [each.bridge for each in context.vm.nics if each.bridge])
     except CommandError as error:
         context.journal.warnings.append(f"Clients reach the VM before it is found healthy; what they tell it is lost if it is not: {error}")
 

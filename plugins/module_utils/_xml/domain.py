@@ -120,6 +120,11 @@ def disks_of(document: t.Any) -> list[str]:
     return paths
 
 
+def ports_of(document: t.Any) -> list[str]:
+    """The host's interfaces behind the cards of a running domain, in their order; a card without one is left out."""
+    return [str(each.get("dev")) for each in document.iterfind("devices/interface/target") if each.get("dev")]
+
+
 def macs_of(document: t.Any) -> list[str]:
     """The MACs of a domain's NICs, in their order."""
     return [mac.get("address", "").lower() for mac in document.iterfind("devices/interface/mac")]

@@ -4,17 +4,72 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import fence
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+
+MACS = ["52:54:00:11:22:33", "52:54:00:11:22:34"]
 
 
-def test_the_fence_stops_new_connections_to_one_card_only():
-    text = fence.rules("master", "52:54:00:11:22:33")
-    assert text.count("ether daddr 52:54:00:11:22:33") == 2
-    assert "saddr" not in text
-    assert text.index("delete table") < text.index("chain forward")
+def test_all_cards_are_fenced_in_both_directions_and_only_arp_passes():
+    text = fence.rules("master", MACS, ports=["vnet7", "vnet8"])
+    for way in ("saddr", "daddr"):
+        assert f"ether {way} {{ {', '.join(MACS)} }} drop" in text
+    for way in ("iifname", "oifname"):
+        assert f'{way} {{ "vnet7", "vnet8" }} drop' in text
+    assert text.index("delete table") < text.index("chain forward") < text.index("arp accept") < text.index("drop")
+    assert "tcp" not in text and "udp" not in text
+
+
+def test_before_the_start_every_new_port_is_the_vms():
+    text = fence.rules("master", MACS, known=[["eno1", "vnet2"], []])
+    assert 'iifname { "eno1", "vnet2" } oifname != { "eno1", "vnet2" } drop' in text
+    assert 'iifname != { "eno1", "vnet2" } oifname { "eno1", "vnet2" } drop' in text
+
+
+@pytest.mark.parametrize("bad", ['x" } accept; #', "a b", "x/y", "x" * 16, ""])
+def test_no_name_becomes_a_rule(bad):
+    with pytest.raises(InputError):
+        fence.rules("master", MACS, ports=[bad])
+    with pytest.raises(InputError):
+        fence.rules("master", [bad])
 
 
 def test_any_name_makes_a_legal_table():
     names = {fence.table(each) for each in ("master", "a.b-c", "x" * 63)}
     assert len(names) == 3
     assert all(each.replace("_", "").isalnum() and len(each) < 40 for each in names)
+
+
+@pytest.fixture(name="world")
+def fixture_world(tmp_path, monkeypatch):
+    loaded = []
+    monkeypatch.setattr(fence, "HOME", tmp_path / "fences")
+    monkeypatch.setattr(fence, "UNITS", tmp_path / "units")
+    monkeypatch.setattr(fence, "run", lambda argv, stdin, **how: loaded.append(stdin))
+    monkeypatch.setattr(fence, "ports_of", lambda bridge: ["eno1"])
+    return loaded
+
+
+def test_the_fence_comes_back_with_the_host_until_it_is_opened(world, tmp_path):
+    fence.close("master", MACS, ["br-admin"])
+    link = tmp_path / "units" / "multi-user.target.wants" / fence.unit("master")
+    unit = link.read_text()
+    assert "Before=libvirtd.service" in unit and "After=nftables.service" in unit
+    kept = (tmp_path / "fences" / f"{fence.table('master')}.nft").read_text()
+    # the ports have other names after a reboot
+    assert kept == fence.rules("master", MACS) and "eno1" in world[0]
+    fence.close("master", MACS, ["br-admin"])
+    fence.open_up("master")
+    fence.open_up("master")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() or path.is_symlink()]
+
+
+def test_a_full_disk_keeps_no_fence_open(world, monkeypatch):
+    def full(*unused, **more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(fence, "write_atomic", full)
+    fence.close("master", MACS, ["br-admin"])
+    assert world

@@ -196,6 +196,7 @@ def test_clients_reach_the_vm_only_when_the_source_has_let_go(world, monkeypatch
     for name in ("_detach", "_boot_clone"):
         monkeypatch.setattr(migrate_cutover, name, lambda context, lease: None)
     monkeypatch.setattr(migrate_cutover, "await_answers", lambda *unused: None)
+    monkeypatch.setattr(migrate_cutover, "_keep_clients_out", lambda each: None)
     monkeypatch.setattr(migrate_cutover.arp, "announce", lambda *unused: None)
     migrate_cutover.cutover(world, FakeLease())
     assert world.source.commands() == [] and "ended" not in world.journal.downtime
