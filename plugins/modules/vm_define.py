@@ -21,14 +21,15 @@ description:
     every run.
   - A VM of ours that is no longer in O(vms) is never stopped or removed; a warning names it. Domains of somebody else are
     touched only with O(adopt).
-  - The rendered document is kept in the domain's metadata. What is wanted, what was applied last, the definition and what
+  - The rendered document is kept in the domain's metadata, without the passwords of VNC and SPICE: everybody who may read
+    domains reads those. Passwords are compared with the ones libvirt keeps. What is wanted, what was applied last, the definition and what
     runs are compared only where the template speaks; order, units and what libvirt adds by itself make no difference. What
     somebody else changed is told in RV(vms[].drift) and put right. The boot order, the firmware and the media in drives,
     which a BMC emulator sets, are left as found until the template itself changes them.
   - Each difference has a class, see RV(vms[].changes). A running VM is changed in place where that is possible; where its
     guest or the driver refuses, the change waits for the next start, is told once, and is not tried again before.
   - A definition is edited in place, so the addresses of devices and whatever the template does not speak of stay. It is never
-    removed to be made anew, and the one before is kept (O(state=previous)).
+    removed to be made anew, and the one before is kept (O(state=previous)). Passwords of displays are no part of that: they stay what they are.
   - Volumes that exist are never written over. They grow with the details, also below a running VM, and never shrink.
   - A volume that a VM was created with and that is missing is never replaced by an empty one; see O(recreate_disks).
 requirements:

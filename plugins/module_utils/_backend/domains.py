@@ -34,6 +34,7 @@ _NOTICES = 5.0
 _POLL = 0.2
 _LOST = "See to it that libvirtd runs on the host, then run again: it takes up what is missing."
 _SAID = 2000
+_PASSWORD = " passwd="  # of a VNC or SPICE display, in the document that was applied
 _STARTING = 30  # seconds a start may take until libvirt lets the guest run
 _READERS = 4  # documents asked for at once
 _RUNNING = (1, 2)  # VIR_DOMAIN_RUNNING and VIR_DOMAIN_BLOCKED, known before the bindings are
@@ -44,6 +45,7 @@ class DomainRecord(t.NamedTuple):
 
     ``config_xml`` is what it will be after its next start, ``live_xml`` what runs now (``None``
     when it does not run). A crashed one may be both: libvirt can keep its remains for a look.
+    Both may hold passwords; whoever shows them hides those (``_xml.hidden``).
     """
 
     name: str
@@ -154,7 +156,7 @@ class DomainHost:
         :returns: the definition as libvirt has it now.
         """
         with told("libvirt refuses the document", "Mend the template or the VM's details."):
-            return self.connection.defineXML(xml).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+            return _document(self.connection.defineXML(xml), libvirt.VIR_DOMAIN_XML_INACTIVE)
 
     def set_metadata(self, uuid: str, namespace: str, prefix: str, xml: str | None, live: bool = False) -> None:
         """Replace one element of the metadata, of the definition or of what runs; the rest of the document stays.
@@ -349,9 +351,15 @@ def _record(domain: t.Any, state: str, active: bool, persistent: bool, autostart
         autostart=autostart,
         persistent=persistent,
         # of a transient domain this is what its definition would be
-        config_xml=domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE),
-        live_xml=domain.XMLDesc(0) if active else None,
+        config_xml=_document(domain, libvirt.VIR_DOMAIN_XML_INACTIVE),
+        live_xml=_document(domain, 0) if active else None,
     )
+
+
+def _document(domain: t.Any, flags: int) -> str:
+    """A document; with its passwords where our metadata say that it has some, for nothing else remembers them."""
+    text = domain.XMLDesc(flags)
+    return domain.XMLDesc(flags | libvirt.VIR_DOMAIN_XML_SECURE) if _PASSWORD in text else text
 
 
 def _active(domain: t.Any) -> bool:

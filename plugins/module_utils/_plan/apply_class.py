@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import compare as comparing
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import shown
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import secret_free, shown
 
 LIVE = "live"
 NEXT_BOOT = "next_boot"
@@ -121,7 +121,7 @@ def classify(difference: comparing.Difference, facts: Facts) -> Change:
     running = facts.running and difference.live_differs
     before = difference.live if running and not difference.config_differs else difference.config
     cls = _class_of(difference, facts)
-    if cls == LIVE and running and facts.noted.get(difference.path, ...) == difference.wanted:
+    if cls == LIVE and running and facts.noted.get(difference.path, ...) == secret_free(difference.path, difference.wanted):
         cls = NEXT_BOOT
     if facts.running and facts.reach and not difference.live_differs and cls == NEXT_BOOT:
         # only the definition went astray, the guest is as it should be

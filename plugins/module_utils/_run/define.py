@@ -312,7 +312,7 @@ class _Run:
         if seen is not None and work.document is not None:
             if not seen.record.active and self.request.state == "running" and work.uuid in self._saved(work.host):
                 seen.saved_xml = work.host.saved_xml(work.uuid)
-            if seen.owned is not None and seen.owned.applied == work.applied:
+            if seen.owned is not None and seen.owned.applied == work.applied and not define_look.has_password(work.applied):
                 # one and the same object is read once
                 work.document = seen.applied
             differences = seen.compare(work.document).differences

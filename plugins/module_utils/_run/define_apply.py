@@ -130,6 +130,7 @@ class Doing:
             if work.steps is not None and work.steps.pending:
                 # from here on a volume of it that is missing was lost
                 self._mark(work, self._ownership(work, self.echo))
+        self._conceal_live(work)
         for action in define_work.need(work.plan).actions:
             if action in (plan_of.AUTOSTART_ON, plan_of.AUTOSTART_OFF):
                 work.host.set_autostart(work.uuid, action == plan_of.AUTOSTART_ON)
@@ -150,13 +151,13 @@ class Doing:
         """Give the domain its document, and write down what libvirt made of it."""
         seen = work.seen
         if seen is None:
-            document, expected = copy.deepcopy(work.document), self.echo
+            config, document, expected = None, copy.deepcopy(work.document), self.echo
         else:
             # a definition is usually shown without its passwords, and would lose them here
             config = domain_xml.parse(work.host.config_xml(work.uuid))
             document = merge(config, work.document, seen.applied, seen.owned.echo if seen.owned else None)
             expected = comparing.echo_of(work.document, document)
-        owned = self._ownership(work, expected)
+        owned = self._ownership(work, expected, config)
         if seen is None and work.steps is not None:
             owned = owned._replace(pending_disks=work.steps.pending)
         metadata.attach(document, owned)
@@ -187,7 +188,16 @@ class Doing:
         namespace = metadata.NAMESPACE
         work.host.set_metadata(work.uuid, namespace, metadata.ELEMENTS[namespace], metadata.element_text(work.document, owned))
 
-    def _ownership(self, work: define_work.Work, echo: t.Mapping[str, str | None] | None) -> metadata.Ownership:
+    @staticmethod
+    def _conceal_live(work: define_work.Work) -> None:
+        """Passwords an earlier release left in the metadata of what runs go without a restart."""
+        seen = work.seen
+        if seen is not None and seen.record.active and seen.live_owned is not None and seen.live_owned.clear:
+            namespace = metadata.NAMESPACE
+            text = metadata.element_text(seen.live, seen.live_owned)
+            work.host.set_metadata(work.uuid, namespace, metadata.ELEMENTS[namespace], text, live=True)
+
+    def _ownership(self, work: define_work.Work, echo: t.Mapping[str, str | None] | None, config: t.Any = None) -> metadata.Ownership:
         before = work.seen.owned if work.seen is not None else None
         wanted = define_work.need(work.wanted)
         applied, previous = work.applied, before.previous if before else None
@@ -195,10 +205,12 @@ class Doing:
         if work.has(*plan_of.DEFINING):
             if before is not None and before.applied != applied:
                 previous, back = before.applied, wanted.state == "previous"
-            elif before is None and work.seen is not None:
-                found = copy.deepcopy(work.seen.config)
+            elif before is None and config is not None:
+                found = copy.deepcopy(config)
                 metadata.strip(found)
-                previous = domain_xml.canonical(found)
+                from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import concealed
+
+                previous = concealed(domain_xml.canonical(found))
         elif before is not None:
             # only the rest changes; what the domain was made of stays
             applied = before.applied

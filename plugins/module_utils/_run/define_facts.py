@@ -18,7 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run import defi
 from ansible_collections.reduced.footprint.plugins.module_utils._run import define_work
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import compare as comparing
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import flatten as flat
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import shown
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import secret_free, shown
 
 _SOURCE = re.compile(r"\Adevices/disk\[[^\]]*\]/source/@(?:file|dev)\Z")
 _REACHABLE = ("running", "paused")
@@ -81,7 +81,7 @@ def drift_of(
     return [
         shown({key: getattr(difference, key) for key in ("path", "applied", "wanted", "config", "live")})
         for difference in differences
-        if difference.outside and difference.path not in waits and noted.get(difference.path, ...) != difference.wanted
+        if difference.outside and difference.path not in waits and noted.get(difference.path, ...) != secret_free(difference.path, difference.wanted)
     ]
 
 

@@ -16,6 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run import defi
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import device_forms as devices
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import secret_free
 
 # plugging out comes before plugging in: it frees places
 _ORDER = ("title", "description", "currentMemory", "vcpu/@current")
@@ -47,7 +48,7 @@ def change_live(work: define_work.Work, timeout: float, done: list[str]) -> None
         if change.now and change.path in left:
             refused.setdefault(change.path, _DEAF)
     if refused:
-        noted = {**seen.noted, **{change.path: change.after for change in work.changes if change.path in refused}}
+        noted = {**seen.noted, **{change.path: secret_free(change.path, change.after) for change in work.changes if change.path in refused}}
         text = metadata.note_text(running, noted)
         host.set_metadata(work.uuid, metadata.LIVE_NAMESPACE, metadata.ELEMENTS[metadata.LIVE_NAMESPACE], text, live=True)
         work.notes += [f"{path} waits for its next start: {words.rstrip('.')}" for path, words in refused.items()]

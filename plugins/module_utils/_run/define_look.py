@@ -40,20 +40,28 @@ class Seen:
     @functools.cached_property
     def owned(self) -> metadata.Ownership | None:
         """Our mark in its definition."""
-        return metadata.read(self.config) if metadata.NAMESPACE in self.record.config_xml else None
+        owned = metadata.read(self.config) if metadata.NAMESPACE in self.record.config_xml else None
+        return owned._replace(clear=True) if owned is not None and self.live_owned is not None and self.live_owned.clear else owned
+
+    @functools.cached_property
+    def live_owned(self) -> metadata.Ownership | None:
+        """Our mark in what runs, as it was when that was started."""
+        return metadata.read(self.live) if self.live is not None else None
 
     @functools.cached_property
     def applied(self) -> t.Any | None:
         """The document that was applied last."""
-        return domain_xml.parse(self.owned.applied) if self.owned and self.owned.applied else None
+        return _revealed(self.owned.applied, self.config) if self.owned and self.owned.applied else None
 
     @functools.cached_property
     def live_applied(self) -> t.Any | None:
         """The document that was applied when it was started."""
-        owned = metadata.read(self.live) if self.live is not None else None
+        owned = self.live_owned
         if owned is None or not owned.applied:
             return None
-        return self.applied if self.owned and owned.applied == self.owned.applied else domain_xml.parse(owned.applied)
+        if self.owned and owned.applied == self.owned.applied and not has_password(owned.applied):
+            return self.applied
+        return _revealed(owned.applied, self.live)
 
     @functools.cached_property
     def noted(self) -> t.Mapping[str, str | None]:
@@ -85,6 +93,22 @@ class Seen:
         """What it differs in."""
         echo = self.owned.echo if self.owned else None
         return comparing.compare(wanted, self.applied, self.config, self.live, self.live_applied, echo)
+
+
+def has_password(applied: str) -> bool:
+    """Whether a document that was applied carries a password, so that its text does not say all of it."""
+    return " passwd=" in applied
+
+
+def _revealed(applied: str, source: t.Any) -> t.Any:
+    """The document behind a text of the metadata, with the passwords the domain has."""
+    document = domain_xml.parse(applied)
+    if has_password(applied):
+        # only for those that have any: each import costs every run
+        from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import reveal
+
+        reveal(document, source)
+    return document
 
 
 class Domains:

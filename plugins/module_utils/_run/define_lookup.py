@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._run import define_result
 from ansible_collections.reduced.footprint.plugins.module_utils._run import define_work
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
@@ -32,7 +33,7 @@ def look_up(
 
     :arg uri: the driver its details come to.
     :arg store: gives the storage of a connection.
-    :raises RefusedError: what is found is somebody else's.
+    :raises RefusedError: what is found is somebody else's, or the earlier definition had a password that is lost.
     """
     where = next((each for each in [uri, *hosts] if seen[each].candidate(wanted) is not None), uri)
     work.host = hosts[where]
@@ -46,6 +47,7 @@ def look_up(
         if request.state == "previous" and owned is not None and owned.previous is not None:
             work.applied = owned.applied if owned.back else owned.previous
             work.document = domain_xml.parse(work.applied)
+            _reveal(work)
     if request.remove_disks:
         from ansible_collections.reduced.footprint.plugins.module_utils._run.define_removal import plan_removal
 
@@ -58,4 +60,22 @@ def look_up(
             wipe=request.wipe,
             owned=work.seen.owned if work.seen else None,
             config=work.seen.config if work.seen else None,
+        )
+
+
+def _reveal(work: define_work.Work) -> None:
+    """The earlier definition with the passwords of the present one: nobody keeps old ones.
+
+    :raises RefusedError: it had one where there is none now, and would come back open to everybody.
+    """
+    if " passwd=" not in work.applied:
+        return
+    # only for those that have any: each import costs every run
+    from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import reveal
+
+    unknown = reveal(work.document, define_work.need(work.seen).config)
+    if unknown:
+        raise errors.RefusedError(
+            f"the previous definition has a password for {', '.join(unknown)}, which is kept nowhere.",
+            mend="Ask for state: present with the earlier template and the password.",
         )

@@ -41,7 +41,7 @@ class Hypervisor(t.NamedTuple):
 
 
 class Prepared(t.NamedTuple):
-    """A VM, rendered: ``document`` is the parsed domain, ``applied`` its canonical text, ``steps`` what its storage needs.
+    """A VM, rendered: ``document`` is the parsed domain, ``applied`` its canonical text without passwords, ``steps`` what its storage needs.
 
     ``template`` and ``variables`` are what it was made of, for messages.
     """
@@ -163,11 +163,17 @@ def prepare(
         from ansible_collections.reduced.footprint.plugins.module_utils._run import define_blame
 
         raise define_blame.named(vm, error) from error
+    applied = domain_xml.canonical(document)
+    if " passwd=" in applied:
+        # only for those that have any: each import costs every run
+        from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import concealed
+
+        applied = concealed(applied)
     return Prepared(
         vm=vm,
         name=document.findtext("name"),
         document=document,
-        applied=domain_xml.canonical(document),
+        applied=applied,
         volumes=steps.volumes if steps else (),
         steps=steps,
         unused=unused_attributes(vm, template, rendered, document),

@@ -27,7 +27,7 @@ class Work:
     """One VM on its way: what is wanted, what there is, what to do.
 
     ``wanted`` is the VM apart from its document, ``document`` that (parsed) and ``applied`` its
-    canonical text. ``steps`` is what its storage needs, ``other_changes`` are the changes there.
+    canonical text without passwords. ``steps`` is what its storage needs, ``other_changes`` are the changes there.
     ``seen`` is the domain as it was found, ``config`` its definition after this call, ``waits``
     whether what runs will not be what is wanted before a restart. ``failure`` is why nothing could
     be decided; such a VM has no ``plan``, and where its hypervisor is not known not even a ``host``.

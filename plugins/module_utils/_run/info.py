@@ -25,7 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run.define_fact
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_look import Seen
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import MOVED_PATH
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import hidden
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import hidden, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.metadata import Ownership
 
 
@@ -154,7 +154,7 @@ def _standing(seen: Seen, drift: bool) -> dict[str, t.Any]:
         told["pending"] = pending
         told["kept"] = list(comparison.kept)
         told["drift"] = [
-            {"path": change.path, "class": change.cls, "applied": found.applied, "config": found.config, "live": found.live}
+            shown({"path": change.path, "class": change.cls, "applied": found.applied, "config": found.config, "live": found.live})
             for found, change in changes
             if found.outside or found.config_differs
         ]

@@ -47,6 +47,7 @@ class Ownership(t.NamedTuple):
     somebody else, whose UUID, MACs and disks they keep. ``protected_disks`` are ``pool/volume``.
     ``back``: it was asked back to ``applied``, so that asking again is no way forward. ``pending_disks``
     are paths of volumes that were yet to be created when it was defined; any other it names has existed.
+    ``applied`` and ``previous`` have no passwords (see :mod:`hidden`); ``clear``: the element still has some, of an earlier release.
     """
 
     cluster: str
@@ -60,6 +61,7 @@ class Ownership(t.NamedTuple):
     protected_disks: tuple[str, ...] = ()
     back: bool = False
     pending_disks: tuple[str, ...] = ()
+    clear: bool = False
 
 
 def attach(document: t.Any, ownership: Ownership) -> None:
@@ -117,14 +119,27 @@ def read(document: t.Any) -> Ownership | None:
     ours = document.find(f"metadata/{_ELEMENT}")
     if ours is None:
         return None
+    applied, previous = ours.findtext(_APPLIED) or "", ours.findtext(_PREVIOUS) or None
+    echo = None if ours.find(_ECHO) is None else _mapping(ours.findtext(_ECHO))
+    clear = False
+    if "passwd" in applied or previous is not None and "passwd" in previous:
+        # only for those that have any: each import costs every run
+        from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import concealed
+
+        found = (applied, previous)
+        applied, previous = concealed(applied), previous and concealed(previous)
+        clear = found != (applied, previous)
+        # that libvirt did not show it is not that libvirt dropped it
+        echo = echo and {path: value for path, value in echo.items() if not path.endswith("/@passwd")}
     return Ownership(
         cluster=ours.get("cluster", ""),
         id=ours.get("id", ""),
         protected=ours.get("protected") == "yes",
         origin=ours.get("origin", ORIGIN_LIST),
-        applied=ours.findtext(_APPLIED) or "",
-        previous=ours.findtext(_PREVIOUS) or None,
-        echo=None if ours.find(_ECHO) is None else _mapping(ours.findtext(_ECHO)),
+        applied=applied,
+        previous=previous,
+        echo=echo,
+        clear=clear,
         adopted=ours.get("adopted") == "yes",
         back=ours.get("back") == "yes",
         protected_disks=tuple(element.text or "" for element in ours.iterfind(_PROTECTED_DISK)),

@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import HIDDEN, hidden, shown
+from lxml import etree
+
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.hidden import HIDDEN, concealed, hidden, reveal, shown
 
 
 def test_text() -> None:
@@ -20,3 +22,17 @@ def test_entries() -> None:
     assert shown(entry) == {**entry, "after": HIDDEN, "applied": HIDDEN}
     whole = {"path": "devices/graphics[vnc]", "wanted": "<graphics passwd='secret'/>", "live": None}
     assert shown(whole) == {**whole, "wanted": f"<graphics passwd='{HIDDEN}'/>"}
+
+
+def test_what_is_kept_says_that_there_is_a_password_and_not_which() -> None:
+    text = '<domain><devices><graphics passwd="a&quot;&gt; b" type="vnc"><listen passwd="kept"/></graphics></devices><x passwd="kept"/></domain>'
+    assert concealed(text) == text.replace("a&quot;&gt; b", HIDDEN)
+    assert concealed(concealed(text)) == concealed(text)
+    assert concealed("<graphics name='passwd'/>") == "<graphics name='passwd'/>"
+
+
+def test_passwords_come_back_by_the_type_of_the_device() -> None:
+    kept = etree.fromstring(f"<d><devices><graphics type='spice' passwd='{HIDDEN}'/><graphics type='vnc' passwd='{HIDDEN}'/></devices></d>")
+    source = etree.fromstring("<d><devices><graphics type='vnc' passwd='one'/><graphics type='spice'/></devices></d>")
+    assert reveal(kept, source) == ["spice"]
+    assert [each.get("passwd") for each in kept.iter("graphics")] == [HIDDEN, "one"]

@@ -1,0 +1,94 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Passwords of displays on a real daemon: a user who may only read sees none, also after a change, and after an upgrade of this collection."""
+
+from __future__ import annotations
+
+import subprocess
+import typing as t
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import hidden
+from harden_host import Host
+
+# not longer than VNC allows
+CANARIES = ("cAnaRy-1", "cAnaRy-2", "cAnaRy-3")
+TEMPLATE = """<domain type='{{ hypervisor }}'>
+  <name>{{ name }}</name><memory unit='MiB'>{{ memory_mb }}</memory><vcpu>1</vcpu>
+  <os><type machine='pc'>hvm</type></os>
+  <devices>
+    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <graphics type='vnc' port='-1' autoport='yes' listen='127.0.0.1' passwd='{{ secret }}'/>
+    <graphics type='spice' port='-1' autoport='yes' listen='127.0.0.1' passwd='{{ secret }}'/>
+    <video><model type='cirrus'/></video>
+  </devices>
+</domain>
+"""
+VNC_ONLY = "\n".join(line for line in TEMPLATE.splitlines() if "spice" not in line)
+
+
+def _readable(host: Host, name: str) -> str:
+    """What libvirt shows to whoever may look, read-only or not, without asking for secrets."""
+    texts = []
+    for only in ("-r",), ():
+        for which in ((), ("--inactive",)):
+            argv = ["virsh", *only, "-c", host.uri, "dumpxml", *which, name]
+            texts.append(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
+    return "\n".join(texts)
+
+
+def _password(host: Host, name: str, *which: str) -> list[str]:
+    text = subprocess.run(["virsh", "-c", host.uri, "dumpxml", "--security-info", *which, name], check=True, capture_output=True, text=True).stdout
+    return [canary for canary in CANARIES if canary in text]
+
+
+def _guest(secret: str) -> dict[str, t.Any]:
+    return {"id": "seen", "cpu": 1, "memory_mb": 32, "secret": secret}
+
+
+@pytest.fixture(name="display", params=["both", "vnc"])
+def fixture_display(request: pytest.FixtureRequest) -> str:
+    """A template; not every QEMU has SPICE."""
+    helped = subprocess.run(["qemu-system-x86_64", "-spice", "help"], capture_output=True, text=True, check=False)
+    if request.param == "both" and "invalid option" in helped.stderr + helped.stdout:
+        return VNC_ONLY
+    return TEMPLATE if request.param == "both" else VNC_ONLY
+
+
+def test_nobody_reads_a_password(host: Host, display: str) -> None:
+    first, second, third = CANARIES
+    outcomes = [host.done(_guest(first), template=display)]
+    assert _password(host, "seen") == [first] and hidden.HIDDEN in _readable(host, "seen")
+    outcomes.append(host.done(_guest(first), template=display))
+    assert not outcomes[-1].result["changed"]
+    outcomes += [host.done(_guest(second), template=display, check=True), host.done(_guest(second), template=display)]
+    assert outcomes[-1].result["changed"] and _password(host, "seen", "--inactive") == [second]
+    outcomes.append(host.done(_guest(second), template=display, allow_power_cycling=True))
+    assert _password(host, "seen") == [second]
+    outcomes.append(host.done(_guest(second), template=display))
+    assert not outcomes[-1].result["changed"]
+    outcomes.append(host.done({"id": "seen"}, state="previous"))
+    assert _password(host, "seen", "--inactive") == [second], "the password of today"
+    outcomes.append(host.run(_guest(third), template=display.replace("<vcpu>1", "<vcpu>nonsense")))
+    assert not outcomes[-1].ok
+    shown = _readable(host, "seen") + "".join(outcome.output for outcome in outcomes)
+    assert not [canary for canary in CANARIES if canary in shown]
+
+
+def test_what_an_earlier_release_wrote_is_cleaned_in_the_running_guest(host: Host, display: str) -> None:
+    def earlier() -> None:
+        hidden.concealed = lambda text: text
+
+    first, second, _third = CANARIES
+    host.done(_guest(first), template=display, prelude=earlier)
+    assert first in _readable(host, "seen"), "as it was"
+    uuid = subprocess.run(["virsh", "-c", host.uri, "domuuid", "seen"], check=True, capture_output=True, text=True).stdout.strip()
+    number = host.domain_id(uuid)
+    outcome = host.done(_guest(first), template=display)
+    assert outcome.vm()["actions"] == ["update_metadata"] and not outcome.vm()["restart_required"]
+    assert first not in _readable(host, "seen") and host.domain_id(uuid) == number
+    assert not host.done(_guest(first), template=display).result["changed"]
+    assert host.done(_guest(second), template=display).result["changed"]
+    assert first not in _readable(host, "seen") and second not in _readable(host, "seen")
