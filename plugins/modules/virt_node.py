@@ -332,7 +332,8 @@ def main() -> None:
     """Entry point."""
     compile_once()
     from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, hidden_values, prepare_node
+    from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import hidden_values
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, prepare_node
 
     module = AnsibleModule(
         argument_spec={

@@ -21,7 +21,7 @@ description:
     every run.
   - A VM of ours that is no longer in O(vms) is never stopped or removed; a warning names it. Domains of somebody else are
     touched only with O(adopt).
-  - The rendered document is kept in the domain's metadata, without the passwords of VNC and SPICE: everybody who may read
+  - The rendered document is kept in the domain's metadata, but for the passwords of VNC and SPICE, since everybody who may read
     domains reads those. Passwords are compared with the ones libvirt keeps. What is wanted, what was applied last, the definition and what
     runs are compared only where the template speaks; order, units and what libvirt adds by itself make no difference. What
     somebody else changed is told in RV(vms[].drift) and put right. The boot order, the firmware and the media in drives,
@@ -351,6 +351,7 @@ def main() -> None:
     """Parameters in, use case, result out."""
     compile_once()
     from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
+    from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import display_passwords, hidden_values
     from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
 
     module = AnsibleModule(
@@ -384,6 +385,7 @@ def main() -> None:
     try:
         request = DefineRequest(**module.params)
         # and not for the result, which tells the parameters
+        module.no_log_values.update(hidden_values(module.params["vms"]), display_passwords(module.params["template"]))
         module.params["vms"] = without_secrets(module.params["vms"])
         result = define_vms(request, check_mode=module.check_mode)
         keep_compiled(module.check_mode)

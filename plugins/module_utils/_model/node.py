@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import masked
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
@@ -21,9 +21,6 @@ ROLE_COMPUTE = "compute"
 
 # The types a host can prove; ``auto`` of the VM details is none of its own.
 PROVABLE = ("kvm", "qemu", "lxc")
-
-MASK = "********"
-_SECRET_KEY = re.compile(r"pass(word|wd|phrase)|(^|_)pass$|secret|token|private_?key|credential", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +38,7 @@ class NodeAttributes:
             "name": self.name,
             "cluster": self.cluster,
             "roles": list(self.roles),
-            "vms": [dict(without_secrets(vm.given), id=vm.id, name=vm.name, uuid=vm.uuid, macs=list(vm.macs)) for vm in self.vms],
+            "vms": [dict(masked(vm.given), id=vm.id, name=vm.name, uuid=vm.uuid, macs=list(vm.macs)) for vm in self.vms],
         }
 
 
@@ -248,38 +245,6 @@ def parse_policy(memory_reserve: t.Any, vcpu_ratio: t.Any, pool_reserve: t.Any =
         vcpu_ratio=ratio,
         pool_reserve=_size_or_nothing(pool_reserve, "pool_reserve"),
     )
-
-
-def without_secrets(value: t.Any) -> t.Any:
-    """The same value with whatever stands under a key that names a secret masked (N1)."""
-    if isinstance(value, t.Mapping):
-        return {key: MASK if _SECRET_KEY.search(str(key)) and item is not None else without_secrets(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [without_secrets(item) for item in value]
-    return value
-
-
-def secrets_in(value: t.Any) -> set[str]:
-    """The texts :func:`without_secrets` would mask."""
-    found: set[str] = set()
-    if isinstance(value, t.Mapping):
-        for key, item in value.items():
-            if _SECRET_KEY.search(str(key)):
-                found.update(_texts(item))
-            else:
-                found.update(secrets_in(item))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            found.update(secrets_in(item))
-    return found
-
-
-def _texts(value: t.Any) -> set[str]:
-    if isinstance(value, t.Mapping):
-        return set().union(*(_texts(item) for item in value.values()), set())
-    if isinstance(value, (list, tuple)):
-        return set().union(*(_texts(item) for item in value), set())
-    return {str(value)} if value not in (None, "", True, False) else set()
 
 
 def _size_or_nothing(value: t.Any, path: str) -> int:

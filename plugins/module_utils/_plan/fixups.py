@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout
+from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction_text import mask_text
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import fixups_boot, fixups_machine, fixups_network, raw_devices
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_fstab import fix_fstab, fix_mount_unit
 
@@ -35,7 +35,6 @@ PATTERNS = (
 )
 
 MARK = fixups_boot.MARK
-_SECRET = re.compile(r"(?im)^(\s*[\w.-]*(?:psk|password|passwd|secret|private[-_]?key|presharedkey|privatekey|wep-key\d?)[\w.-]*\s*[=:]\s*)(\S.*)$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,16 +72,11 @@ def drop_key(text: str, marker: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if not line.rstrip().endswith(f" {marker}"))
 
 
-def mask_secrets(text: str) -> str:
-    """Configuration text with passwords and keys blotted out, fit for a diff."""
-    return _SECRET.sub(r"\1********", text)
-
-
 def fixups_diff(tree: t.Mapping[str, str], changes: t.Mapping[str, str | None]) -> str:
-    """The changes as one unified diff, secrets blotted out."""
+    """The changes as one unified diff, secrets masked."""
     parts = []
     for path in sorted(changes):
-        before = mask_secrets(tree.get(path, "")).splitlines(keepends=True)
-        after = mask_secrets(changes[path] or "").splitlines(keepends=True)
+        before = mask_text(tree.get(path, ""), path).splitlines(keepends=True)
+        after = mask_text(changes[path] or "", path).splitlines(keepends=True)
         parts.extend(difflib.unified_diff(before, after, f"source:{path}", f"master VM:{path}", n=2))
     return "".join(line if line.endswith("\n") else line + "\n" for line in parts)

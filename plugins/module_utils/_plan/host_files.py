@@ -25,7 +25,6 @@ PAGES_FOLDER = "/sys/kernel/mm/hugepages"
 _DROP_IN = "/etc/systemd/system/{unit}.d/reduced-footprint.conf"
 _MARK = "reduced.footprint.virt_host"
 _HEAD = f"# Made by {_MARK}\n"
-_SECRET = re.compile(r"^(\s*[a-z_]*passw(?:or)?d[a-z_]*\s*=\s*).*$", re.MULTILINE)
 
 _STAND_IN = "/run/reduced.footprint/no-kvm"
 # Over what is not there nothing can be mounted: systemd would make an empty file /dev/kvm for all to see. So then there is nothing to mount either.
@@ -133,11 +132,6 @@ def with_block(text: str | None, lines: t.Sequence[str], *, at_top: bool) -> str
     if place and not rest[place - 1].endswith("\n"):
         rest[place - 1] += "\n"
     return "".join([*rest[:place], *(f"{line}\n" for line in (begin, *lines, end)), *rest[place:]])
-
-
-def without_passwords(text: str) -> str:
-    """Text for a diff: what a setting like ``vnc_password`` holds is nobody's to read."""
-    return _SECRET.sub(r"\1(hidden)", text)
 
 
 def _ours(lines: t.Sequence[str]) -> str | None:

@@ -9,33 +9,14 @@ from __future__ import annotations
 import re
 import typing as t
 
-MASK = "********"
-
-#: What the name of a secret looks like. A number below a name of the second kind (a lifetime, a length) is none.
-_SURELY = re.compile(r"passw(or)?d|pass(phrase|code)|(?<![a-z])pass(?![a-z])|secret|credential|cookie|pin$", re.IGNORECASE)
-_MAYBE = re.compile(r"token|(^|_)keys?$|(private|api|access|auth|fernet|encryption|ssl|tls|host)_?key|salt|community|fernet", re.IGNORECASE)
-#: Names that speak of secrets and are none: where they are, how they are made.
-_HARMLESS = re.compile(
-    r"_(directory|dir|path|file|length|expiration|lifetime|rotation|user|group|provider|algorithm|host_key_checking)$|^footprint_secrets$",
-    re.IGNORECASE,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import LEAST, MASK, hide, is_secret
+from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction_text import mask_text
 
 _LOOKUP = re.compile(r"\b(?:lookup|query|q)\s*\(\s*(['\"])([\w.]+)\1")
 _ANY_LOOKUP = re.compile(r"\b(?:lookup|query|q)\s*\(")
 #: Lookups that bring nothing from outside. The result of any other may be a secret.
 _OPEN_LOOKUPS = ("reduced.footprint.address", "reduced.footprint.deploy_plan", "vars", "ansible.builtin.vars")
-#: Shorter ones would be found everywhere.
-_LEAST = 4
 _LONG = 8
-
-
-def is_secret(name: str, value: t.Any = "") -> bool:
-    """Whether a value of this name is to be hidden."""
-    if isinstance(value, bool) or value is None or value == "" or _HARMLESS.search(name):
-        return False
-    if _SURELY.search(name):
-        return True
-    return bool(_MAYBE.search(name)) and not isinstance(value, (int, float))
 
 
 def brings_secret(text: str) -> bool:
@@ -64,15 +45,6 @@ def shield(value: t.Any, name: str = "", vaulted: t.Callable[[t.Any], bool] = la
     return value
 
 
-def hide(value: t.Any) -> t.Any:
-    """Everything masked, only the shape remains."""
-    if isinstance(value, t.Mapping):
-        return {key: hide(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [hide(entry) for entry in value]
-    return value if isinstance(value, bool) or value is None or value == "" else MASK
-
-
 def secrets_in(value: t.Any, name: str = "") -> t.Iterator[str]:
     """Texts that stand below the names of secrets, as far as they are no templates."""
     if isinstance(value, t.Mapping):
@@ -81,24 +53,27 @@ def secrets_in(value: t.Any, name: str = "") -> t.Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for entry in value:
             yield from secrets_in(entry, name if is_secret(name, "x") else "")
-    elif is_secret(name, value) and "{{" not in str(value) and len(str(value)) >= _LEAST:
+    elif is_secret(name, value) and "{{" not in str(value) and len(str(value)) >= LEAST:
         yield str(value)
 
 
 def redact(value: t.Any, secrets: t.Iterable[str]) -> t.Any:
-    """A value with every known secret in its texts masked."""
-    known = sorted({secret for secret in secrets if len(secret) >= _LEAST and secret != MASK}, key=len, reverse=True)
+    """A value with every known secret in its texts masked, and every other that a text itself gives away."""
+    known = sorted({secret for secret in secrets if len(secret) >= LEAST and secret != MASK}, key=len, reverse=True)
     # a short one, which may well be an ordinary word, counts where it stands by itself
     whole = [re.escape(secret) if len(secret) >= _LONG else rf"(?<![A-Za-z0-9_]){re.escape(secret)}(?![A-Za-z0-9_])" for secret in known]
-    return _redact(value, re.compile("|".join(whole))) if whole else value
+    return _redact(value, re.compile("|".join(whole)) if whole else None)
 
 
-def _redact(value: t.Any, known: re.Pattern[str]) -> t.Any:
+def _redact(value: t.Any, known: re.Pattern[str] | None) -> t.Any:
     if isinstance(value, t.Mapping):
         return {key: _redact(entry, known) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_redact(entry, known) for entry in value]
-    return known.sub(MASK, value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    # and what looks like one by itself: keys, URLs with passwords, pieces of configuration
+    return mask_text(known.sub(MASK, value) if known else value)
 
 
 def origin(path: tuple[str, ...], told: t.Mapping[str, str], given: bool) -> str:

@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CapacityError, FootprintError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.node import secrets_in
+from ansible_collections.reduced.footprint.plugins.module_utils._model import redaction
 from ansible_collections.reduced.footprint.plugins.module_utils._model.placement import as_list, parse_placement_policy, parse_wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._model.placement_server import parse_question
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import profiles
@@ -65,13 +64,7 @@ def hidden_values(params: t.Mapping[str, t.Any]) -> set[str]:
     """The secrets in raw VM details, so that a module can keep them out of whatever it says."""
     found: set[str] = set()
     for key in ("vms", "servers"):
-        value = params.get(key)
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except ValueError:
-                continue
-        found |= secrets_in(value)
+        found |= redaction.hidden_values(params.get(key))
     return found
 
 

@@ -24,12 +24,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.host_sett
     WriteFile,
     parse_settings,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.host_files import (
-    daemon_paths,
-    drop_in_folders,
-    paths,
-    without_passwords,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction_text import mask_text
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.host_files import daemon_paths, drop_in_folders, paths
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.host_settings import (
     GROUP,
     HostPlan,
@@ -212,6 +208,4 @@ def _diff(plan: HostPlan) -> list[dict[str, str]]:
     after += f"restart {plan.daemon}\n" if plan.restart else ""
     if after:
         shown.append(("the running host", before, after))
-    return [
-        {"before_header": name, "after_header": name, "before": without_passwords(old), "after": without_passwords(new)} for name, old, new in shown
-    ]
+    return [{"before_header": name, "after_header": name, "before": mask_text(old), "after": mask_text(new)} for name, old, new in shown]

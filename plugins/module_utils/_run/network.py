@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import network as host
@@ -17,10 +16,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model import ne
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.network import Change, Layout, Link, Profile, Wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._model.network_request import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction_text import mask_text
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import network as plan
 
 _SHORTEST = 5
-_SECRET = re.compile(r"((?:password|passphrase|psk|secret)[\"']?(?:\s*[:=]|[ \t])\s*)[^\s,}][^,}\n]*", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +85,7 @@ def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = host, t
 
 def _difference(head: str, before: str, after: str) -> dict[str, str]:
     """One entry of a diff; Wi-Fi and 802.1X put their passwords into these very files."""
-    before, after = (_SECRET.sub(r"\1********", text) for text in (before, after))
+    before, after = (mask_text(text, head) for text in (before, after))
     return {"before_header": head, "after_header": head, "before": before, "after": after}
 
 

@@ -22,7 +22,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.node impo
     NodeAttributes,
     parse_node,
     parse_policy,
-    secrets_in,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import parse_networks, parse_pools
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.capacity import refuse_shortage, shortages
@@ -96,16 +95,6 @@ class NodeResult:
         # Ansible wants warnings told, not returned
         del result["warnings"]
         return dict(result, changed=bool(self.actions))
-
-
-def hidden_values(vms: t.Any) -> set[str]:
-    """The secrets in raw VM details, so that a module can keep them out of whatever it says."""
-    if isinstance(vms, str):
-        try:
-            vms = json.loads(vms)
-        except ValueError:
-            return set()
-    return secrets_in(vms)
 
 
 def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = None) -> NodeResult:

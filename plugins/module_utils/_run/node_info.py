@@ -13,7 +13,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.node import PROVABLE, HypervisorProof, PoolCapacity, without_secrets
+from ansible_collections.reduced.footprint.plugins.module_utils._model.node import PROVABLE, HypervisorProof, PoolCapacity
+from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import masked
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import POOL, FoundNetwork, made_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.node_left import left
 from ansible_collections.reduced.footprint.plugins.module_utils._run.node_guests import read_guests
@@ -48,8 +49,7 @@ def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[
     backend = backend or InfoBackend()
     facts = backend.measure()
     unused, record = backend.read_recorded(request.facts_file)
-    record = without_secrets(record)
-    attributes = _mapping(record.get("attributes"))
+    attributes = masked(_mapping(record.get("attributes")))
     details = {
         (str(attributes.get("cluster")), str(vm.get("id"))): vm.get("roles") or () for vm in attributes.get("vms") or () if isinstance(vm, dict)
     }

@@ -26,7 +26,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import ALL, MAINTENANCE_BOOT, STOP_SERVICES, Container
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, drop_key, mask_secrets
+from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction_text import mask_text
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, drop_key
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import is_network_file, replace_address
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import BTRFS_TOOL, SOURCE_TOOLS
 from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import passphrase_volume, watch_service
@@ -48,7 +49,7 @@ def gather_facts(
     """All that preflight and fix-ups want to know of this machine as a source.
 
     :arg address: the admin address; ``address_files`` names the files that configure it.
-    :arg secrets: give the configuration files as they are; without it passwords are blotted out.
+    :arg secrets: give the configuration files as they are; without it secrets are masked.
     """
     named = [each for each in services if each != ALL]
     facts = source_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL))
@@ -59,7 +60,7 @@ def gather_facts(
     facts["asks_passphrase"] = passphrase_volume(source_facts.read_text("/etc/crypttab") or "")
     tree = source_facts.read_tree(PATTERNS)
     facts["address_files"] = sorted(_address_files(address)) if address else []
-    facts["tree"] = tree if secrets else {path: mask_secrets(text) for path, text in tree.items()}
+    facts["tree"] = tree if secrets else {path: mask_text(text, path) for path, text in tree.items()}
     return facts
 
 

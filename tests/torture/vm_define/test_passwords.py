@@ -65,10 +65,11 @@ def test_nobody_reads_a_password(host: Host, display: str) -> None:
     assert not outcomes[-1].result["changed"]
     outcomes += [host.done(_guest(second), template=display, check=True), host.done(_guest(second), template=display)]
     assert outcomes[-1].result["changed"] and _password(host, "seen", "--inactive") == [second]
-    outcomes.append(host.done(_guest(second), template=display, allow_power_cycling=True))
+    outcomes.append(host.done(_guest(second), template=display, allow_power_cycling=True, force=True))
     assert _password(host, "seen") == [second]
     outcomes.append(host.done(_guest(second), template=display))
     assert not outcomes[-1].result["changed"]
+    outcomes.append(host.done(_guest(second), template=display.replace("<vcpu>", "<title>x</title><vcpu>")))
     outcomes.append(host.done({"id": "seen"}, state="previous"))
     assert _password(host, "seen", "--inactive") == [second], "the password of today"
     outcomes.append(host.run(_guest(third), template=display.replace("<vcpu>1", "<vcpu>nonsense")))

@@ -322,8 +322,3 @@ def test_a_block_stays_where_it_stands_and_takes_nothing_with_it():
     assert host_files.with_block(text, [], at_top=True) == "a\nb"
     assert host_files.with_block("a", ["new"], at_top=False) == "a\n# BEGIN reduced.footprint.virt_host\nnew\n# END reduced.footprint.virt_host\n"
     assert host_files.with_block(None, [], at_top=False) is None
-
-
-def test_no_password_is_shown():
-    shown = host_files.without_passwords('vnc_password = "hush"\nspice_password="hush"\nvnc_listen = "x"\n')
-    assert "hush" not in shown and 'vnc_listen = "x"' in shown

@@ -246,7 +246,7 @@ def test_bad_input(host, trial, more, path):
     ],
 )
 def test_a_diff_shows_no_password(text, shown):
-    assert network._difference("x", text, text)["before"] == network._difference("x", text, text)["after"] == shown
+    assert network._difference("/etc/netplan/x.yaml", text, text)["before"] == network._difference("/etc/netplan/x.yaml", text, text)["after"] == shown
 
 
 def test_the_diff_of_a_manager_without_files(host, trial, monkeypatch):

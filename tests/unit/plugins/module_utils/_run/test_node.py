@@ -12,7 +12,8 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CapacityError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import HostFacts, HypervisorProof, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import NETWORK, FoundNetwork, made_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, hidden_values, prepare_node
+from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import hidden_values
+from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, prepare_node
 
 GIB = 1024**3
 VM = {"id": 1, "cpu": 1, "ram": 1, "hypervisor": "qemu", "nics": [{"bridge": "br-admin"}], "disks": [{"size": 10}]}
