@@ -21,11 +21,10 @@ description:
     every run.
   - A VM of ours that is no longer in O(vms) is never stopped or removed; a warning names it. Domains of somebody else are
     touched only with O(adopt).
-  - The rendered document is kept in the domain's metadata, but for the passwords of VNC and SPICE, since everybody who may read
-    domains reads those. Passwords are compared with the ones libvirt keeps. What is wanted, what was applied last, the definition and what
-    runs are compared only where the template speaks; order, units and what libvirt adds by itself make no difference. What
-    somebody else changed is told in RV(vms[].drift) and put right. The boot order, the firmware and the media in drives,
-    which a BMC emulator sets, are left as found until the template itself changes them.
+  - The rendered document is kept in the domain's metadata, but for the passwords of VNC and SPICE: those metadata are read by everybody who may
+    read domains. What is wanted, what was applied last, the definition and what runs are compared only where the template speaks; order, units
+    and what libvirt adds by itself make no difference. What somebody else changed is told in RV(vms[].drift) and put right. The boot order, the
+    firmware and the media in drives, which a BMC emulator sets, are left as found until the template itself changes them.
   - Each difference has a class, see RV(vms[].changes). A running VM is changed in place where that is possible; where its
     guest or the driver refuses, the change waits for the next start, is told once, and is not tried again before.
   - A definition is edited in place, so the addresses of devices and whatever the template does not speak of stay. It is never
@@ -350,8 +349,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports
 def main() -> None:
     """Parameters in, use case, result out."""
     compile_once()
-    from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
-    from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import display_passwords, hidden_values
+    from ansible_collections.reduced.footprint.plugins.module_utils._model import cloud_init, redaction
     from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
 
     module = AnsibleModule(
@@ -385,8 +383,8 @@ def main() -> None:
     try:
         request = DefineRequest(**module.params)
         # and not for the result, which tells the parameters
-        module.no_log_values.update(hidden_values(module.params["vms"]), display_passwords(module.params["template"]))
-        module.params["vms"] = without_secrets(module.params["vms"])
+        module.no_log_values.update(redaction.hidden_values(module.params["vms"]), redaction.display_passwords(module.params["template"]))
+        module.params["vms"] = cloud_init.without_secrets(module.params["vms"])
         result = define_vms(request, check_mode=module.check_mode)
         keep_compiled(module.check_mode)
     except FootprintError as error:
