@@ -12,23 +12,21 @@ version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Renders a libvirt XML template with the details of each VM, creates volumes that are missing, defines the domains, sets
-    autostart and starts them; all VMs of a host in one call.
-  - Everything is read, rendered and decided before anything is touched. A VM that fails, then or later, leaves the others
-    alone; its result says why, and the next run takes up what is missing. VM details that are not valid end the whole call,
-    as does an error that no VM of the call is without, e.g. a broken template.
-  - UUIDs and MACs derive from O(cluster), the VM's id and the number of the NIC, so they are the same on every host and in
-    every run.
-  - A VM of ours that is no longer in O(vms) is never stopped or removed; a warning names it. Domains of somebody else are
-    touched only with O(adopt).
-  - The rendered document is kept in the domain's metadata, but for the passwords of VNC and SPICE: those metadata are read by everybody who may
-    read domains. What is wanted, what was applied last, the definition and what runs are compared only where the template speaks; order, units
-    and what libvirt adds by itself make no difference. What somebody else changed is told in RV(vms[].drift) and put right. The boot order, the
-    firmware and the media in drives, which a BMC emulator sets, are left as found until the template itself changes them.
-  - Each difference has a class, see RV(vms[].changes). A running VM is changed in place where that is possible; where its
-    guest or the driver refuses, the change waits for the next start, is told once, and is not tried again before.
-  - A definition is edited in place, so the addresses of devices and whatever the template does not speak of stay. It is never
-    removed to be made anew, and the one before is kept (O(state=previous)). Passwords of displays are no part of that: they stay what they are.
+  - Renders a libvirt XML template with the details of each VM, creates volumes that are missing, defines the domains, sets autostart and starts them;
+    all VMs of a host in one call.
+  - Everything is read, rendered and decided before anything is touched. A VM that fails, then or later, leaves the others alone; its result says why,
+    and the next run takes up what is missing. VM details that are not valid end the whole call, as does an error that no VM of the call is without,
+    e.g. a broken template.
+  - UUIDs and MACs derive from O(cluster), the VM's id and the number of the NIC, so they are the same on every host and in every run.
+  - A VM of ours that is no longer in O(vms) is never stopped or removed; a warning names it. Domains of somebody else are touched only with O(adopt).
+  - The rendered document is kept in the domain's metadata, but for the passwords of VNC and SPICE, for whoever may read domains reads that. What is
+    wanted, what was applied last, the definition and what runs are compared only where the template speaks; order, units and what libvirt adds by
+    itself make no difference. What somebody else changed is told in RV(vms[].drift) and put right. The boot order, the firmware and the media in
+    drives, which a BMC emulator sets, are left as found until the template itself changes them.
+  - Each difference has a class, see RV(vms[].changes). A running VM is changed in place where that is possible; where its guest or the driver
+    refuses, the change waits for the next start, is told once, and is not tried again before.
+  - A definition is edited in place, so the addresses of devices and whatever the template does not speak of stay. It is never removed to be made
+    anew, and the one before is kept (O(state=previous)). Passwords of displays are no part of that: they stay what they are.
   - Volumes that exist are never written over. They grow with the details, also below a running VM, and never shrink.
   - A volume that a VM was created with and that is missing is never replaced by an empty one; see O(recreate_disks).
 requirements:
