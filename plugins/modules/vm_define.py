@@ -26,7 +26,7 @@ description:
   - Each difference has a class, see RV(vms[].changes). A running VM is changed in place where that is possible; where its guest or the driver
     refuses, the change waits for the next start, is told once, and is not tried again before.
   - A definition is edited in place, so the addresses of devices and whatever the template does not speak of stay. It is never removed to be made
-    anew, and the one before is kept (O(state=previous)). Passwords of displays are no part of that: they stay what they are.
+    anew, and the one before is kept (O(state=previous)). Passwords of displays stay what they are.
   - Volumes that exist are never written over. They grow with the details, also below a running VM, and never shrink.
   - A volume that a VM was created with and that is missing is never replaced by an empty one; see O(recreate_disks).
 requirements:
