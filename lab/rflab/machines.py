@@ -93,7 +93,8 @@ def _host_keys(lab: Lab, machine: Machine) -> None:
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", machine.name, "-f", str(key)])
     public = " ".join(key.with_suffix(".pub").read_text().split()[:2])
     with open(lab.state / "known_hosts", "a", encoding="ascii") as stream:
-        stream.write(f"{machine.name},{machine.address} {public}\n")
+        addresses = [machine.address] if machine.kind == "server" else [machine.address, lab.temporary_address]
+        stream.write(f"{','.join([machine.name, *addresses])} {public}\n")
 
 
 def nspawn(lab: Lab, machine: Machine) -> list[str]:

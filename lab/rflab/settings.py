@@ -76,6 +76,11 @@ class Lab:
         return f"{self.net}.1"
 
     @property
+    def temporary_address(self) -> str:
+        """Where the laptop is reached once the master's VM has its admin address."""
+        return f"{self.net}.3"
+
+    @property
     def cidr(self) -> str:
         return f"{self.net}.0/24"
 

@@ -103,6 +103,16 @@ options:
     description: Roles of this host. When given, VM details on a host without the role V(virt) are refused.
     type: list
     elements: str
+  host_keys:
+    description:
+      - The private ssh host keys of VMs by their ids, each an ed25519 key in the format of OpenSSH without a passphrase.
+      - A VM gets its key when its first disk is made and keeps it; a VM that exists is not touched. A container finds it in
+        C(/etc/ssh) of its root, a machine in the C(vendor-data) of its seed, from which cloud-init installs it at the first
+        boot. A machine without a seed, or with host keys of its own in C(user_data), gets none.
+      - RV(vms[].host_key) is the public key to be expected of the guest. P(reduced.footprint.ssh_host_key#lookup) makes and
+        keeps the keys.
+    type: dict
+    default: {}
   pending_images:
     description:
       - File names of base images that an earlier task is going to fetch. In check mode they count as there.

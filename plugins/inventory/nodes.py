@@ -28,9 +28,12 @@ description:
 notes:
   - Besides the groups of the roles there are C(servers) with every physical server and C(footprint_vms) with every virtual
     machine.
-  - "Variables of every host: C(footprint_cluster), C(node_roles), C(ansible_host) when its address is known."
+  - "Variables of every host: C(footprint_cluster), C(node_roles), C(footprint_known_hosts), C(ansible_host) when its address is
+    known."
   - "Variables of a server besides its own: C(vms)."
-  - "Variables of a virtual machine besides: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source)."
+  - "Variables of a virtual machine besides: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source); where its ssh
+    host key is known C(vm_host_key) and C(ansible_ssh_extra_args), C(ansible_sftp_extra_args) and C(ansible_scp_extra_args), which
+    pin it."
   - "Variables of a host with a topology besides: C(footprint_topology) with C(environment), C(roles), C(services), C(names) and
     C(origins), the layer that each setting came from."
   - O(cluster), O(environment), O(dhcp_leases), O(libvirt_uri), O(discover_network) and O(exclude_addresses) may be templates, for example
@@ -163,6 +166,13 @@ options:
     type: list
     elements: str
     default: []
+  known_hosts:
+    description:
+      - The file with the public ssh host keys of the virtual machines, in the format of OpenSSH and by their names. The role
+        P(reduced.footprint.virt_guests#role) writes it, before a new machine is connected to for the first time.
+      - Ansible connects to a machine that it names only if the machine has that key, whoever answers at its address. Relative
+        to this file. Default C(known_hosts.txt) in C(secrets/) and the name of the environment.
+    type: str
   timeout:
     description: Seconds to wait for a server that holds leases or runs libvirt.
     type: float
@@ -273,7 +283,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 raise RefusedError(f"no address is known for {', '.join(missing)}.", "strict", "Start them, name their address, or drop strict.")
         for key, value in laid.common.items():
             self.inventory.set_variable("all", key, value)
-        mine = topology.over(use_case.hosts(plan, found), laid)
+        environment = self._option("environment") or plan.cluster
+        keys = use_case.host_keys(use_case.host_keys_path(self._option("known_hosts"), os.path.dirname(path), environment))
+        mine = topology.over(use_case.hosts(plan, found, keys), laid)
         for host in mine:
             self._add(host)
         done = {host.name for host in mine}

@@ -82,13 +82,13 @@ _raw:
 import typing as t
 
 from ansible.errors import AnsibleError
-from ansible.plugins.lookup import LookupBase
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.secret import Recipe
-from ansible_collections.reduced.footprint.plugins.module_utils._run.secret import secret, secrets_directory
+from ansible_collections.reduced.footprint.plugins.module_utils._run.secret import secret
+from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup import SecretsLookup
 
 
-class LookupModule(LookupBase):
+class LookupModule(SecretsLookup):
     """Names in, secrets out."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
@@ -96,26 +96,9 @@ class LookupModule(LookupBase):
 
         :raises AnsibleError: a bad name or option, or a file that cannot be used.
         """
-        self.set_options(var_options=variables, direct=kwargs)
-        known = variables or {}
-        environment = self._option("environment") or self._templar.template(known.get("footprint_cluster")) or "footprint"
         try:
-            directory = secrets_directory(self._option("directory"), known.get("inventory_dir"), environment)
+            directory, given = self.begin(variables, kwargs)
             recipe = Recipe.parse(self.get_option("length"), self.get_option("chars"), self.get_option("bytes"), self.get_option("encoding"))
-            check_mode = bool(known.get("ansible_check_mode"))
-            return [secret(term, directory, recipe, check_mode=check_mode, decrypt=self._decrypt) for term in terms]
+            return [secret(term, directory, recipe, **given) for term in terms]
         except FootprintError as error:
             raise AnsibleError(f"secret: {error}") from error
-
-    def _option(self, name: str) -> t.Any:
-        """An option that may come from a variable, which may follow another one."""
-        return self._templar.template(self.get_option(name))
-
-    def _decrypt(self, path: str) -> str:
-        """What Ansible vault keeps in a file."""
-        readable = self._loader.get_real_file(path)
-        try:
-            with open(readable, encoding="utf-8") as stream:
-                return stream.read()
-        finally:
-            self._loader.cleanup_tmp_file(readable)

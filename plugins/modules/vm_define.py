@@ -327,6 +327,12 @@ vms:
           description: Bytes it occupies now. Nothing for a folder, and in check mode for a volume that is not made yet.
           type: int
           sample: 1310720
+    host_key:
+      description:
+        - The public ssh host key of the guest, where O(host_keys) names the VM and its key is known for certain. Nothing
+          otherwise.
+      type: str
+      sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs
     error:
       description: Why it failed, nothing when it did not.
       type: str
@@ -373,6 +379,7 @@ def main() -> None:
             "parallel": {"type": "int", "default": 4},
             "node_roles": {"type": "list", "elements": "str"},
             "pending_images": {"type": "list", "elements": "str", "default": []},
+            "host_keys": {"type": "dict", "default": {}, "no_log": True},
         },
         supports_check_mode=True,
         # what cloud-init is to find may stand in vms: not for the log of the host

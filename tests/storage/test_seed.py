@@ -15,6 +15,8 @@ import typing as t
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._model import host_key
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.identity import vm_uuid
 from storage_host import StorageHost
@@ -166,3 +168,74 @@ def test_what_a_killed_run_left_is_cleared(host: StorageHost) -> None:
     (left / "files" / "user-data").write_text(SECRET)
     host.one(VM, state="present")
     assert host.volumes() == [SEED]
+
+
+def host_keys(name: str = "box") -> dict[str, str]:
+    return {name: certificates.make_ssh_key()}
+
+
+def test_a_new_container_starts_with_the_host_key_it_was_given(host: StorageHost) -> None:
+    host.root_image()
+    keys = host_keys()
+    key = host_key.parse(keys["box"], "")
+    made = host.one(BOX, kind="lxc", host_keys=keys)
+    folder = host.folder / "box-disk0" / "etc" / "ssh"
+    private, public = folder / "ssh_host_ed25519_key", folder / "ssh_host_ed25519_key.pub"
+    assert made.host_key == key.public
+    assert (private.read_text(), public.read_text()) == (key.private, f"{key.public}\n")
+    assert (stat.S_IMODE(private.stat().st_mode), stat.S_IMODE(public.stat().st_mode)) == (0o600, 0o644)
+    # another key changes nothing: what counts is the one the guest has
+    again = host.one(BOX, kind="lxc", host_keys=host_keys())
+    assert (again.actions, again.host_key) == ([], key.public)
+
+
+def test_a_container_that_made_its_own_host_key_is_reported_with_that(host: StorageHost) -> None:
+    host.root_image()
+    box = {"id": "box", "disks": BOX["disks"]}
+    host.one(box, kind="lxc", state="present")
+    folder = host.folder / "box-disk0" / "etc" / "ssh"
+    folder.mkdir(parents=True, exist_ok=True)
+    own = host_key.parse(certificates.make_ssh_key(), "").public
+    (folder / "ssh_host_ed25519_key.pub").write_text(f"{own} root@box\n")
+    result = host.one(box, kind="lxc", state="present", host_keys=host_keys())
+    assert (result.actions, result.host_key) == ([], own)
+
+
+def test_no_link_of_a_guest_leads_to_a_host_key(host: StorageHost, tmp_path: pathlib.Path) -> None:
+    host.root_image()
+    box = {"id": "box", "disks": BOX["disks"]}
+    host.one(box, kind="lxc", state="present")
+    (tmp_path / "ssh_host_ed25519_key.pub").write_text(host_key.parse(certificates.make_ssh_key(), "").public)
+    (host.folder / "box-disk0" / "etc").mkdir(exist_ok=True)
+    os.symlink(tmp_path, host.folder / "box-disk0" / "etc" / "ssh")
+    assert host.one(box, kind="lxc", state="present", host_keys=host_keys()).host_key is None
+
+
+def test_a_new_machine_finds_its_host_key_in_the_seed(host: StorageHost, tmp_path: pathlib.Path) -> None:
+    vm = dict(VM, disks=[{"size": "16 MiB"}])
+    keys = host_keys("a")
+    key = host_key.parse(keys["a"], "")
+    made = host.one(vm, host_keys=keys)
+    assert made.host_key == key.public
+    files = extracted(host.folder / SEED, tmp_path)
+    assert files["vendor-data"] == host_key.vendor_data(key)
+    # the key stays with the guest, whatever else changes and whether it is given again or not
+    again = host.one(vm, host_keys=host_keys("a"))
+    assert (again.actions, again.host_key) == ([], key.public)
+    changed = host.one(dict(vm, user_data={"password": "other"}))
+    assert changed.actions == [f"write_seed footprint-test/{SEED}"]
+    assert extracted(host.folder / SEED, tmp_path)["vendor-data"] == files["vendor-data"]
+
+
+def test_a_machine_that_exists_gets_no_host_key(host: StorageHost, tmp_path: pathlib.Path) -> None:
+    vm = dict(VM, disks=[{"size": "16 MiB"}])
+    host.one(vm, state="present")
+    later = host.one(vm, state="present", host_keys=host_keys("a"))
+    assert (later.actions, later.host_key) == ([], None)
+    own = dict(vm, id="b", user_data={"ssh_keys": {}})
+    assert host.one(own, state="present", host_keys=host_keys("b")).host_key is None
+
+
+def test_a_host_key_for_a_vm_that_is_not_listed_is_refused(host: StorageHost) -> None:
+    with pytest.raises(InputError, match=r"host_keys\.other: vms has no VM"):
+        host.call(VM, host_keys=host_keys("other"))

@@ -15,7 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 try:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError:  # on a managed host, which never asks for it
     x509 = None  # type: ignore[assignment]
@@ -62,6 +62,16 @@ def make_certificate(authority: str, name: str, addresses: t.Iterable[str]) -> s
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]
     builder = builder.add_extension(identifier, critical=False)
     return _pem_key(key) + _pem(builder.sign(ca_key, hashes.SHA256()))  # type: ignore[arg-type]
+
+
+def make_ssh_key() -> str:
+    """A new private ed25519 key in the format of OpenSSH, without a passphrase.
+
+    :raises BackendError: the library is missing.
+    """
+    _require_library()
+    key = ed25519.Ed25519PrivateKey.generate()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()).decode("ascii")
 
 
 def certificate_of(text: str) -> str:

@@ -14,22 +14,21 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import stat
 import struct
-import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import command
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import guest_tree
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_files
 from ansible_collections.reduced.footprint.plugins.module_utils._model import cloud_init
 from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
+from ansible_collections.reduced.footprint.plugins.module_utils._model import host_key
 
-_NAMES = ("user-data", "meta-data", "network-config")
+_NAMES = ("user-data", "meta-data", "network-config", host_key.VENDOR_DATA)
 _SECTOR = 2048
 _FIRST_DESCRIPTOR = 16
 _JOLIET = (b"%/@", b"%/C", b"%/E")
 # larger than any seed that is accepted
 _MOST = 64 * 1024 * 1024
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def write_iso(final: pathlib.Path, seed: cloud_init.CloudInit) -> None:
@@ -82,10 +81,10 @@ def write_tree(root: str, seed: cloud_init.CloudInit) -> None:
     """
     files = seed.files()
     try:
-        with _seed_folder(root, make=True) as folder:
+        with guest_tree.folder(root, cloud_init.SEED_FOLDER, make=0o700) as folder:
             for name in _NAMES:
                 if name in files:
-                    _replace(folder, name, files[name])
+                    guest_tree.replace(folder, name, files[name])
                 else:
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(name, dir_fd=folder)
@@ -100,46 +99,14 @@ def read_tree(root: str) -> dict[str, bytes] | None:
     """The files of a seed in the root of a container, ``None`` when there is none."""
     found: dict[str, bytes] = {}
     try:
-        with _seed_folder(root, make=False) as folder:
+        with guest_tree.folder(root, cloud_init.SEED_FOLDER) as folder:
             for name in _NAMES:
-                with contextlib.suppress(FileNotFoundError):
-                    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-                    with os.fdopen(handle, "rb") as stream:
-                        state = os.fstat(stream.fileno())
-                        if stat.S_ISREG(state.st_mode) and state.st_size <= _MOST:
-                            found[name] = stream.read()
+                content = guest_tree.read(folder, name, _MOST)
+                if content is not None:
+                    found[name] = content
     except OSError:
         return None
     return found or None
-
-
-@contextlib.contextmanager
-def _seed_folder(root: str, make: bool) -> t.Iterator[int]:
-    """The seed's folder below a root as an open directory."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for index, part in enumerate(cloud_init.SEED_FOLDER):
-            if make:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, 0o700 if index == len(cloud_init.SEED_FOLDER) - 1 else 0o755, dir_fd=folder)
-            inner = os.open(part, _FOLDER_FLAGS, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-        yield folder
-    finally:
-        os.close(folder)
-
-
-def _replace(folder: int, name: str, content: bytes) -> None:
-    temporary = f".{name}.partial"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary, dir_fd=folder)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=folder)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _files_of(data: bytes) -> dict[str, bytes] | None:

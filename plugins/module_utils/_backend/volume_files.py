@@ -242,6 +242,11 @@ def _make_tree(plan: storage.VolumePlan, partial: pathlib.Path) -> None:
         command.run([*with_us(), "tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], mend="Fetch the base image again.")
         if not any(os.path.lexists(partial / place) for place in ("sbin/init", "usr/sbin/init")):
             raise errors.BackendError(f"{image.path} holds no /sbin/init.", mend="Use a tar of a whole root file system with an init.")
+    if plan.host_key is not None:
+        # for new containers only; most runs make none
+        from ansible_collections.reduced.footprint.plugins.module_utils._backend import host_key
+
+        host_key.write(str(partial), plan.host_key)
     # one call for the whole file system: thousands of files are synced at once
     command.run(["sync", "--file-system", str(partial)])
 

@@ -39,12 +39,15 @@ class CloudInit:
     user_data: str = dataclasses.field(repr=False)
     meta_data: str = dataclasses.field(repr=False)
     network_config: str | None = dataclasses.field(repr=False)
+    vendor_data: str | None = dataclasses.field(default=None, repr=False)
 
     def files(self) -> dict[str, bytes]:
         """File name → content."""
         texts = {"meta-data": self.meta_data, "user-data": self.user_data}
         if self.network_config is not None:
             texts["network-config"] = self.network_config
+        if self.vendor_data is not None:
+            texts["vendor-data"] = self.vendor_data
         return {name: text.encode("utf-8") for name, text in texts.items()}
 
 

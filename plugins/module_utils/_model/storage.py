@@ -7,9 +7,13 @@
 from __future__ import annotations
 
 import dataclasses
+import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm_parts
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._model.host_key import HostKey
 
 # pools whose volumes are files in a directory of this host
 FILE_POOLS = ("dir", "fs", "netfs")
@@ -109,7 +113,7 @@ class VolumePlan:
     """How a volume comes to be; ``size`` in bytes is its final virtual size (0 for a directory).
 
     ``online``: the running domain's own block layer must do it. ``told`` are sentences about what
-    the details say and an existing volume cannot follow.
+    the details say and an existing volume cannot follow. ``host_key`` goes into the root of a container.
     """
 
     how: str
@@ -120,6 +124,7 @@ class VolumePlan:
     found: Volume | None = None
     online: bool = False
     told: tuple[str, ...] = ()
+    host_key: HostKey | None = None
 
     @property
     def creates(self) -> bool:

@@ -29,6 +29,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.identity 
 from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm_parts
 
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._model.host_key import HostKey
+
 HYPERVISORS = ("auto", "kvm", "qemu", "lxc")
 FIRMWARES = ("bios", "efi")
 
@@ -62,7 +65,7 @@ class VmDetails:
     ``cpu`` and ``memory_mib`` are always numbers that can be counted with: upstream's 2 vCPU and
     2048 MiB stand in where the details name none (``given`` tells which keys were named; what
     cloud-init is to find is in ``cloud_init`` alone). ``boot_firmware`` is bios or efi, ``None``
-    where the details leave it to the template.
+    where the details leave it to the template. ``host_key`` is the ssh host key it gets when it is made.
     """
 
     id: str
@@ -84,6 +87,7 @@ class VmDetails:
     cloud_init: CloudInit | None = None
     boot_firmware: str | None = None
     secure_boot: bool = False
+    host_key: HostKey | None = None
 
     @property
     def macs(self) -> tuple[str, ...]:

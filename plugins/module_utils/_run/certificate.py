@@ -10,13 +10,13 @@ import ipaddress
 import pathlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import certificates, secret_file
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import certificates
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.secret import secret_name
+from ansible_collections.reduced.footprint.plugins.module_utils._run.secret import kept
 
 # Ansible passes by files that end so when the directory of the inventory is its inventory.
 _SUFFIX = ".pem.txt"
-_VAULT = "$ANSIBLE_VAULT;"
 
 
 def certificate(
@@ -39,29 +39,16 @@ def certificate(
             ipaddress.ip_address(address)
         except ValueError as error:
             raise InputError(f"{address!r} is no address.", path="addresses", mend="Write it as in 192.0.2.7.") from error
+
+    def text_of(name: t.Any, make: t.Callable[[], str]) -> str:
+        return kept(directory / f"{secret_name(name)}{_SUFFIX}", make, check_mode=check_mode, decrypt=decrypt)
+
     title = str(name).rpartition("/")[2]
-    signer = _text(directory, authority, check_mode, decrypt, lambda: certificates.make_authority(str(authority)))
-    own = _text(directory, name, check_mode, decrypt, lambda: certificates.make_certificate(signer, title, addresses)) if signer else ""
+    signer = text_of(authority, lambda: certificates.make_authority(str(authority)))
+    own = text_of(name, lambda: certificates.make_certificate(signer, title, addresses)) if signer else ""
     if not own:
         return {"key": "", "certificate": "", "ca": ""}
     try:
         return {"key": certificates.key_of(own), "certificate": certificates.certificate_of(own), "ca": certificates.certificate_of(signer)}
     except BackendError as error:
         raise InputError(error.message, str(directory / f"{secret_name(name)}{_SUFFIX}"), error.mend) from error
-
-
-def _text(directory: pathlib.Path, name: t.Any, check_mode: bool, decrypt: t.Callable[[str], str], make: t.Callable[[], str]) -> str:
-    path = directory / f"{secret_name(name)}{_SUFFIX}"
-    found = secret_file.read(path)
-    if found is None:
-        if check_mode:
-            return ""
-        made = make()
-        if secret_file.create_once(path, made):
-            return made
-        found = secret_file.read(path) or ""
-    if found.startswith(_VAULT):
-        return decrypt(str(path))
-    if not check_mode and secret_file.open_to_others(path):
-        secret_file.close_to_others(path)
-    return found

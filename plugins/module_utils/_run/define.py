@@ -68,6 +68,10 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
             "vms",
             f"Give the server the role {_VIRT}, or take the VM details away.",
         )
+    if request.host_keys:
+        from ansible_collections.reduced.footprint.plugins.module_utils._run import define_host_key
+
+        vms = define_host_key.given(vms, listed, request.host_keys)
     source = template_source(request.template)
     choice = define_render.HypervisorChoice(request.uri, request.facts_path)
     needed = choice.uris(vms)
@@ -175,6 +179,7 @@ class _Run:
                 from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
 
                 work.result.disks = define_volumes.accounting(work.steps)
+                work.result.host_key = work.steps.host_key
         unlisted = self._unlisted(listed, works)
         warnings = self._warnings(works)
         if unlisted:

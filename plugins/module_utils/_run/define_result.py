@@ -26,7 +26,7 @@ class DefineRequest:
 
     ``origin`` says who keeps the VMs: the list of the host, or something else (a migration), whose
     VMs a list never misses. Timeouts are in seconds. ``pending_images`` are file names of base images
-    that are on their way; in check mode they count as there. ``moved_path``: where the notes about VMs that were moved stand.
+    that are on their way; in check mode they count as there. ``host_keys``: VM id → private ssh host key. ``moved_path``: where the notes about VMs that were moved stand.
     """
 
     cluster: str
@@ -51,6 +51,7 @@ class DefineRequest:
     node_roles: t.Sequence[str] | None = None
     origin: str = metadata.ORIGIN_LIST
     pending_images: t.Sequence[str] = ()
+    host_keys: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict, repr=False)
     facts_path: str = define_render.FACTS_PATH
     moved_path: str = MOVED_PATH
 
@@ -88,6 +89,7 @@ class VmResult:
     disks: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     error: str | None = None
     moved_to: str | None = None
+    host_key: str | None = None
 
 
 @dataclasses.dataclass

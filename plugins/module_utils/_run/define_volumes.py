@@ -59,7 +59,7 @@ class VolumeSteps:
     """What the storage of one VM needs; ``active`` is whether its domain runs while that is done.
 
     ``sources`` are in the order of the disks. ``protected`` names the volumes (``pool/volume``) that
-    are never to be deleted. ``told`` are sentences for warnings.
+    are never to be deleted. ``told`` are sentences for warnings. ``host_key`` is the VM's public ssh host key where it is known.
     """
 
     store: VolumeStore
@@ -72,6 +72,7 @@ class VolumeSteps:
     removals: tuple[storage.Removal, ...] = ()
     protected: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
+    host_key: str | None = None
     made: list[storage.VolumePlan] = dataclasses.field(default_factory=list)
 
     @property
@@ -83,7 +84,9 @@ class VolumeSteps:
     def actions(self) -> list[str]:
         """What is to be done, as the result names it."""
         writes = [self.seed.action] if self.seed and self.seed.writes else []
-        return [plan.action for plan in self.work] + writes + [removal.action for removal in self.removals]
+        volumes = [plan.action for plan in self.work]
+        made = volumes + writes if self.seed and self.seed.tree else writes + volumes
+        return made + [removal.action for removal in self.removals]
 
     @property
     def changes(self) -> list[dict[str, str | None]]:
@@ -197,6 +200,11 @@ def plan(
     if vm.cloud_init is not None and (hypervisor == "lxc" or variables.seed_used(template)):
         steps.seed = _plan_seed(vm, vm.cloud_init, steps, pool, hypervisor)
         steps.seed_waits = live is not None and devices.seed_waits(live, SEED_NAMESPACE)
+    if vm.host_key is not None:
+        # for those who ask for it only: each import costs every run
+        from ansible_collections.reduced.footprint.plugins.module_utils._run import define_host_key
+
+        define_host_key.plan(steps, vm.host_key)
     steps.told = tuple(told)
     return steps
 
@@ -230,6 +238,10 @@ def apply(steps: VolumeSteps, done: list[str]) -> None:
 
     :raises BackendError: one of them failed; what was done before stays (see :meth:`VolumeSteps.undo`).
     """
+    if steps.seed is not None and steps.seed.writes and not steps.seed.tree:
+        # before the disks: a run that is killed in between must not leave a disk whose guest was never given its host key
+        _write_seed(steps, steps.seed)
+        done.append(steps.seed.action)
     for one in steps.work:
         if one.how == storage.GROW:
             steps.store.grow(one, lambda path, size: grow_open(steps.store.host, steps.uuid, path, size))
@@ -238,7 +250,7 @@ def apply(steps: VolumeSteps, done: list[str]) -> None:
         else:
             continue
         done.append(one.action)
-    if steps.seed is not None and steps.seed.writes:
+    if steps.seed is not None and steps.seed.writes and steps.seed.tree:
         _write_seed(steps, steps.seed)
         done.append(steps.seed.action)
     for removal in steps.removals:
@@ -311,7 +323,6 @@ def _seeds() -> t.Any:
 
 
 def _plan_seed(vm: vm_model.VmDetails, content: cloud_init.CloudInit, steps: VolumeSteps, pool: str, hypervisor: str) -> SeedPlan:
-    wanted = content.files()
     if hypervisor == "lxc":
         root = next((one for one in steps.volumes if one.disk.mount == "/"), None)
         if root is None or not local(root.pool):
@@ -320,8 +331,9 @@ def _plan_seed(vm: vm_model.VmDetails, content: cloud_init.CloudInit, steps: Vol
             )
         path = steps.store.place(root.pool, root.disk.name)
         there = _seeds().read_tree(path)
+        content = _with_host_key(content, there, vm, steps)
         name = f"{root.disk.name}/{'/'.join(cloud_init.SEED_FOLDER)}"
-        return SeedPlan(name, root.pool, path, True, content, there is not None, there != wanted)
+        return SeedPlan(name, root.pool, path, True, content, there is not None, there != content.files())
     places = [steps.store.pool(pool, "pool")] + [one.pool for one in steps.volumes]
     place = next((one for one in places if local(one)), None)
     if place is None:
@@ -333,7 +345,15 @@ def _plan_seed(vm: vm_model.VmDetails, content: cloud_init.CloudInit, steps: Vol
         raise errors.InputError(f"{name!r} is the name of the VM's seed.", f"{vm.path}.disks", "Give the disk another name.")
     path = steps.store.place(place, name)
     there = _seeds().read_iso(path)
-    return SeedPlan(name, place, path, False, content, there is not None, there != wanted)
+    content = _with_host_key(content, there, vm, steps)
+    return SeedPlan(name, place, path, False, content, there is not None, there != content.files())
+
+
+def _with_host_key(content: cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, vm: vm_model.VmDetails, steps: VolumeSteps) -> cloud_init.CloudInit:
+    # for VMs with a seed only: each import costs every run
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_host_key
+
+    return define_host_key.with_host_key(content, there, vm.host_key, steps.volumes)
 
 
 def seed_name(vm_name: str) -> str:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import json
+import os
+import pathlib
 import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import addresses as address_backend
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import known_hosts
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.secret import environment_name
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import addresses as address_plan
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.addresses import Found, Table
@@ -60,6 +64,14 @@ class Host:
     name: str
     groups: tuple[str, ...]
     variables: t.Mapping[str, t.Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class HostKeys:
+    """The public ssh host keys of VMs by their names, and the file they are kept in."""
+
+    path: pathlib.Path
+    public: t.Mapping[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,11 +263,29 @@ def _uris(machine: Machine, templates: t.Mapping[str, str]) -> list[str]:
     return [templates[driver].replace("{host}", host).replace("{name}", machine.server.name) for driver in drivers if driver in templates]
 
 
-def hosts(inventory: Inventory, found: t.Mapping[str, Found]) -> tuple[Host, ...]:
+def host_keys(path: pathlib.Path) -> HostKeys:
+    """The host keys that are known of VMs.
+
+    :arg path: of the file, which need not exist.
+    :raises BackendError: it cannot be read.
+    """
+    return HostKeys(path, known_hosts.read(path))
+
+
+def host_keys_path(given: t.Any, folder: str, environment: str) -> pathlib.Path:
+    """Where the public host keys of VMs are kept: beside their private keys unless something else is asked for.
+
+    :arg given: the user's own path, relative to ``folder``, which is that of the inventory file.
+    """
+    return pathlib.Path(os.path.abspath(folder)) / (str(given) if given else f"secrets/{environment_name(environment)}/{known_hosts.NAME}")
+
+
+def hosts(inventory: Inventory, found: t.Mapping[str, Found], keys: HostKeys | None = None) -> tuple[Host, ...]:
     """Every server and VM as a host of its groups; a VM without a known address has no ``ansible_host``."""
     result = []
+    kept = {"footprint_known_hosts": str(keys.path)} if keys else {}
     for item in inventory.servers:
-        variables = dict(item.variables, footprint_cluster=inventory.cluster, node_roles=list(item.roles))
+        variables = dict(item.variables, footprint_cluster=inventory.cluster, node_roles=list(item.roles), **kept)
         vms = _as_list(item.vms)
         if vms or VIRT_ROLE in item.roles:
             variables["vms"] = vms
@@ -269,7 +299,11 @@ def hosts(inventory: Inventory, found: t.Mapping[str, Found]) -> tuple[Host, ...
             "vm_host": machine.server.name,
             "vm_macs": list(vm.macs),
             "vm_uuid": vm.uuid,
+            **kept,
         }
+        if keys and vm.name in keys.public:
+            variables["vm_host_key"] = keys.public[vm.name]
+            variables.update(known_hosts.connection_variables(vm.name, keys.path))
         if vm.name in found:
             variables["ansible_host"] = found[vm.name].address
             variables["vm_address_source"] = found[vm.name].source

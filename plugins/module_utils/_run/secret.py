@@ -67,3 +67,26 @@ def secret(
     if not found or "\n" in found:
         raise InputError("must be one line of text.", str(path), "Write the secret into it, or remove it to get a new one.")
     return found
+
+
+def kept(path: pathlib.Path, make: t.Callable[[], str], *, check_mode: bool, decrypt: t.Callable[[str], str]) -> str:
+    """The text of a secret file that may have several lines; the first caller makes it.
+
+    :arg make: a new text.
+    :arg check_mode: write nothing; what is missing is empty.
+    :arg decrypt: reads the file at a path that Ansible vault encrypted.
+    :raises BackendError: it cannot be read or written.
+    """
+    found = secret_file.read(path)
+    if found is None:
+        if check_mode:
+            return ""
+        made = make()
+        if secret_file.create_once(path, made):
+            return made
+        found = secret_file.read(path) or ""
+    if found.startswith(_VAULT):
+        return decrypt(str(path))
+    if not check_mode and secret_file.open_to_others(path):
+        secret_file.close_to_others(path)
+    return found

@@ -14,6 +14,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.identity 
 from ansible_collections.reduced.footprint.plugins.module_utils._run.inventory import (
     Lookup,
     find_addresses,
+    host_keys,
+    host_keys_path,
     hosts,
     parse,
     parse_servers,
@@ -178,3 +180,22 @@ def test_without_the_binding_there_is_a_warning():
 def test_bad_input(value, error, message):
     with pytest.raises(error, match=message):
         parse("blue", parse_servers(value))
+
+
+def test_the_host_keys_of_vms_are_pinned(tmp_path):
+    plan = parse("blue", servers())
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs"
+    path = host_keys_path(None, str(tmp_path), "blue")
+    assert path == tmp_path / "secrets" / "blue" / "known_hosts.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"c1 {key}\nstranger {key}\n")
+    found = {host.name: host.variables for host in hosts(plan, {}, host_keys(path))}
+    assert found["c1"]["vm_host_key"] == key
+    assert "HostKeyAlias=c1" in found["c1"]["ansible_ssh_extra_args"]
+    assert {name for name, variables in found.items() if "ansible_ssh_extra_args" in variables} == {"c1"}
+    assert {variables["footprint_known_hosts"] for variables in found.values()} == {str(path)}
+
+
+def test_the_file_of_host_keys_may_be_elsewhere(tmp_path):
+    assert host_keys_path("keys/known", str(tmp_path), "blue") == tmp_path / "keys" / "known"
+    assert str(host_keys_path("/etc/known", str(tmp_path), "blue")) == "/etc/known"

@@ -1,0 +1,77 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: ssh_host_key
+author:
+  - reduced.footprint authors (@reduced-footprint)
+version_added: 1.0.0
+short_description: The private ssh host key of a virtual machine, made once and kept in a file the operator owns
+description:
+  - Returns the private ed25519 key of a name, in the format of OpenSSH. A key that does not exist yet is made and kept on the
+    control node, in the folder C(ssh_host_keys) of the secrets, in a file that only its owner can read (0600, in directories
+    0700).
+  - A file may be encrypted with C(ansible-vault) afterwards. Existing files are never changed.
+  - In check mode nothing is written; a key that does not exist is made for that run alone.
+options:
+  _terms:
+    description: Names of virtual machines.
+    type: list
+    elements: str
+    required: true
+  directory:
+    description: Where the secrets are kept. Default C(secrets/) and the name of the environment, beside the inventory.
+    type: str
+    vars:
+      - name: footprint_secrets
+  environment:
+    description: Name of the environment. Default is the variable C(footprint_cluster), else V(footprint).
+    type: str
+    vars:
+      - name: footprint_environment
+seealso:
+  - module: reduced.footprint.vm_define
+  - plugin: reduced.footprint.secret
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Define a VM whose host key is known before its first start
+  reduced.footprint.vm_define:
+    cluster: lab
+    vms:
+      - {id: web1, hypervisor: lxc, nics: [{bridge: br-admin}], disks: [{image: debian-12-root}]}
+    host_keys:
+      web1: "{{ lookup('reduced.footprint.ssh_host_key', 'web1') }}"
+"""
+
+RETURN = r"""
+_raw:
+  description: One private key per name.
+  type: list
+  elements: str
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.ssh_host_key import ssh_host_key
+from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup import SecretsLookup
+
+
+class LookupModule(SecretsLookup):
+    """Names in, private keys out."""
+
+    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
+        """Read the keys, or make them.
+
+        :raises AnsibleError: a bad name or option, or a file that cannot be used.
+        """
+        try:
+            directory, given = self.begin(variables, kwargs)
+            return [ssh_host_key(term, directory, **given) for term in terms]
+        except FootprintError as error:
+            raise AnsibleError(f"ssh_host_key: {error}") from error

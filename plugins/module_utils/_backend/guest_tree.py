@@ -1,0 +1,66 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Files in the file system of a guest that is not ours to trust: no link in it is ever followed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import typing as t
+
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+@contextlib.contextmanager
+def folder(root: str, parts: t.Sequence[str], *, make: int | None = None) -> t.Iterator[int]:
+    """A folder below a guest's root as an open directory.
+
+    :arg make: the mode of the last folder where missing ones are to be made (those above it get 0755).
+    :raises OSError: it is missing, or a link or a file takes its place.
+    """
+    handle = os.open(root, _FOLDER_FLAGS)
+    try:
+        for index, part in enumerate(parts):
+            if make is not None:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, make if index == len(parts) - 1 else 0o755, dir_fd=handle)
+            inner = os.open(part, _FOLDER_FLAGS, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def read(directory: int, name: str, most: int) -> bytes | None:
+    """A regular file of at most ``most`` bytes, ``None`` where there is something else or nothing.
+
+    :raises OSError: it cannot be read.
+    """
+    try:
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, "rb") as stream:
+        state = os.fstat(stream.fileno())
+        return stream.read() if stat.S_ISREG(state.st_mode) and state.st_size <= most else None
+
+
+def replace(directory: int, name: str, content: bytes, mode: int = 0o600) -> None:
+    """Write a file whole, synced, with its mode from the first moment on; the folder is not synced.
+
+    :raises OSError: the file system refused.
+    """
+    temporary = f".{name}.partial"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=directory)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=directory)
+    with os.fdopen(handle, "wb") as stream:
+        os.fchmod(stream.fileno(), mode)
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
