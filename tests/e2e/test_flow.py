@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -104,6 +105,22 @@ def test_the_machines_are_hosts_like_any_other(lab: Lab) -> None:
         variables = inventory["_meta"]["hostvars"][name]
         assert lab.ssh(variables["ansible_host"], "cat", "/etc/machine-id") != lab.ssh(variables["vm_host"], "cat", "/etc/machine-id")
         assert variables["vm_macs"][0] in lab.ssh(variables["ansible_host"], "ip", "link")
+
+
+def test_an_impostor_at_the_address_of_a_machine_is_refused(lab: Lab) -> None:
+    machines = lab.inventory()["_meta"]["hostvars"]
+    for name in ("controller1", "controller2", "controller3"):
+        own = lab.ssh(machines[name]["ansible_host"], "cat", "/etc/ssh/ssh_host_ed25519_key.pub")
+        assert own.startswith(machines[name]["vm_host_key"])
+
+    def connect(name: str, address: str) -> int:
+        """The exit code of ssh with the options that Ansible has for a machine."""
+        options = shlex.split(machines[name]["ansible_ssh_extra_args"])
+        argv = ["ssh", "-F", "none", "-i", str(lab.state / "id_ed25519"), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", *options]
+        return subprocess.run([*argv, f"root@{address}", "true"], check=False, capture_output=True, timeout=60).returncode
+
+    assert connect("controller1", machines["controller1"]["ansible_host"]) == 0
+    assert connect("controller1", machines["controller2"]["ansible_host"]) == 255
 
 
 QUICKLY = ("--limit", "metal1", "-e", "spawn_vms_wait=false")
