@@ -123,6 +123,27 @@ options:
 
     RUN = r"""
 options:
+  adopt:
+    description:
+      - Take over a domain that is not ours and has the name or the UUID of a VM. It keeps its UUID, its MACs and its disks
+        where they are, now and in later runs; NICs and disks of the details go by their number, or by C(target).
+      - The rest becomes as the template says. What the domain has beyond that stays. O(state=previous) goes back to it as it
+        was found.
+      - Without this such a domain is refused.
+    type: bool
+    default: false
+  allow_power_cycling:
+    description:
+      - A running VM keeps what cannot be changed while it runs, and RV(vms[].restart_required) says so. With this it is asked
+        to shut down and then started, one VM after the other. When one does not come through that, the others are not
+        restarted.
+      - Without this no running VM is ever restarted, nor are the remains of a crashed one cleared.
+    type: bool
+    default: false
+  force:
+    description: Cut the power of a VM that did not shut down within O(shutdown_timeout). Removing a VM does that in any case.
+    type: bool
+    default: false
   shutdown_timeout:
     description: Seconds a VM gets to shut down, 0 or more.
     type: float

@@ -70,27 +70,6 @@ options:
     description:
       - Address of libvirt. Without it each VM's hypervisor type chooses the system's own driver, one connection per driver.
     type: str
-  adopt:
-    description:
-      - Take over a domain that is not ours and has the name or the UUID of a VM. It keeps its UUID, its MACs and its disks
-        where they are, now and in later runs; NICs and disks of the details go by their number, or by C(target).
-      - The rest becomes as the template says. What the domain has beyond that stays. O(state=previous) goes back to it as it
-        was found.
-      - Without this such a domain is refused.
-    type: bool
-    default: false
-  allow_power_cycling:
-    description:
-      - A running VM keeps what cannot be changed while it runs, and RV(vms[].restart_required) says so. With this it is asked
-        to shut down and then started, one VM after the other. When one does not come through that, the others are not
-        restarted.
-      - Without this no running VM is ever restarted, nor are the remains of a crashed one cleared.
-    type: bool
-    default: false
-  force:
-    description: Cut the power of a VM that did not shut down within O(shutdown_timeout). Removing a VM does that in any case.
-    type: bool
-    default: false
 extends_documentation_fragment:
   - reduced.footprint.attributes.libvirt
   - reduced.footprint.vm_details
