@@ -19,7 +19,7 @@ _BORROWED = ("veth", "macvlan", "ipvlan")
 def interfaces() -> list[dict[str, t.Any]]:
     """Interfaces with their addresses; the loopback and tunnels are left out.
 
-    ``card`` tells whether it is a machine's own, ``lower`` what the others are stacked upon.
+    ``mac`` is a card's own, ``worn`` the one it has instead. ``card`` tells whether it is a machine's own, ``lower`` what the others are stacked upon.
     """
     links = json.loads(run(["ip", "-json", "-details", "address", "show"]).stdout or "[]")
     return describe(links, lambda name: os.path.exists(f"/sys/class/net/{name}/device"))
@@ -28,6 +28,7 @@ def interfaces() -> list[dict[str, t.Any]]:
 def describe(links: t.Sequence[t.Mapping[str, t.Any]], has_device: t.Callable[[str], bool]) -> list[dict[str, t.Any]]:
     """The same from what ``ip`` said."""
     found = []
+    bonds = [each["ifname"] for each in links if (each.get("linkinfo") or {}).get("info_kind") in ("bond", "team")]
     for link in links:
         if link.get("link_type") != "ether":
             continue
@@ -45,6 +46,8 @@ def describe(links: t.Sequence[t.Mapping[str, t.Any]], has_device: t.Callable[[s
                 "name": name,
                 # a member of a bond wears the bond's
                 "mac": link.get("permaddr") or link.get("address", ""),
+                # one that somebody gave it; a member of a bond has the bond's
+                "worn": link.get("address") if link.get("permaddr") and link.get("master") not in bonds else None,
                 "addresses": addresses,
                 "addresses6": _addresses(link, "inet6"),
                 "kind": kind,

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-_BEGINNINGS = ("iface", "auto", "mapping", "source", "source-directory", "rename", "no-auto-down", "no-scripts", "template")
+#: Words that begin a stanza.
+BEGINNINGS = ("iface", "auto", "mapping", "source", "source-directory", "rename", "no-auto-down", "no-scripts", "template")
 
 
 def has_stanza(text: str, name: str) -> bool:
@@ -31,7 +32,7 @@ def stanzas(text: str) -> list[list[str]]:
     groups: list[list[str]] = []
     for line in joined(text):
         words = line.split()
-        begins = bool(words) and (words[0] in _BEGINNINGS or words[0].startswith(("allow-", "#")))
+        begins = bool(words) and (words[0] in BEGINNINGS or words[0].startswith(("allow-", "#")))
         if begins or not groups:
             groups.append([line])
         else:

@@ -16,7 +16,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout
 from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction_text import mask_text
-from ansible_collections.reduced.footprint.plugins.module_utils._plan import fixups_boot, fixups_machine, fixups_network, raw_devices
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import fixups_boot, fixups_macs, fixups_machine, fixups_network, raw_devices
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_fstab import fix_fstab, fix_mount_unit
 
 # Globs of the files the functions below want to see; read on the source and on the copy alike.
@@ -44,11 +44,13 @@ class Context:
     :arg nics: the cards whose place a card of the VM takes.
     :arg layout: of the new disks.
     :arg key_marker: comment of the one-time ssh key, which must not travel; nothing drops nothing.
+    :arg stacked: interfaces on top of those cards that have an address of their own.
     """
 
     nics: tuple[fixups_network.NicChange, ...]
     layout: DiskLayout
     key_marker: str
+    stacked: tuple[fixups_macs.StackChange, ...] = ()
 
 
 def plan_fixups(tree: t.Mapping[str, str], context: Context) -> dict[str, str | None]:
@@ -62,7 +64,7 @@ def plan_fixups(tree: t.Mapping[str, str], context: Context) -> dict[str, str | 
     changes.update(fixups_machine.fix_machine(tree))
     if "/root/.ssh/authorized_keys" in tree and context.key_marker:
         changes["/root/.ssh/authorized_keys"] = drop_key(tree["/root/.ssh/authorized_keys"], context.key_marker)
-    changes.update(fixups_network.fix_network(tree, context.nics))
+    changes.update(fixups_network.fix_network(tree, context.nics, context.stacked))
     changes.update(raw_devices.raw_rules(context.layout))
     return {path: text for path, text in changes.items() if text != tree.get(path)}
 

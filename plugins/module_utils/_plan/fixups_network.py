@@ -10,6 +10,8 @@ import dataclasses
 import re
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_macs import Macs, StackChange
+
 PATTERNS = (
     "/etc/systemd/network/*.network",
     "/etc/systemd/network/*.link",
@@ -37,29 +39,46 @@ _OWN = ("/etc/iftab", "/etc/mactab", "/etc/ethers", "/etc/dnsmasq.conf", "/etc/d
 
 @dataclasses.dataclass(frozen=True)
 class NicChange:
-    """A card of the source whose name goes to a card of the VM."""
+    """A card of the source whose name goes to a card of the VM.
+
+    ``old_mac`` is the card's own; ``worn_mac`` the one it has instead, where somebody gave it another.
+    """
 
     name: str
     old_mac: str
     new_mac: str
+    worn_mac: str = ""
 
 
-def fix_network(tree: t.Mapping[str, str], nics: t.Sequence[NicChange]) -> dict[str, str | None]:
+def macs_of(nics: t.Sequence[NicChange], stacked: t.Sequence[StackChange] = ()) -> Macs:
+    """Which address takes the place of which."""
+    return Macs([(nic.name, nic.old_mac, nic.worn_mac, nic.new_mac) for nic in nics], stacked)
+
+
+def fix_network(tree: t.Mapping[str, str], nics: t.Sequence[NicChange], stacked: t.Sequence[StackChange] = ()) -> dict[str, str | None]:
     """The old names stay valid on the new cards, and the old MACs vanish from the configuration.
 
     The names are kept because everything else on the master (dnsmasq's ``interface=``, firewall
     rules, monitoring) speaks of them.
     """
     changes: dict[str, str | None] = {}
+    macs = macs_of(nics, stacked)
+    macs.learn(tree)
     for path, text in tree.items():
         if is_network_file(path) or path.startswith(_OWN):
-            changes[path] = replace_macs(text, nics)
+            changes[path] = macs.fix(path, text)
     for nic in nics:
         # named so that it sorts before every link file a distribution or a person brings; a VLAN wears the
         # MAC of its card and must not be taken for it
         changes[f"/etc/systemd/network/01-reduced-footprint-{nic.name}.link"] = (
             "# reduced.footprint: the card keeps the name it had on the old machine\n"
             f"[Match]\nMACAddress={nic.new_mac}\nType=ether\n\n[Link]\nName={nic.name}\n"
+        )
+    for each in stacked:
+        # without it systemd derives the address from the machine-id, which is the same
+        changes[f"/etc/systemd/network/01-reduced-footprint-{each.name}.link"] = (
+            "# reduced.footprint: the old machine still has the address this had\n"
+            f"[Match]\nOriginalName={each.name}\n\n[Link]\nMACAddress={each.new_mac}\n"
         )
     return changes
 
@@ -76,15 +95,6 @@ def is_network_file(path: str) -> bool:
             "/etc/udev/rules.d/",
         )
     )
-
-
-def replace_macs(text: str, nics: t.Sequence[NicChange]) -> str:
-    """Every spelling of the old MACs becomes the new MAC, with the old separator."""
-    for nic in nics:
-        for separator in (":", "-"):
-            old = re.escape(nic.old_mac.replace(":", separator))
-            text = re.sub(rf"(?i)(?<![0-9a-f]){old}(?![0-9a-f])", nic.new_mac.replace(":", separator), text)
-    return text
 
 
 def replace_address(text: str, old: str, new: str) -> str:

@@ -20,7 +20,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import bootstrap
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import space_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import NicChange
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_macs import STACKED, StackChange, generated, normal
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import NicChange, macs_of
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_notes import disk_warnings, machine_warnings, network_warnings, stack
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_source import source_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.raw_devices import raw_notes, raw_problems
@@ -88,8 +89,36 @@ def fixup_context(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, source
     below the VLAN, bridge or bond that has it), the others follow in the order the source lists its
     cards.
     """
-    nics = tuple(NicChange(card["name"], card["mac"], nic.mac) for card, nic in zip(cards_of(spec, source), vm.nics))
-    return Context(nics=nics, layout=layout, key_marker=key_marker)
+    nics, stacked = nics_of(spec, vm, source)
+    return Context(nics=nics, layout=layout, key_marker=key_marker, stacked=stacked)
+
+
+def nics_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any]) -> tuple[tuple[NicChange, ...], tuple[StackChange, ...]]:
+    """The cards whose place a card of the VM takes, and what is on top of them with an address of its own."""
+    cards = cards_of(spec, source)
+    nics = tuple(NicChange(card["name"], card["mac"], nic.mac, card.get("worn") or "") for card, nic in zip(cards, vm.nics))
+    known = {mac for card in cards for mac in (card["mac"], card.get("worn")) if mac}
+    links, stacked = source.get("interfaces", []), []
+    # those further down first: what is on top of them mostly has their address
+    for link in sorted(links, key=lambda each: len(stack(links, each["name"]))):
+        below = [nic for name in stack(links, link["name"])[1:] for nic in nics if nic.name == name]
+        if link.get("kind") in STACKED and below and link.get("mac") and link["mac"] not in known:
+            known.add(link["mac"])
+            # two macvlans of one card cannot have its address
+            new = generated(link["mac"], below[0].new_mac) if link["kind"] == "macvlan" else below[0].new_mac
+            stacked.append(StackChange(link["name"], link["mac"], new))
+    return nics, tuple(stacked)
+
+
+def mac_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any], tree: t.Mapping[str, str]) -> list[str]:
+    """Addresses of the source's interfaces that are not those of its cards, and so do not come along."""
+    nics, stacked = nics_of(spec, vm, source)
+    warnings = [f"{nic.name} has the MAC {nic.worn_mac} instead of its own {nic.old_mac}; in the VM it has {nic.new_mac}." for nic in nics if nic.worn_mac]
+    warnings += [f"{each.name} has a MAC of its own, {each.old_mac}; in the VM it has {each.new_mac}." for each in stacked]
+    named = {mac for nic in nics for mac in (nic.worn_mac, nic.old_mac)} | {each.old_mac for each in stacked}
+    changes = [each for each in macs_of(nics, stacked).learn(tree) if (normal(each[1]) or each[1]) not in named]
+    warnings += [f"{path} sets the MAC {old}, which the source may have again at any time; in the VM it becomes {new}." for path, old, new in changes]
+    return [*warnings, "Change DHCP reservations, port security and static ARP entries that name these MACs."] if warnings else []
 
 
 def cards_of(spec: MigrationSpec, source: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
@@ -132,7 +161,7 @@ def find_warnings(
         if state.get("load") == "loaded" and state.get("active") not in ("active", "activating"):
             warnings.append(f"{unit} does not run on the source; it stays as it is.")
     warnings += raw_notes(spec.disk_schema, spec.sync, source) if spec else []
-    return warnings + disk_warnings(source) + (network_warnings(spec, vm, source) if spec and vm else []) + machine_warnings(tree or {})
+    return warnings + disk_warnings(source) + (network_warnings(spec, vm, source) + mac_warnings(spec, vm, source, tree or {}) if spec and vm else []) + machine_warnings(tree or {})
 
 
 def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.Any]) -> list[Problem]:

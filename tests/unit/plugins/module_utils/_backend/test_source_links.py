@@ -67,3 +67,11 @@ def test_addresses_that_a_router_gave_are_not_told():
 def test_in_a_container_the_borrowed_card_is_one():
     found = described([link("host0", "veth", None, [inet("192.0.2.2/24")], link_netnsid=0)])
     assert found["host0"]["card"]
+
+
+def test_a_card_that_wears_another_mac_is_told_with_both():
+    spoofed = link("eno3", permaddr="02:00:00:00:00:0c")
+    found = described([*SERVER, spoofed])
+    assert (found["eno3"]["mac"], found["eno3"]["worn"]) == ("02:00:00:00:00:0c", "02:00:00:00:00:01")
+    # the members of a bond have the bond's, and a card with its own has no other
+    assert [found[name]["worn"] for name in ("eno1", "eno2", "bond0")] == [None, None, None]

@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups imp
     plan_fixups,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_boot import clean_command_line
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import NicChange, replace_address, replace_macs
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import NicChange, macs_of, replace_address
 
 ROOT = PlannedPartition(2, "/", "ext4", 0, 0, "aaaa-root", "p1", None)
 SRV = PlannedPartition(3, "/srv", "xfs", 0, 0, "bbbb-srv", "p2", None)
@@ -124,7 +124,7 @@ def test_a_second_time_changes_nothing(tree):
 
 def test_every_spelling_of_a_mac_is_found_and_no_other():
     text = "02:AB:00:00:00:02 02-ab-00-00-00-02 02:ab:00:00:00:02f 02:ab:00:00:00:03"
-    assert replace_macs(text, [NIC]) == "52:54:00:11:22:33 52-54-00-11-22-33 02:ab:00:00:00:02f 02:ab:00:00:00:03"
+    assert macs_of([NIC]).fix("/etc/ethers", text) == "52:54:00:11:22:33 52-54-00-11-22-33 02:ab:00:00:00:02f 02:ab:00:00:00:03"
 
 
 def test_an_address_is_replaced_whole_or_not_at_all():

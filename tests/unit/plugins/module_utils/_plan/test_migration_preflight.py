@@ -244,3 +244,26 @@ def test_what_a_network_boot_lacks_stands_beside_all_else():
     assert "boot: pxe needs nbdfuse" in said and "dnsmasq" in said and "no kernel in /boot" in said and "no bridge br-admin" in said
     # who boots nothing over the network lacks nothing
     assert found(host={"bootstrap": lacks}) == []
+
+
+def test_macs_that_are_not_the_cards_own_are_told():
+    spec = parse_spec({**PARAMS, "vm": {**PARAMS["vm"], "nics": [{"bridge": "br-admin"}, {"bridge": "br-admin"}]}})
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    first, second = (nic.mac for nic in vm.nics)
+    card = {"addresses": [], "kind": None, "card": True, "lower": []}
+    links = [
+        {**card, "name": "eno1", "mac": "02:00:00:00:00:0a"},
+        {**card, "name": "eno2", "mac": "02:00:00:00:00:0b", "worn": "02:cc:00:00:00:09"},
+        {**card, "name": "br0", "kind": "bridge", "card": False, "mac": "02:dd:00:00:00:07", "lower": ["eno1"], "addresses": ["192.0.2.2/25"]},
+        {**card, "name": "br0.7", "kind": "vlan", "card": False, "mac": "02:dd:00:00:00:07", "lower": ["br0"]},
+        {**card, "name": "docker0", "kind": "bridge", "card": False, "mac": "02:42:00:00:00:01"},
+    ]
+    tree = {"/etc/network/interfaces": "iface eno1 inet manual\n  hwaddress 02:ee:00:00:00:01\n"}
+    told = "\n".join(find_warnings({"interfaces": links}, spec, vm, tree))
+    assert f"eno2 has the MAC 02:cc:00:00:00:09 instead of its own 02:00:00:00:00:0b; in the VM it has {second}." in told
+    assert f"br0 has a MAC of its own, 02:dd:00:00:00:07; in the VM it has {first}." in told
+    assert f"/etc/network/interfaces sets the MAC 02:ee:00:00:00:01, which the source may have again at any time; in the VM it becomes {first}." in told
+    assert "port security" in told and "docker0" not in told and "br0.7 has" not in told
+    context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), {"interfaces": links}, "k")
+    assert [(each.name, each.new_mac) for each in context.stacked] == [("br0", first)]
+    assert "MAC" not in "\n".join(find_warnings({"interfaces": [links[0]]}, spec, vm, {}))
