@@ -110,20 +110,27 @@ def docs() -> t.Iterator[Step]:
     yield Step([_tool("antsibull-changelog"), "lint"], COPY)
 
 
-def importer() -> t.Iterator[Step]:
-    """What Galaxy and Automation Hub would say: build the artifact, import it, no warning."""
-    workspace.refresh()
-    # The linter's cache is no part of what is built from the copy.
-    shutil.rmtree(COPY / ".ansible", ignore_errors=True)
+def artifact() -> t.Iterator[Step]:
+    """What a stranger gets: built from a fresh clone, imported as Galaxy does, installed into an empty place and run from there."""
     build = workspace.CACHE / "build"
     shutil.rmtree(build, ignore_errors=True)
-    yield Step([_tool("ansible-galaxy"), "collection", "build", "--output-path", str(build), "."], COPY)
+    workspace.clone(build / "clone")
+    yield Step([_tool("ansible-galaxy"), "collection", "build", "--output-path", str(build)], build / "clone")
     artifacts = sorted(str(path) for path in build.glob("*.tar.gz")) or [str(build / "no-artifact.tar.gz")]
+    # one line for each folder
+    folders = "import sys, tarfile; print(*sorted({n.partition('/')[0] for n in tarfile.open(sys.argv[1]).getnames()}), sep='\\n')"
+    yield Step([PYTHON, "-c", folders, artifacts[0]], build, refuse=r"^(tests|lab|benchmarks|extensions|scripts)$", expect=[r"^plugins$"])
     own = workspace.CACHE / "venv-importer" / "bin"
-    path = {"PATH": os.pathsep.join([str(own), workspace.search_path()]), **CHECKED, "HOME": str(workspace.HOME)}
+    path = {"PATH": os.pathsep.join([str(own), workspace.search_path()]), "ANSIBLE_COLLECTIONS_PATH": str(build / "none"), "HOME": str(workspace.HOME)}
     path["GALAXY_IMPORTER_CONFIG"] = str(ROOT / "tests" / "runner" / "galaxy-importer.cfg")
     argv = [str(own / "python"), "-m", "galaxy_importer.main", artifacts[0]]
     yield Step(argv, build, env=path, refuse=r"^(WARNING|ERROR|CRITICAL)\b|Traceback")
+    place = build / "installed"
+    alone = {"ANSIBLE_COLLECTIONS_PATH": str(place)}
+    yield Step([_tool("ansible-galaxy"), "collection", "install", "--offline", "--collections-path", str(place), artifacts[0]], build, env=alone)
+    example = ROOT / "tests" / "integration" / "targets" / "footprint_plan" / "files" / "cluster.nodes.yml"
+    argv = [_tool("ansible-playbook"), "reduced.footprint.plan", "-i", str(example), "-e", "plan_measure=false"]
+    yield Step(argv, place, env=alone, expect=[r"failed=0"], refuse=r"^\[WARNING\]")
 
 
 def execution_environment() -> t.Iterator[Step]:
@@ -200,7 +207,7 @@ GATES = (
     Gate("lint", "yamllint and ansible-lint, profile production", yaml_and_ansible, CHECK, lane=ASIDE),
     Gate("sanity", "ansible-test sanity without an ignore file", sanity, CHECK, lane=ASIDE),
     Gate("docs", "documentation and changelog", docs, CHECK, lane=ASIDE),
-    Gate("importer", "build and galaxy-importer", importer, CHECK, lane=ASIDE),
+    Gate("artifact", "build from a fresh clone, galaxy-importer, install and run", artifact, CHECK, lane=ASIDE),
     Gate("ee", "execution environment requirements", execution_environment, CHECK, lane=ASIDE),
     Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage"), TEST),
     Gate("templates", "templates on real libvirt: broken ones, golden ones, UEFI", _folder("templates"), TEST),

@@ -91,6 +91,21 @@ def _refresh() -> pathlib.Path:
     return COPY
 
 
+def clone(target: pathlib.Path) -> None:
+    """What a stranger gets from ``git clone``, with the changes that are not committed yet; links stay links."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _git("clone", "--quiet", "--no-hardlinks", str(ROOT), str(target))
+    here = {name for name in _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0") if name and os.path.lexists(ROOT / name)}
+    for name in _git("ls-files", "-z", cwd=target).split("\0"):
+        if name and name not in here:
+            (target / name).unlink()
+    for name in here:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (target / name).unlink(missing_ok=True)
+        shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
+
+
 def _same(source: pathlib.Path, target: pathlib.Path) -> bool:
     one, other = source.stat(), target.stat()
     if (one.st_size, one.st_mode) != (other.st_size, other.st_mode):
