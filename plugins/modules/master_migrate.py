@@ -123,6 +123,7 @@ notes:
   - The source must have a static IPv4 admin address, a kernel, GRUB for the VM's firmware, rsync and Python 3.9 or newer.
   - The VM starts from UEFI firmware where O(source_facts) tell that the source does, unless O(vm) names C(boot_firmware).
 seealso:
+  - module: reduced.footprint.one_time_key
   - module: reduced.footprint.master_migrate_info
   - module: reduced.footprint.vm_define
 """
@@ -133,6 +134,14 @@ EXAMPLES = r"""
     name: master
     state: prepared
   register: prepared
+
+- name: Place it on the source
+  reduced.footprint.one_time_key:
+    name: master
+    purpose: migrate
+    public_key: "{{ prepared.public_key }}"
+    allowed_from: [192.0.2.11]
+  delegate_to: laptop
 
 - name: Look at the source
   reduced.footprint.master_migrate_info:

@@ -46,7 +46,8 @@ options:
     description:
       - V(looked) only looks. It returns the VM (RV(vm_facts)); with O(vm_facts), run on the destination, it returns what that
         host is like (RV(destination_facts)).
-      - V(prepared) makes the one-time ssh key of the move and returns its public half.
+      - V(prepared) makes the one-time ssh key of the move and returns its public half. Every run of V(moved), V(confirmed) and
+        V(returned) needs one, placed with M(reduced.footprint.one_time_key); its worker withdraws it at its end.
       - V(moved) moves the VM, or goes on with that.
       - V(confirmed) removes the old copy with its disks, once the VM runs at the destination and its copy was verified. Images
         and what another VM needs stay.
@@ -149,6 +150,7 @@ notes:
     devices, snapshots or saved memory are refused.
   - The pause of a copied VM ends when it runs; its system still has to boot.
 seealso:
+  - module: reduced.footprint.one_time_key
   - module: reduced.footprint.vm_define
   - module: reduced.footprint.vm_info
 """
@@ -161,11 +163,11 @@ EXAMPLES = r"""
   register: prepared
 
 - name: Place it
-  ansible.builtin.lineinfile:
-    path: /root/.ssh/authorized_keys
-    line: "restrict,port-forwarding {{ prepared.public_key }}"
-    create: true
-    mode: "0600"
+  reduced.footprint.one_time_key:
+    name: controller2
+    purpose: move
+    public_key: "{{ prepared.public_key }}"
+    allowed_from: [192.0.2.12]
   delegate_to: metal3
 
 - name: Move controller2 to metal3
@@ -177,6 +179,7 @@ EXAMPLES = r"""
       host: 192.0.2.13
       host_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs"]
 
+# for these the key is made and placed again, as above
 - name: Remove the old copy
   reduced.footprint.vm_move:
     id: controller2

@@ -67,6 +67,13 @@ class Lab:
         missing = [word for word in words if word not in done.output]
         assert not missing, f"{name} does not say {missing}:\n{done.output[-4000:]}"
 
+    def no_key_left(self, source: str = "laptop") -> None:
+        """A migration has come to an end: its key is on neither machine, nor is the fence around the VM."""
+        assert "reduced.footprint-migrate" not in self.ssh(source, "cat", "/root/.ssh/authorized_keys")
+        left = self.ssh("metal1", "find /var/lib/reduced.footprint/migrations -name 'id_*' -o -name 'known_hosts*'")
+        left += self.ssh("metal1", "nft list tables bridge; ls /etc/systemd/system | grep fence", check=False)
+        assert left.strip() == "", left
+
     def writer(self) -> dict[str, t.Any]:
         """What the writer has to tell: rows acknowledged, gaps, rows lost."""
         return json.loads(self.command("writer", "report", self.master))

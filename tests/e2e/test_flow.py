@@ -249,6 +249,7 @@ def test_a_rehearsal_that_fails_is_not_felt(lab: Lab) -> None:
     checks = [{"type": "tcp", "port": 3306}, {"type": "tcp", "port": 9}]
     limits = {"master_migrate_health_checks": checks, "master_migrate_rehearse_timeout": 90}
     lab.fails("migrate_master", "-e", json.dumps(limits), words=["rehearse", "tcp 9", "the source serves as before"])
+    lab.no_key_left()
     assert lab.writing()
     assert "master" not in lab.ssh("metal1", "virsh", "list", "--name", "--state-running")
 
@@ -260,6 +261,7 @@ def test_a_copy_is_kept_up_to_date_until_it_is_wanted(lab: Lab) -> None:
         assert words in ready.output, ready.output[-4000:]
     told = lab.ssh("laptop", "cat", "/var/lib/reduced.footprint/source/master.journal")
     assert json.loads(told)["journal"]["facts"]["rehearsal"]["passed"]
+    lab.no_key_left()
     lab.fails("migrate_master", "-e", "master_migrate_stop_after=quiesce", words=["stop_after", "lies in the pause"])
     assert lab.writing()
 
@@ -269,6 +271,7 @@ def test_a_failed_health_check_returns_to_the_source(lab: Lab) -> None:
     # the copy was rehearsed a moment ago
     limits = {"master_migrate_health_checks": checks, "master_migrate_boot_timeout": 60, "master_migrate_rehearse": False}
     lab.fails("migrate_master", "-e", json.dumps(limits), words=["rolled back"])
+    lab.no_key_left()
     eventually("the source serves again", lab.writing, 30)
     assert lab.health()["machine_id"] == lab.ssh("laptop", "cat", "/etc/machine-id").strip()
     domains = lab.ssh("metal1", "virsh", "list", "--name", "--state-running")
@@ -287,6 +290,9 @@ def test_migrate_killed_is_completed(lab: Lab) -> None:
     writer = lab.writer()
     assert writer["rows_lost"] == 0, writer
     lab.unchanged("migrate_master")
+    # the source is where it stepped aside
+    lab.no_key_left(f"{lab.net}.3")
+    assert "reduced.footprint-migrate" not in lab.ssh(lab.master, "cat", "/root/.ssh/authorized_keys")
 
 
 def test_the_master_is_a_machine_on_metal1_now(lab: Lab) -> None:

@@ -59,6 +59,9 @@ try:
     if {what!r} == "move":
         from ansible_collections.reduced.footprint.plugins.module_utils._run.move import move
         result = move(given, check_mode={check!r})
+    elif {what!r} == "key":
+        from ansible_collections.reduced.footprint.plugins.module_utils._run.one_time_key import apply
+        result = apply(given, check_mode={check!r})
     else:
         from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
         result = define_vms(DefineRequest(**given), check_mode={check!r}).as_result()
@@ -140,20 +143,28 @@ class Pair:
         self.here, self.there = Server("metal1", f"{net}.11"), Server("metal2", f"{net}.12")
 
     def move(self, vm_id: str, state: str = "moved", *, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
-        """``vm_move`` on the server the VM is on, its key placed before."""
+        """``vm_move`` on the server the VM is on; whatever is asked for, a key of its own is placed before."""
         given: dict[str, t.Any] = {"id": vm_id, "cluster": CLUSTER, "state": state, **options}
+        if not check and not options.get("destination_lost"):
+            self.place_key(vm_id)
         if state == "moved":
-            given["destination"] = {"host": self.there.address, "name": self.there.name, "host_keys": self._keys(vm_id)}
+            keys = self.there.ssh("cat", "/etc/ssh/ssh_host_ed25519_key.pub").splitlines()
+            given["destination"] = {"host": self.there.address, "name": self.there.name, "host_keys": keys}
             if check:
                 vm = self.here.call("move", {"id": vm_id, "cluster": CLUSTER, "state": "looked"})["vm_facts"]
                 given["destination_facts"] = self.there.call("move", {"id": vm_id, "state": "looked", "vm_facts": vm})["destination_facts"]
         return self.here.call("move", given, check)
 
-    def _keys(self, vm_id: str) -> list[str]:
+    def place_key(self, vm_id: str) -> None:
+        """The one-time key, restricted as the playbook restricts it."""
         key = self.here.call("move", {"id": vm_id, "state": "prepared"})["public_key"]
-        line = f"restrict,port-forwarding {key}\n"
-        self.there.ssh("cat >> /root/.ssh/authorized_keys", given=line.encode())
-        return self.there.ssh("cat", "/etc/ssh/ssh_host_ed25519_key.pub").splitlines()
+        self.there.call("key", {"name": vm_id, "purpose": "move", "state": "present", "public_key": key, "allowed_from": [self.here.address]})
+
+    def left_of_key(self, vm_id: str) -> list[str]:
+        """What is still there of a move's key and of its sockets, on both hosts."""
+        found = [line for line in self.there.ssh("cat", "/root/.ssh/authorized_keys").splitlines() if "reduced.footprint-migrate" in line]
+        found += self.here.ssh(f"find /var/lib/reduced.footprint/moves/{vm_id} -name 'id_*' -o -name 'known_hosts*'").split()
+        return found + [path for server in (self.here, self.there) for path in server.ssh("find /run/libvirt -name 'rf-*'").split()]
 
     def killed(self, vm_id: str, phases: t.Sequence[str]) -> t.Callable[[], list[str]]:
         """Kill the worker in these phases, from now on; what is returned waits and tells in which it was."""

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from source_machine import LEASE, NIC, SERVICES, SourceMachine, lasting
 from support import eventually
+
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 
 WATCH = "reduced-footprint-source-master.service"
 
@@ -164,3 +167,26 @@ def test_containers_rest_with_the_services_and_return_after_them(source: SourceM
         assert {each["name"] for each in source.remote.ask("facts")["facts"]["running_containers"]} == {"web", "db"}
     finally:
         ssh("laptop", "rm", "-rf", "/usr/local/bin/podman", "/var/lib/fake-engine")
+
+
+def test_a_copy_cannot_answer_for_the_source(source: SourceMachine) -> None:
+    source.quiesce(lease=60, new_mark="m1")
+    source.remote.identity.mark = "m1"
+    assert source.state()["state"] == "quiesced"
+    # a copy has all files of the source but those of this folder
+    home = "/var/lib/reduced.footprint/source"
+    source.lab.ssh("laptop", f"mv {home} {home}.away")
+    try:
+        for command, given in (("state", {}), ("renew", {"lease": 60}), ("leave", {"marker": "m", "power_off": True}), ("restore", {})):
+            with pytest.raises(BackendError, match="a copy of the source"):
+                source.remote.ask(command, given)
+    finally:
+        source.lab.ssh("laptop", f"rm -rf {home} && mv {home}.away {home}")
+    assert source.state()["state"] == "quiesced"
+    source.remote.ask("restore", {"reason": "the test"})
+    source.await_serving()
+    # it is still known, so that a source that returned is told from a copy that claims to serve
+    assert source.state()["mark"] == "m1"
+    source.remote.identity.mark = "m2"
+    with pytest.raises(BackendError, match="a copy of the source"):
+        source.state()

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -15,19 +16,13 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.one_time_key import LIBRARY, install_command, key_marker
 
 # the program that answers on the source
 AGENT = "ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent"
 
-KEY_MARKER = "reduced.footprint-migrate"
-_LIBRARY = "/var/lib/reduced.footprint/lib"
 #: ssh's own exit code: not that of what it ran.
 LINK_LOST = 255
-
-
-def key_marker(name: str) -> str:
-    """Comment of a migration's one-time key."""
-    return f"{KEY_MARKER}-{name}"
 
 
 def ensure_key(directory: pathlib.Path, name: str) -> str:
@@ -44,9 +39,26 @@ def ensure_key(directory: pathlib.Path, name: str) -> str:
 
 
 def drop_key_files(directory: pathlib.Path) -> None:
-    """Forget the migration's key on this side."""
-    for name in ("id_ed25519", "id_ed25519.pub"):
-        (directory / name).unlink(missing_ok=True)
+    """Forget the migration's key on this side, and whose host keys it was used with: nobody can use it from now on."""
+    for pattern in ("id_ed25519*", "known_hosts*"):
+        for path in directory.glob(pattern):
+            path.unlink(missing_ok=True)
+
+
+class CopyAnswered(BackendError):
+    """Not the source answered, but a machine with its host keys and without its state."""
+
+
+@dataclasses.dataclass
+class Identity:
+    """How the source is told from its copy; several connections may share it.
+
+    ``mark`` is what only the source itself knows from the moment it rests: it lies in a folder that is never copied.
+    ``only`` is the one address at which it is asked while another machine may have the others.
+    """
+
+    mark: str | None = None
+    only: str | None = None
 
 
 class RemoteSource:
@@ -71,6 +83,7 @@ class RemoteSource:
         self.port = port
         self.host_keys = list(host_keys)
         self.library = library
+        self.identity = Identity()
         self._installed = False
 
     def ssh_argv(self, address: str | None = None) -> list[str]:
@@ -100,16 +113,16 @@ class RemoteSource:
         return address if self.port == 22 else f"[{address}]:{self.port}"
 
     def _remote_library(self) -> str:
-        return f"{_LIBRARY}/{self.library.name}"
+        return f"{LIBRARY}/{self.library.name}"
 
     def _install(self) -> None:
         """Bring our code to the source; content-addressed, so an existing one is right."""
         if self._installed:
             # at whatever address: the pinned host key says that it is the same machine
             return
-        target = self._remote_library()
         # the only words a remote shell sees are fixed here, no value of the user's is among them
-        argv = [*self.ssh_argv(), self.address, f"test -s {target} || (umask 077; mkdir -p {_LIBRARY} && cat > {target}.new && mv {target}.new {target})"]
+        argv = [*self.ssh_argv(), self.address, install_command(self._remote_library())]
+        # a restricted key brought the code with it, and says so
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
         done = subprocess.run(argv, input=self.library.read_bytes(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
         if done.returncode != 0:
@@ -119,28 +132,29 @@ class RemoteSource:
     def _mend(self) -> str:
         return f"Make sure that root on {self.address} accepts the migration's key and that its host key is the one given."
 
-    def program(self, module: str) -> list[str]:
+    def program(self, module: str, *arguments: str) -> list[str]:
         """What runs another of our programs on the source, where it was found last.
 
         :raises CommandError: our code cannot be brought there.
         """
         self._install()
-        return [*self.ssh_argv(), self.address, f"PYTHONPATH={self._remote_library()} python3 -m {module} {self.name}"]
+        return [*self.ssh_argv(), self.address, f"PYTHONPATH={self._remote_library()} python3 -m {module} {' '.join((*arguments, self.name))}"]
 
     def ask(self, command: str, given: t.Mapping[str, t.Any] | None = None, timeout: float = 60.0) -> dict[str, t.Any]:
         """Let the source's agent do something; at the last good address first, then at the other.
 
         :raises BackendError: the source cannot be reached at any address, or says no.
         """
-        order = [self.address] + [each for each in self.addresses if each != self.address]
-        failure: CommandError | None = None
+        identity = self.identity
+        order = [identity.only] if identity.only else [self.address] + [each for each in self.addresses if each != self.address]
+        failure: BackendError | None = None
         for address in order:
             self.address = address
             try:
                 self._install()
                 done = run(
                     [*self.ssh_argv(), address, f"PYTHONPATH={self._remote_library()} python3 -m {self.agent} {command} {self.name}"],
-                    stdin=json.dumps(given or {}),
+                    stdin=json.dumps({**(given or {}), **({"mark": identity.mark} if identity.mark else {})}),
                     timeout=timeout,
                     ok=(0, 1),
                     mend=self._mend(),
@@ -151,7 +165,10 @@ class RemoteSource:
             except subprocess.TimeoutExpired as error:
                 failure = failure or self._unreachable(CommandError(["ssh"], None, str(error), mend=self._mend()), order)
                 continue
-            return self._answer(command, done.stdout, done.stderr)
+            try:
+                return self._answer(command, done.stdout, done.stderr)
+            except CopyAnswered as error:
+                failure = failure or error
         self.address = order[0]
         raise failure or BackendError(f"{self.name}: the {self.who} has no address.")
 
@@ -168,6 +185,9 @@ class RemoteSource:
         except (ValueError, IndexError) as error:
             said = (stderr.strip().splitlines() or ["nothing"])[-1]
             raise BackendError(f"The {self.who}'s agent did not understand {command!r}; it said: {said}") from error
+        if self.identity.mark and answer.get("mark") != self.identity.mark:
+            # the copy has the host keys of the source, and its programs
+            raise CopyAnswered(f"{self.address} is answered by a copy of the {self.who}, not by the {self.who} itself.")
         if "error" in answer:
             raise BackendError(f"On the {self.who}: {answer['error']['message']}", mend=answer["error"].get("mend"))
         return dict(answer["ok"])

@@ -97,14 +97,19 @@ class SourceState:
         admin: t.Mapping[str, t.Any],
         containers: t.Sequence[Container] = (),
         quiesce: str = STOP_SERVICES,
+        mark: str | None = None,
     ) -> dict[str, t.Any]:
         """Note down what is about to be stopped, so that it comes back whatever happens next.
 
         :arg admin: interface, prefix, address, temporary_address, cards (whose place the VM's cards take).
+        :arg mark: by which the destination tells this machine from its copy; the folder of this state is never copied.
         """
         with self.locked():
             data = self.read()
             if awaits_boot(data):
+                if mark:
+                    data["mark"] = mark
+                    self.write(data)
                 return data
             if data["state"] == SERVING:
                 together = holds_everything(services, quiesce)
@@ -123,6 +128,8 @@ class SourceState:
                     maintenance.disarm(self.name)
                     data["maintenance"] = {"arrived": False, "usual": maintenance.usual_target()}
                 self.request_file.unlink(missing_ok=True)
+            if mark:
+                data["mark"] = mark
             self._lease(data, lease)
             self.write(data)
             return data
@@ -151,8 +158,10 @@ class SourceState:
     def missed(self) -> None:
         """The machine was to boot without services and booted as usual: it serves."""
         with self.locked():
-            if awaits_boot(self.read()):
-                self.write({"state": SERVING, "reason": "the source booted as usual instead of without services", "returned_at": time.time()})
+            data = self.read()
+            if awaits_boot(data):
+                kept = {"mark": data["mark"]} if "mark" in data else {}
+                self.write({**kept, "state": SERVING, "reason": "the source booted as usual instead of without services", "returned_at": time.time()})
                 maintenance.disarm(self.name)
 
     def detach(self, files_of: t.Callable[[str], dict[str, str]], readdress: t.Callable[[str, str, str], str]) -> None:
@@ -253,7 +262,7 @@ class SourceState:
             failed = self._serve(data)
             if data["state"] != QUIESCED:
                 arp.announce(admin["interface"], admin["address"])
-            kept = {key: data[key] for key in ("running", "containers", "admin", "also", "routes") if key in data}
+            kept = {key: data[key] for key in ("running", "containers", "admin", "also", "routes", "mark") if key in data}
             now = time.clock_gettime(time.CLOCK_BOOTTIME)
             settled = now + (_SETTLE if data["state"] != QUIESCED else 0.0)
             self.write({**kept, "state": SERVING, "reason": reason, "returned_at": time.time(), "failed": failed, "boot_id": boot_id(), "settled_at": settled})

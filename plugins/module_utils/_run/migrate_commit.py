@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_cutover, migrate_health
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_cutover, migrate_health, migrate_key
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
 
@@ -53,9 +52,4 @@ def leave(context: Context, *, power_off: bool, forget: bool = True) -> None:
         # noted first: whoever goes on after a kill finds a machine that does not answer, and why
         context.journal.facts["source"]["off"] = True
         context.save()
-    try:
-        context.source.ask("leave", {"marker": context.key_marker, "power_off": power_off, "forget": forget})
-    except FootprintError as error:
-        context.journal.warnings.append(f"The one-time key may still be on the source: {error.message}")
-        return
-    drop_key_files(context.store.directory)
+    migrate_key.withdraw(context, power_off=power_off, forget=forget)

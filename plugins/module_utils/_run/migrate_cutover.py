@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 import time
 import typing as t
 
@@ -47,12 +48,18 @@ def quiesce(context: Context, lease: Lease) -> None:
     if context.spec.quiesce == MAINTENANCE_BOOT:
         context.journal.facts["rebooting"] = True
         context.save()
-    answer = context.source.ask("quiesce", given, timeout=660)["state"]
+    mark = context.journal.facts.get("source_mark") or secrets.token_hex(16)
+    # there is no copy of it that could run yet
+    context.source.identity.mark = None
+    answer = context.source.ask("quiesce", {**given, "new_mark": mark}, timeout=660)["state"]
     if answer["state"] not in (QUIESCED, PARKED):
         raise BackendError(f"The source is {answer['state']} instead of {QUIESCED}.")
     context.journal.downtime["started"] = answer.get("stopped_at", context.journal.downtime["started"])
     # what the copy has to start, because its own engine may not
     context.journal.facts["containers"] = answer.get("containers", [])
+    if answer.get("mark") == mark:
+        # from here on nobody else is believed to be the source
+        context.journal.facts["source_mark"] = context.source.identity.mark = mark
     context.save()
     if answer.get("maintenance") and not answer["maintenance"]["arrived"]:
         _await_boot(context)
@@ -119,6 +126,8 @@ def _detach(context: Context, lease: Lease) -> None:
     # from here on the source is found where it goes
     context.source.address = spec.admin.temporary_address
     await_state(context, PARKED, "parked_at")
+    # the other address is the VM's from here on, and its answers are not the source's
+    context.source.identity.only = spec.admin.temporary_address
     lease.check()
     if context.bridge:
         taken = arp.probe(context.bridge, spec.admin.address, attempts=2, wait=0.2)

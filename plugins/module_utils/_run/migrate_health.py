@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.health import Ways
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.inside import RemoteClone
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.isolated import own_address
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import ensure_key
+from ansible_collections.reduced.footprint.plugins.module_utils._model import one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import INSIDE, HealthCheck
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import drop_key
@@ -53,7 +55,9 @@ def own_way_in(context: Context, tree: t.Mapping[str, str]) -> dict[str, str]:
     """
     if not asks_inside(context) or AUTHORIZED_KEYS not in tree:
         return {}
-    line = f'from="{",".join(_askers(context))}",restrict {ensure_key(context.store.directory, context.spec.name)}'
+    # the VM's time zone is not known here, so a day more; what may be run inside is any command of a health check
+    expires = time.strftime("%Y%m%d%H%M", time.gmtime(time.time() + one_time_key.LIFETIME + 86400))
+    line = f'from="{",".join(_askers(context))}",restrict,expiry-time="{expires}" {ensure_key(context.store.directory, context.spec.name)}'
     before = drop_key(tree[AUTHORIZED_KEYS], context.key_marker).rstrip("\n")
     return {AUTHORIZED_KEYS: f"{before}\n{line}\n".lstrip("\n")}
 

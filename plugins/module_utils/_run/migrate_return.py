@@ -38,6 +38,8 @@ def give_back(context: Context, reason: str) -> None:
     context.save()
     context.log(f"going back: {reason}")
     served = stop_clone(context) and bool(journal.facts.get("handed_over"))
+    # the VM is off, so whoever answers is the source
+    context.source.identity.only = None
     _let_clients_in_again(context)
     if journal.facts.get("vm"):
         context.disk().release()
@@ -73,6 +75,7 @@ def _returned(context: Context) -> None:
     context.mirror()
     # who fell back by himself tries again
     leave(context, power_off=False, forget=asked)
+    journal.facts.pop("source_mark", None)
     context.save()
 
 
@@ -81,7 +84,7 @@ def _answers(context: Context) -> dict[str, t.Any]:
 
     :raises BackendError: it does not answer.
     """
-    context.source.address = context.spec.admin.temporary_address
+    context.source.address = context.source.identity.only = context.spec.admin.temporary_address
     try:
         return dict(context.source.ask("state")["state"])
     except FootprintError as error:

@@ -32,6 +32,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._run import (
     migrate_commit,
     migrate_copy,
     migrate_cutover,
+    migrate_key,
     migrate_rehearse,
     migrate_return,
     migrate_verify,
@@ -99,7 +100,10 @@ def open_context(store: JournalStore, params: t.Mapping[str, t.Any]) -> Context:
     spec = parse_spec(params)
     code = units.keep_code()
     journal = store.read() or Journal(name=spec.name)
-    return Context(spec=spec, vm=vm_details(spec), store=store, journal=journal, code=code, source=remote(spec, store, code))
+    source = remote(spec, store, code)
+    if "quiesce" in journal.phases:
+        source.identity.mark = journal.facts.get("source_mark")
+    return Context(spec=spec, vm=vm_details(spec), store=store, journal=journal, code=code, source=source)
 
 
 def carry_out(context: Context, action: str) -> None:
@@ -148,6 +152,7 @@ def _migrate(context: Context) -> None:
             migrate_verify.catch_up(context)
     try:
         way = remote(context.spec, context.store, context.code)
+        way.identity = context.source.identity
         with Lease(way, context.spec.return_after, lambda: migrate_copy.stop_clone(context), context.told) as lease:
             for phase in PHASES[max(PHASES.index(first), len(STOP_AFTER)) :]:
                 _phase(context, phase, lambda context, phase=phase: _PAUSE[phase](context, lease))
@@ -168,12 +173,7 @@ def _stop(context: Context) -> None:
     context.log("stops here, as asked")
     context.save()
     context.mirror()
-    try:
-        context.source.ask("leave", {"marker": context.key_marker})
-    except FootprintError as error:
-        context.journal.warnings.append(f"The one-time key may still be on the source: {error.message}")
-        return
-    drop_key_files(context.store.directory)
+    migrate_key.withdraw(context)
 
 
 def _one_destination(context: Context) -> None:
@@ -250,6 +250,9 @@ def _where(context: Context) -> str:
         if "cutover" in journal.phases:
             # that is where it is most likely; asking the VM instead would cost the time of a refusal
             context.source.address = context.spec.admin.temporary_address
+            if context.source.identity.mark is None and journal.facts.get("vm") and context.clone_running():
+                # nothing tells the copy from the source at the other address
+                context.source.identity.only = context.source.address
         try:
             source_state = str(context.source.ask("state")["state"]["state"])
         except FootprintError as error:
@@ -312,6 +315,10 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
         if context is not None and journal.state == "failed":
             context.mirror()
         _release(context)
+        if context is None:
+            drop_key_files(store.directory)
+        else:
+            migrate_key.at_end(context)
         # a worker that was killed never comes here, and the next boot goes on
         units.forget_at_boot(units.unit_name(store.name))
     return 0 if journal.state in ("done", "stopped", "retired") or (journal.state == "rolled_back" and job["action"] == ROLL_BACK) else 1

@@ -96,7 +96,7 @@ def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     begun = journal.state in (RUNNING, FAILED) and journal.started is not None
     _refuse(spec, journal, note, begun)
     if note is not None and journal.state in (MOVED, CONFIRMED):
-        return _result(False, journal)
+        return _unchanged(store, journal, check_mode)
     if found is None and not (begun and note is not None):
         raise InputError(f"there is no VM {spec.id!r} of the cluster {spec.cluster!r} on this host.", "id", "Run this on the host that has it.")
     if check_mode:
@@ -155,10 +155,10 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     active = units.unit_active(unit_name(store.name))
     if job is None or (journal.state == FAILED and not journal.switched and journal.going == MOVED):
         if state == RETURNED:
-            return _result(False, journal)
+            return _unchanged(store, journal, check_mode or active)
         raise RefusedError(f"the VM {store.name} was not moved from this host.", "id", "Run this on the host it was moved from.")
     if journal.state == state and not active:
-        return _result(False, journal)
+        return _unchanged(store, journal, check_mode)
     if journal.state in (CONFIRMED, RETURNED):
         raise RefusedError(f"the move of {store.name} is {journal.state} already.", "state", "Move the VM from where it is now.")
     if journal.state in (RUNNING, FAILED) and journal.going not in (MOVED, state):
@@ -205,6 +205,13 @@ def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
     if params.get("wait", True) and journal.state != good:
         raise MoveFailed(journal, store.tail(5))
     return _result(True, journal)
+
+
+def _unchanged(store: MoveStore, journal: MoveJournal, keep_key: bool) -> dict[str, t.Any]:
+    """Nothing is to be done, so the key that was made for it is not needed."""
+    if not keep_key:
+        remote_source.drop_key_files(store.directory)
+    return _result(False, journal)
 
 
 def _result(changed: bool, journal: MoveJournal) -> dict[str, t.Any]:

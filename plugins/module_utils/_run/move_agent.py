@@ -17,7 +17,7 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_live, move_look, move_place, moved
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import authorized_keys, key_session, move_channel, move_live, move_look, move_place, moved
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_text
@@ -25,7 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move import DISK, Item
 from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import ARRIVING, CONFIRMED, Moved
-from ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent import forget_key
+from ansible_collections.reduced.footprint.plugins.module_utils._model.one_time_key import key_marker
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.move_agent"
 
@@ -196,11 +196,14 @@ def _settle(given: Given) -> dict[str, t.Any]:
 
 def _channel(given: Given) -> dict[str, t.Any]:
     """Where a live migration can come in."""
-    return {"socket": move_live.daemon_socket(), "ports": move_live.free_ports()}
+    with DomainHost(given["uri"]) as host:
+        folder = move_channel.make_folder(given["name"], move_channel.owner(host))
+    return {"socket": move_channel.daemon_socket(), "folder": str(folder)}
 
 
 def _forget_key(given: Given) -> dict[str, t.Any]:
-    return {"changed": forget_key(given["marker"])}
+    move_channel.remove_folder(given["name"])
+    return {"changed": authorized_keys.forget(given["marker"])}
 
 
 _COMMANDS: t.Mapping[str, t.Callable[[Given], dict[str, t.Any]]] = {
@@ -226,7 +229,9 @@ def main(argv: t.Sequence[str]) -> int:
         sys.stderr.write("usage: move_agent COMMAND NAME\n")
         return 2
     try:
-        given = json.loads(sys.stdin.read() or "{}")
+        given = {**json.loads(sys.stdin.read() or "{}"), "name": argv[1]}
+        if os.environ.get(key_session.VARIABLE) and given.get("marker", key_marker(argv[1])) != key_marker(argv[1]):
+            raise InputError(f"The key of {argv[1]} withdraws no other key.", "marker")
         sys.stdout.write(json.dumps({"ok": answer(argv[0], given)}) + "\n")
         return 0
     except FootprintError as error:

@@ -15,7 +15,6 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files, key_marker
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.volume_files import remove, remove_path
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, RefusedError
@@ -91,7 +90,6 @@ def confirm(context: Context) -> None:
         if host.domain(context.uuid) is not None:
             host.undefine(context.uuid)
     journal.facts["kept"] = kept
-    _drop_key(context)
 
 
 def _remove_here(context: Context) -> list[str]:
@@ -145,7 +143,6 @@ def take_back(context: Context) -> None:
     if not journal.switched and journal.going == MOVED_STATE:
         # it never left
         give_back(context, "asked to")
-        _drop_key(context)
         return
     if journal.switched:
         cost, journal.downtime = journal.downtime, {"started": time.time()}
@@ -205,11 +202,3 @@ def _leave(context: Context, keep: bool) -> None:
     else:
         context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in data], finals=True)
     context.ask("settle", note=context.journal.facts.get("before"))
-    _drop_key(context)
-
-
-def _drop_key(context: Context) -> None:
-    """The one-time key ends with the move; a host that does not answer keeps a key nobody has."""
-    with contextlib.suppress(FootprintError):
-        context.remote.ask("forget_key", {"marker": key_marker(context.remote.name)})
-    drop_key_files(context.store.directory)

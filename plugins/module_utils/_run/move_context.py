@@ -20,7 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move import Item, MoveSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import Moved
-from ansible_collections.reduced.footprint.plugins.module_utils._run import move_agent
+from ansible_collections.reduced.footprint.plugins.module_utils._run import move_agent, move_channel
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.moved import NAMESPACE, PREFIX, mark_text, strip_mark
 
@@ -72,6 +72,10 @@ class Context:
     def ask(self, command: str, timeout: float = 120, **given: t.Any) -> dict[str, t.Any]:
         """A command of the other host's agent."""
         return self.remote.ask(command, {"uri": self.there, "uuid": self.uuid, **given}, timeout=timeout)
+
+    def way_to(self, which: str) -> list[str]:
+        """What connects its standard input and output to a socket of the other host (``_backend.move_channel``)."""
+        return self.remote.program(move_channel.MODULE, which)
 
     def log(self, message: str) -> None:
         """A line into the log."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_channel as channels
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_live, move_look, move_place
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
@@ -153,8 +154,9 @@ def migrate(context: Context) -> None:
     channel = context.ask("channel")
     if not channel["socket"]:
         raise BackendError("the destination's libvirt has no socket.", mend="See to it that libvirtd or virtqemud runs there.")
-    folder = move_live.RUN / context.spec.id
-    with move_live.Tunnel(context.remote, folder, channel["socket"], channel["ports"]) as tunnel, DomainHost(tunnel.uri) as there:
+    with DomainHost(context.uri) as here:
+        qemu = channels.owner(here)
+    with channels.Tunnel(context.remote.name, context.vm["name"], context.way_to, qemu) as tunnel, DomainHost(tunnel.uri) as there:
         done = move_live.migrate(
             context.uri,
             context.uuid,

@@ -18,6 +18,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_live, units
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.move_store import HOME, MoveStore, unit_name
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move import LIVE, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move_journal import (
@@ -39,12 +40,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.move_jour
     SWITCH,
     VERIFY,
 )
+from ansible_collections.reduced.footprint.plugins.module_utils._model.one_time_key import key_marker
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.move import where_to_go_on
 from ansible_collections.reduced.footprint.plugins.module_utils._run import move_back, move_steps
 from ansible_collections.reduced.footprint.plugins.module_utils._run.move_context import Context, other_host
 from ansible_collections.reduced.footprint.plugins.module_utils._run.phases import run_phase
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.move_worker"
+
+_ATTEMPTS = 3
+_PAUSE = 3.0
 
 _STEPS: t.Mapping[str, t.Callable[[Context], None]] = {
     PREFLIGHT: move_steps.preflight,
@@ -165,8 +170,25 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             store.log(f"{journal.phase}: failed: {error}")
             journal.state, journal.ended, journal.reason = FAILED, time.time(), f"{journal.phase}: {error}"
         store.write(journal)
+        _withdraw_key(context)
         units.forget_at_boot(unit_name(store.name))
     return 0 if journal.state == job["action"] else 1
+
+
+def _withdraw_key(context: Context) -> None:
+    """The one-time key ends with the worker: whoever confirms the move or takes the VM back brings another.
+
+    A host that cannot be reached keeps the line of a key nobody has; it ends at its expiry.
+    """
+    for attempt in range(0 if context.params.get("destination_lost") else _ATTEMPTS):
+        try:
+            context.remote.ask("forget_key", {"marker": key_marker(context.remote.name)})
+            break
+        except FootprintError as error:
+            context.store.log(f"the one-time key is not withdrawn at the destination: {error.message}")
+            if attempt + 1 < _ATTEMPTS:
+                time.sleep(_PAUSE)
+    drop_key_files(context.store.directory)
 
 
 if __name__ == "__main__":

@@ -19,21 +19,29 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import inside, journal_mirror, maintenance, source_facts, source_services
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import (
+    authorized_keys,
+    inside,
+    journal_mirror,
+    key_session,
+    maintenance,
+    source_facts,
+    source_services,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import HOME, SourceState, awaits_boot, boot_id
+from ansible_collections.reduced.footprint.plugins.module_utils._model import one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import ALL, MAINTENANCE_BOOT, STOP_SERVICES, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction_text import mask_text
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS, drop_key
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import is_network_file, replace_address
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import BTRFS_TOOL, SOURCE_TOOLS
 from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import passphrase_volume, watch_service
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.source_agent"
-_AUTHORIZED_KEYS = "/root/.ssh/authorized_keys"
 _POLL = 0.2
 # how long a returning source waits before it asks the network again
 _TAKEN_WAIT = 2.0
@@ -201,13 +209,7 @@ def _request(state: SourceState, what: str) -> dict[str, t.Any]:
 
 def forget_key(marker: str) -> bool:
     """Withdraw the one-time key of a migration."""
-    text = source_facts.read_text(_AUTHORIZED_KEYS)
-    if text is None or drop_key(text, marker) == text:
-        return False
-    mode = os.stat(_AUTHORIZED_KEYS)
-    write_atomic(_AUTHORIZED_KEYS, drop_key(text, marker), mode=mode.st_mode & 0o7777)
-    os.chown(_AUTHORIZED_KEYS, mode.st_uid, mode.st_gid)
-    return True
+    return authorized_keys.forget(marker)
 
 
 def leave(marker: str, *, power_off: bool) -> bool:
@@ -223,7 +225,7 @@ def leave(marker: str, *, power_off: bool) -> bool:
 def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     containers = [Container(**each) for each in given.get("containers", ())]
     quiesce = given.get("quiesce", STOP_SERVICES)
-    data = state.begin(given["services"], given["lease"], given["admin"], containers, quiesce)
+    data = state.begin(given["services"], given["lease"], given["admin"], containers, quiesce, given.get("new_mark"))
     if awaits_boot(data):
         start_watch(state.name, afresh=True)
         return _request(state, "reboot")
@@ -271,6 +273,7 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
         if given.get("forget"):
             # it would only save a next attempt some reading, and there is to be none
             (HOME / f"{name}.manifest").unlink(missing_ok=True)
+        authorized_keys.disallow(name)
         return {"changed": leave(given["marker"], power_off=bool(given.get("power_off")))}
     raise InputError(f"{command!r} is no command of the source's agent.")
 
@@ -284,16 +287,23 @@ def main(argv: t.Sequence[str]) -> int:
     if command in ("watch", "maintain"):
         {"watch": watch, "maintain": maintain}[command](name)
         return 0
+    known: dict[str, t.Any] = {}
     try:
         given = json.loads(sys.stdin.read() or "{}")
-        sys.stdout.write(json.dumps({"ok": answer(command, name, given)}) + "\n")
+        if os.environ.get(key_session.VARIABLE):
+            one_time_key.check_source_command(command, given, name, authorized_keys.allowed(name))
+        mark = given.pop("mark", None)
+        if mark is not None and SourceState(name).read().get("mark") != mark:
+            raise InputError(f"This machine is not the source of {name} but a copy of it, or it has lost its state.")
+        known = {"mark": mark}
+        sys.stdout.write(json.dumps({"ok": answer(command, name, given), **known}) + "\n")
         return 0
     except FootprintError as error:
-        sys.stdout.write(json.dumps({"error": {"message": error.message, "mend": error.mend}}) + "\n")
+        sys.stdout.write(json.dumps({"error": {"message": error.message, "mend": error.mend}, **known}) + "\n")
         return 1
     except (OSError, ValueError, KeyError) as error:
         # a full disk, for one; the destination's log is read, this machine's perhaps not
-        sys.stdout.write(json.dumps({"error": {"message": f"{command}: {type(error).__name__}: {error}", "mend": None}}) + "\n")
+        sys.stdout.write(json.dumps({"error": {"message": f"{command}: {type(error).__name__}: {error}", "mend": None}, **known}) + "\n")
         return 1
 
 

@@ -76,3 +76,32 @@ def test_a_broken_stream_without_a_word_of_ssh_may_be_a_full_disk(ssh, tmp_path)
     with pytest.raises(CommandError, match="exit code 12") as told:
         rsync.pull(["ssh"], "192.0.2.2", "/srv", str(tmp_path / "there"), [], tolerate_vanished=False)
     assert "full disk" in told.value.mend
+
+
+ANSWERS = """given=$(cat)
+case "$*" in *"test -s"*) exit 0;; esac
+case "$*" in
+  *192.0.2.3*) test -e TMP/off && exit 255; echo '{"ok": {"state": "parked"}, "mark": "m"}';;
+  *) echo "$*" >> TMP/admin; echo '{"ok": {"state": "serving"}, "mark": null}';;
+esac"""
+
+
+def test_a_copy_with_the_same_host_keys_is_not_believed(ssh, source, tmp_path):
+    ssh(ANSWERS.replace("TMP", str(tmp_path)))
+    # before the source rests there is no copy that could answer
+    assert source.ask("state") == {"state": "serving"}
+    source.identity.mark = "m"
+    assert source.ask("state") == {"state": "parked"} and source.address == "192.0.2.3"
+    (tmp_path / "off").touch()
+    with pytest.raises(BackendError, match="cannot be reached|copy of the source"):
+        source.ask("state")
+
+
+def test_a_source_that_stepped_aside_is_asked_where_it_went_and_nowhere_else(ssh, source, tmp_path):
+    ssh(ANSWERS.replace("TMP", str(tmp_path)))
+    source.identity.only = "192.0.2.3"
+    assert source.ask("state") == {"state": "parked"}
+    (tmp_path / "off").touch()
+    with pytest.raises(BackendError, match="cannot be reached at 192.0.2.3:"):
+        source.ask("state")
+    assert not (tmp_path / "admin").exists()

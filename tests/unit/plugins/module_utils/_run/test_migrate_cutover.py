@@ -11,6 +11,7 @@ import types
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import Identity
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING, Journal
@@ -23,6 +24,7 @@ class FakeSource:
 
     def __init__(self):
         self.address = "192.0.2.2"
+        self.identity = Identity()
         self.asked = []
         self.state = {"state": HANDED_OVER}
         self.after = {}
@@ -241,3 +243,24 @@ def test_a_vm_that_cannot_come_up_any_more_is_not_waited_for(world, monkeypatch,
     # with all the time there is
     with pytest.raises(BackendError, match=words):
         migrate_cutover.await_answers(world, FakeLease(), [object()], float("inf"))
+
+
+def test_the_source_is_known_by_a_mark_that_its_copy_has_not(world, monkeypatch):
+    world.source.state = {"state": QUIESCED, "mark": "of an earlier attempt"}
+    migrate_cutover.quiesce(world, FakeLease())
+    given = world.source.asked[-1][1]
+    # a program on the source that knows of no mark is asked without one
+    assert len(given["new_mark"]) == 32 and world.source.identity.mark is None and "source_mark" not in world.journal.facts
+
+    world.journal.facts["source_mark"] = given["new_mark"]
+    world.source.state = {"state": QUIESCED, "mark": given["new_mark"]}
+    migrate_cutover.quiesce(world, FakeLease())
+    assert world.source.asked[-1][1]["new_mark"] == given["new_mark"] == world.source.identity.mark
+
+    world.source.state = {"state": PARKED, "parked_at": 1.0}
+    migrate_cutover._detach(world, FakeLease())
+    assert world.source.identity.only == "192.0.2.3"
+    world.source.after = {"restore": {"state": SERVING}}
+    monkeypatch.setattr(Context, "mirror", lambda self: None)
+    migrate_return.give_back(world, "asked to")
+    assert world.source.identity.only is None and "source_mark" not in world.journal.facts

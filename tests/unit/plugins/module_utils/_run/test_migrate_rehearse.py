@@ -131,7 +131,8 @@ def test_a_copy_that_is_asked_from_within_has_the_newest_key_and_no_older_one(co
     monkeypatch.setattr(migrate_health, "ensure_key", lambda directory, name: f"ssh-ed25519 NEW {context.key_marker}")
     monkeypatch.setattr(migrate_health, "own_address", lambda peer, routed=False: "198.51.100.7" if routed else None)
     tree = {migrate_health.AUTHORIZED_KEYS: f'ssh-rsa A me\nfrom="192.0.2.9",restrict ssh-ed25519 OLD {context.key_marker}'}
-    ours = f'from="192.0.2.3,198.51.100.7",restrict ssh-ed25519 NEW {context.key_marker}\n'
+    monkeypatch.setattr(migrate_health.time, "time", lambda: 0.0)
+    ours = f'from="192.0.2.3,198.51.100.7",restrict,expiry-time="197001030000" ssh-ed25519 NEW {context.key_marker}\n'
     assert migrate_health.own_way_in(context, tree) == {migrate_health.AUTHORIZED_KEYS: f"ssh-rsa A me\n{ours}"}
     assert migrate_health.own_way_in(context, {migrate_health.AUTHORIZED_KEYS: ""}) == {migrate_health.AUTHORIZED_KEYS: ours}
     # what is a link on the master stays one

@@ -11,6 +11,7 @@ import signal
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import Identity
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, LostWriteError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, PHASES, QUIESCED, SERVING, Journal
@@ -28,6 +29,7 @@ class FakeSource:
     """A source that only remembers what it is."""
 
     address = "192.0.2.2"
+    identity = Identity()
     state = SERVING
 
     kept = None

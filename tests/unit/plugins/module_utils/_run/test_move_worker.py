@@ -138,3 +138,28 @@ def test_killed_in_an_unfinished_migration_it_is_the_one_here(world, stands, the
     assert world.run().state == MOVED
     first = world.done.index("clear there")
     assert world.done[first : first + 3] == ["clear there", "runs here: True", "preflight"]
+
+
+@pytest.mark.parametrize("away", [0, 1, 99])
+def test_the_key_ends_with_the_worker_whatever_the_destination_says(world, tmp_path, monkeypatch, away):
+    monkeypatch.setattr(worker, "_PAUSE", 0.0)
+    asked = []
+
+    def ask(command, given=None, timeout=0):
+        asked.append((command, given))
+        if len(asked) <= away:
+            raise BackendError("no answer.")
+
+    context = world.context()
+    context.store.directory.mkdir(exist_ok=True, parents=True)
+    context.remote = mock.Mock(ask=ask)
+    context.remote.name = "move-c1"
+    for name in ("id_ed25519", "id_ed25519.pub", "known_hosts"):
+        (context.store.directory / name).touch()
+    worker._withdraw_key(context)
+    assert asked[-1] == ("forget_key", {"marker": "reduced.footprint-migrate-move-c1"}) and len(asked) == min(away + 1, 3)
+    assert not list(context.store.directory.glob("id_*")) and not list(context.store.directory.glob("known_*"))
+    context.params = {"destination_lost": True}
+    asked.clear()
+    worker._withdraw_key(context)
+    assert asked == []

@@ -1,0 +1,129 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: one_time_key
+short_description: Place and withdraw the restricted ssh key of one migration or move
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Runs on the host that another one has to reach as root. For a migration that is the source, for a move of a VM it is the
+    destination.
+  - The line in root's C(authorized_keys) carries C(restrict), an C(expiry-time) and a C(command) that runs the commands of that
+    migration or move and refuses every other. There is no shell, no terminal and no forwarding. What is refused is recorded in
+    the system's log.
+  - The key is accepted for 24 hours. While it is in use this is renewed every hour, for 14 days at most.
+  - The worker of the migration or move withdraws the key when it ends. O(state=absent) is for a key that was never used.
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+attributes:
+  check_mode:
+    support: full
+    description: Says whether the key would be placed or withdrawn.
+  diff_mode:
+    support: full
+    description: Shows the line.
+options:
+  name:
+    description: Name of the migration, or id of the VM that moves.
+    type: str
+    required: true
+  purpose:
+    description: What the key is for.
+    type: str
+    choices: [migrate, move]
+    required: true
+  state:
+    description: Whether the key is to be accepted.
+    type: str
+    choices: [present, absent]
+    default: present
+  public_key:
+    description:
+      - What M(reduced.footprint.master_migrate) or M(reduced.footprint.vm_move) returned as C(public_key) with C(state=prepared).
+        Required for O(state=present).
+    type: str
+  allowed_from:
+    description: IP addresses the key is accepted from. Without them it is accepted from anywhere.
+    type: list
+    elements: str
+    default: []
+  commands:
+    description:
+      - With O(purpose=migrate), the commands of the migration's hooks on the source. The key runs no other command.
+    type: list
+    elements: list
+    default: []
+notes:
+  - OpenSSH 7.7 or newer is required on the host; an older one refuses the key.
+  - With O(purpose=migrate) the key reads every file of the source, because all of them are copied, and it stops and starts services
+    and changes addresses there. It writes no file but the migration's own state.
+  - With O(purpose=move) the key places VMs on the host and speaks to its libvirt, which is as much as being root there.
+seealso:
+  - module: reduced.footprint.master_migrate
+  - module: reduced.footprint.vm_move
+"""
+
+EXAMPLES = r"""
+- name: Make the one-time key
+  reduced.footprint.master_migrate:
+    name: master
+    state: prepared
+  register: prepared
+
+- name: Place it on the source
+  reduced.footprint.one_time_key:
+    name: master
+    purpose: migrate
+    public_key: "{{ prepared.public_key }}"
+    allowed_from: [192.0.2.11]
+  delegate_to: laptop
+
+- name: Withdraw a key that was not used
+  reduced.footprint.one_time_key:
+    name: master
+    purpose: migrate
+    state: absent
+  delegate_to: laptop
+"""
+
+RETURN = r"""
+key_marker:
+  description: The comment at the end of the key's line.
+  returned: success
+  type: str
+  sample: reduced.footprint-migrate-master
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.one_time_key import apply
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "purpose": {"type": "str", "choices": ["migrate", "move"], "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "public_key": {"type": "str", "no_log": False},
+            "allowed_from": {"type": "list", "elements": "str", "default": []},
+            "commands": {"type": "list", "elements": "list", "default": []},
+        },
+        required_if=[("state", "present", ["public_key"])],
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**apply(module.params, check_mode=module.check_mode))
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The one-time key of a migration on a real sshd: everything a migration does works with it, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import time
+import typing as t
+
+import pytest
+from source_machine import SourceMachine
+from support import REPOSITORY
+
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import manifest_wire, rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource, ensure_key, key_marker
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.one_time_key import LIFETIME, RENEW_EVERY, expires_at, expiry
+from ansible_collections.reduced.footprint.plugins.module_utils._run import manifest_agent
+
+NAME = "keytest"
+KEYS = "/root/.ssh/authorized_keys"
+# the use case of the module one_time_key, with the code that a migration keeps
+APPLY = """
+import json, sys
+sys.path.insert(0, {code!r})
+from ansible_collections.reduced.footprint.plugins.module_utils._run.one_time_key import apply
+print(json.dumps(apply(json.loads({given!r}), check_mode=False)))
+"""
+
+
+class Keyed:
+    """A destination that has the one-time key and no other."""
+
+    def __init__(self, source: SourceMachine, folder: pathlib.Path) -> None:
+        self.source, self.folder = source, folder
+        self.public = ensure_key(folder, NAME)
+        self.remote = RemoteSource(NAME, folder, [source.admin], 22, source.remote.host_keys, source.remote.library)
+        self.code = f"/root/{source.remote.library.name}"
+        self.on_source(f"cat > {self.code}", source.remote.library.read_bytes())
+
+    @staticmethod
+    def on_source(command: str, given: bytes) -> str:
+        """A command of the lab's owner, with something to read."""
+        done = subprocess.run([str(REPOSITORY / "lab" / "lab"), "ssh", "laptop", command], input=given, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    def apply(self, state: str = "present", **more: t.Any) -> dict[str, t.Any]:
+        """Place or withdraw it, as the role does."""
+        given = {"name": NAME, "purpose": "migrate", "state": state, "public_key": self.public, "allowed_from": [f"{self.source.lab.net}.1"], **more}
+        said = self.on_source("python3 -", APPLY.format(code=self.code, given=json.dumps(given)).encode())
+        return json.loads(said.strip().splitlines()[-1])
+
+    def ssh(self, *words: str, options: t.Sequence[str] = ()) -> tuple[int, str]:
+        """What somebody gets who has the key and tries his own."""
+        argv = [*self.remote.ssh_argv(), *options, self.source.admin, *words]
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False)
+        return done.returncode, done.stdout.decode(errors="replace")
+
+    def keys(self) -> str:
+        """authorized_keys of the source."""
+        return self.source.lab.ssh("laptop", "cat", KEYS)
+
+
+@pytest.fixture(name="keyed")
+def fixture_keyed(source: SourceMachine, tmp_path: pathlib.Path) -> t.Iterator[Keyed]:
+    folder = tmp_path / "migration"
+    folder.mkdir()
+    it = Keyed(source, folder)
+    before = it.keys()
+    it.apply()
+    yield it
+    it.apply("absent")
+    assert it.keys() == before
+    source.lab.ssh("laptop", f"rm -f {it.code} /var/lib/reduced.footprint/source/{NAME}*")
+
+
+def test_all_that_a_migration_does_works_with_the_key(keyed: Keyed, tmp_path: pathlib.Path) -> None:
+    line = keyed.keys().splitlines()[-1]
+    assert line.startswith(f'from="{keyed.source.lab.net}.1",restrict,expiry-time="') and f'key_dispatch migrate {NAME} ' in line
+    assert keyed.remote.ask("state")["state"]["state"] == "serving"
+    assert keyed.remote.ask("facts", {"services": []})["facts"]["hostname"]
+    target = tmp_path / "copy"
+    target.mkdir()
+    ssh, address = keyed.remote.ssh_argv(), keyed.source.admin
+    rsync.pull(ssh, address, "/etc/ssh", str(target), ["--exclude=/x y"], tolerate_vanished=False, limit=100000)
+    assert (target / "sshd_config").read_text()
+    rsync.pull_paths(ssh, address, [b"/etc/hostname"], str(target), tolerate_vanished=False)
+    assert (target / "etc" / "hostname").read_text()
+    given = {"patterns": ["/proc/*", "/sys/*", "/dev/*", "/run/*", "/usr/*", "/var/*", "/opt/*", "/srv/*"], "names": [], "mounts": ["/"], "settle": False}
+    assert manifest_wire.fetch(keyed.remote.program(manifest_agent.MODULE), given, tmp_path / "manifest").files > 100
+
+
+def test_nothing_else_does(keyed: Keyed, tmp_path: pathlib.Path) -> None:
+    library = f"PYTHONPATH=/var/lib/reduced.footprint/lib/{'0' * 32}.zip"
+    run = "ansible_collections.reduced.footprint.plugins.module_utils._run"
+    install = f"/var/lib/reduced.footprint/lib/{'0' * 32}.zip"
+    for command in (
+        "", "id", "sh", "cat /etc/shadow", "scp -t /root", "internal-sftp", f"{library} python3 -c 'print(1)'", f"{library} python3 -m {run}.source_agent state other",
+        f"{library} python3 -m {run}.source_agent state {NAME}; id", f"{library} python3 -m {run}.source_agent watch {NAME}", f"{library} python3 -m {run}.move_agent look {NAME}",
+        f"{library} python3 -m {run}.source_agent state {NAME}\nid", "rsync --server -vlogDtpre.iLsfxCIvu . /tmp/", "rsync --server --daemon .",
+        "rsync --server --sender --remove-source-files -vlogDtpr . /tmp/", "rsync --server --sender --log-file=/root/x -vlogDtpr . /tmp/",
+        f"test -s {install} || (umask 077; mkdir -p /x && cat > {install}.new; id)",
+    ):  # fmt: skip
+        code, said = keyed.ssh(*([command] if command else []))
+        assert (code, "uid=0" in said, "root:" in said) == (126, False, False), (command, said)
+    assert "SSH-2.0" not in keyed.ssh(options=["-W", "127.0.0.1:22"])[1]
+    for options, word in ((["-tt"], "bash"), (["-s"], "sftp")):
+        code, said = keyed.ssh(word, options=options)
+        assert code in (126, 255) and "root@" not in said, said
+    mine = tmp_path / "mine"
+    mine.write_text("evil")
+    push = ["rsync", "-a", "-e", " ".join(keyed.remote.ssh_argv()), str(mine), f"{keyed.source.admin}:/root/evil"]
+    assert subprocess.run(push, capture_output=True, check=False).returncode != 0
+    # also where rsync sends its arguments past the command line
+    assert subprocess.run([*push[:2], "-s", *push[2:]], capture_output=True, check=False).returncode != 0
+    away = ["rsync", "-a", "-s", "--remove-source-files", "-e", " ".join(keyed.remote.ssh_argv()), f"{keyed.source.admin}:/etc/hostname", str(tmp_path)]
+    assert subprocess.run(away, capture_output=True, check=False).returncode != 0
+    assert keyed.source.lab.ssh("laptop", "test -e /root/evil || cat /etc/hostname").strip()
+
+
+def test_hooks_are_those_that_were_named_and_no_key_withdraws_another(keyed: Keyed) -> None:
+    with pytest.raises(BackendError, match="was not named"):
+        keyed.remote.ask("run", {"command": ["touch", "/root/hooked"], "timeout": 5})
+    keyed.apply(commands=[["touch", "/root/hooked"]])
+    keyed.remote.ask("run", {"command": ["touch", "/root/hooked"], "timeout": 5})
+    with pytest.raises(BackendError, match="was not named"):
+        keyed.remote.ask("run", {"command": ["touch", "/root/hooked", "/root/more"], "timeout": 5})
+    with pytest.raises(BackendError, match="not answered to a one-time key"):
+        keyed.remote.ask("look_inside", {"command": ["id"]})
+    with pytest.raises(BackendError, match="withdraws no other key"):
+        keyed.remote.ask("leave", {"marker": "root@lab"})
+    assert keyed.source.lab.ssh("laptop", "rm /root/hooked && ls /root").find("more") == -1
+
+
+def test_it_ends_is_renewed_in_use_and_never_beyond_its_limit(keyed: Keyed) -> None:
+    def rewrite(pattern: str, text: str) -> None:
+        keyed.source.lab.ssh("laptop", f"sed -i 's/{pattern}/{text}/' {KEYS}")
+
+    soon = expiry(time.time() + 600)
+    rewrite('expiry-time="[0-9]*"', f'expiry-time="{soon}"')
+    keyed.remote.ask("state")
+    ends = expires_at(keyed.keys(), key_marker(NAME))
+    assert ends is not None and ends > time.time() + LIFETIME - RENEW_EVERY
+    # the limit stands in the command, out of the key's reach
+    rewrite(f"migrate {NAME} [0-9]*", f"migrate {NAME} {int(time.time()) + 900}")
+    rewrite('expiry-time="[0-9]*"', f'expiry-time="{soon}"')
+    keyed.remote.ask("state")
+    assert (expires_at(keyed.keys(), key_marker(NAME)) or 0) <= time.time() + 901
+    rewrite('expiry-time="[0-9]*"', 'expiry-time="20200101000000"')
+    with pytest.raises((BackendError, CommandError), match="cannot be reached"):
+        keyed.remote.ask("state")
+
+
+def test_leaving_withdraws_it(keyed: Keyed) -> None:
+    keyed.apply(commands=[["true"]])
+    keyed.remote.ask("leave", {"marker": key_marker(NAME)})
+    assert NAME not in keyed.keys()
+    assert os.path.basename(KEYS) and "commands" not in keyed.source.lab.ssh("laptop", "ls /var/lib/reduced.footprint/source")
