@@ -303,10 +303,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _read(self, file: str) -> t.Any:
         """What stands in a YAML file of the operator's, templates in it remaining templates."""
-        try:
-            return self.loader.load_from_file(file, cache="none", trusted_as_template=True)
-        except TypeError:  # ansible-core 2.18 trusts every file
-            return self.loader.load_from_file(file, cache="none")
+        return self.loader.load_from_file(file, cache="none", trusted_as_template=True)
 
     def _lay(self, wanted: topology.Topology, plan: use_case.Inventory) -> topology.Laid:
         mine = {item.name for item in plan.servers} | {machine.vm.name for machine in plan.machines}

@@ -135,10 +135,7 @@ class LookupModule(LookupBase):
         """The load balancer as its role sees it: its defaults, below what is set."""
         if not self._hosts(service, known):
             return topology_address.Edge()
-        try:
-            defaults = self._loader.load_from_file(_DEFAULTS, trusted_as_template=True)
-        except TypeError:  # ansible-core 2.18 trusts every file
-            defaults = self._loader.load_from_file(_DEFAULTS)
+        defaults = self._loader.load_from_file(_DEFAULTS, trusted_as_template=True)
         settings = {key: known.get(key, defaults.get(key)) for key in {*defaults, "load_balancer_virtual_address", "footprint_external_name"}}
         templar = self._templar.copy_with_new_env(available_variables={**known, **{key: value for key, value in settings.items() if value is not None}})
 

@@ -129,10 +129,7 @@ class LookupModule(LookupBase):
         file = os.path.join(_ROLES, service.role[len(_OURS) :], "defaults", "main.yml")
         if not service.role.startswith(_OURS) or not os.path.isfile(file):
             return dict(service.defaults)
-        try:
-            content = self._loader.load_from_file(file, trusted_as_template=True)
-        except TypeError:  # ansible-core 2.18 trusts every file
-            content = self._loader.load_from_file(file)
+        content = self._loader.load_from_file(file, trusted_as_template=True)
         prefix = f"{service.variable_prefix}_"
         found = {name[len(prefix) :]: topology_dump.shield(value, name) for name, value in (content or {}).items() if name.startswith(prefix)}
         return layers.merge(found, service.defaults)

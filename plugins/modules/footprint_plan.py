@@ -305,14 +305,14 @@ error:
       returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.footprint_plan import FAIL, REPORT, PlanRequest, hidden_values, plan_footprint
+from ansible_collections.reduced.footprint.plugins.module_utils._run.footprint_plan import FAIL, REPORT, PlanRequest, hidden_values, plan_footprint, shown_parameters
+from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
 
 
 def main() -> None:
     """Entry point."""
-    module = AnsibleModule(
+    module = SecretModule(
         argument_spec={
             "cluster": {"type": "str", "required": True},
             "servers": {"type": "raw", "default": []},
@@ -336,8 +336,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     module.no_log_values.update(hidden_values(module.params))
+    given = dict(module.params)
+    module.params = shown_parameters(given)
     try:
-        result = plan_footprint(PlanRequest(**module.params))
+        result = plan_footprint(PlanRequest(**given))
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.report["warnings"]:

@@ -148,8 +148,8 @@ error:
       returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
 from ansible_collections.reduced.footprint.plugins.module_utils._run.service_config import configure, secrets_of
 
 
@@ -175,14 +175,12 @@ def main() -> None:
         "reload_after": paths,
         "act": {"type": "bool", "default": True},
     }
-    module = AnsibleModule(
+    module = SecretModule(
         argument_spec={
             "files": {"type": "list", "elements": "dict", "default": [], "options": file},
             "units": {"type": "list", "elements": "dict", "default": [], "options": unit},
         },
         supports_check_mode=True,
-        # texts with secrets stand in the parameters: not for the log of the host
-        no_log=True,
     )
     module.no_log_values.update(secrets_of(module.params))
     try:

@@ -226,8 +226,8 @@ error:
       returned: always
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
 from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
 
 
@@ -237,7 +237,7 @@ def main() -> None:
     from ansible_collections.reduced.footprint.plugins.module_utils._run.host_settings import hidden_values, set_host
 
     pages = {"size": {"type": "str", "required": True}, "count": {"type": "int", "required": True}}
-    module = AnsibleModule(
+    module = SecretModule(
         argument_spec={
             "qemu_conf": {"type": "dict", "default": {}},
             "guests_conf": {"type": "dict", "default": {}},
@@ -252,8 +252,6 @@ def main() -> None:
             "proof_timeout": {"type": "float", "default": 15.0},
         },
         supports_check_mode=True,
-        # a password for consoles may stand in qemu_conf: not for the log of the host
-        no_log=True,
     )
     module.no_log_values.update(hidden_values(module.params))
     try:

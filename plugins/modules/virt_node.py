@@ -302,8 +302,8 @@ error:
 
 import typing as t
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
 from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
 
 _POOL = {
@@ -335,7 +335,7 @@ def main() -> None:
     from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import hidden_values
     from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, prepare_node
 
-    module = AnsibleModule(
+    module = SecretModule(
         argument_spec={
             "name": {"type": "str", "required": True},
             "cluster": {"type": "str", "required": True},
@@ -359,8 +359,6 @@ def main() -> None:
             **_REMOVAL,
         },
         supports_check_mode=True,
-        # what cloud-init is to find may stand in vms: not for the log of the host
-        no_log=True,
     )
     module.no_log_values.update(hidden_values(module.params["vms"]))
     given = dict(module.params)

@@ -324,8 +324,8 @@ unlisted:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
 from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
 
 
@@ -335,7 +335,7 @@ def main() -> None:
     from ansible_collections.reduced.footprint.plugins.module_utils._model import cloud_init, redaction
     from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
 
-    module = AnsibleModule(
+    module = SecretModule(
         argument_spec={
             "cluster": {"type": "str", "required": True},
             "vms": {"type": "raw", "default": []},
@@ -361,8 +361,6 @@ def main() -> None:
             "host_keys": {"type": "dict", "default": {}, "no_log": True},
         },
         supports_check_mode=True,
-        # what cloud-init is to find may stand in vms: not for the log of the host
-        no_log=True,
     )
     try:
         request = DefineRequest(**module.params)

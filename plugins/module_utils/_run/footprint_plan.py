@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CapacityError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model import redaction
 from ansible_collections.reduced.footprint.plugins.module_utils._model.placement import as_list, parse_placement_policy, parse_wanted
@@ -66,6 +67,19 @@ def hidden_values(params: t.Mapping[str, t.Any]) -> set[str]:
     for key in ("vms", "servers"):
         found |= redaction.hidden_values(params.get(key))
     return found
+
+
+def shown_parameters(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The parameters as they may be returned: without what cloud-init is to find, and without what secrets stand under."""
+    return {**params, "vms": without_secrets(params.get("vms")), "servers": _shown_servers(params.get("servers"))}
+
+
+def _shown_servers(servers: t.Any) -> t.Any:
+    if isinstance(servers, str):
+        return without_secrets(servers)
+    if not isinstance(servers, (list, tuple)):
+        return servers
+    return [{**server, "vms": without_secrets(server.get("vms"))} if isinstance(server, t.Mapping) else server for server in servers]
 
 
 def plan_footprint(request: PlanRequest) -> PlanResult:
