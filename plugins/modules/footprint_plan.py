@@ -305,14 +305,15 @@ error:
       returned: always
 """
 
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._run.footprint_plan import FAIL, REPORT, PlanRequest, hidden_values, plan_footprint, shown_parameters
-from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
 
 
 def main() -> None:
     """Entry point."""
-    module = SecretModule(
+    module = quiet(AnsibleModule)(
         argument_spec={
             "cluster": {"type": "str", "required": True},
             "servers": {"type": "raw", "default": []},

@@ -280,17 +280,18 @@ migration:
     host: {description: The destination host., type: str}
 """
 
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_options import OPTIONS
+from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import hidden_values, url_passwords
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate import migrate
-from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
 
 
 def main() -> None:
     """Entry point."""
     # what the source's files, the VM's details and addresses hold may be secret: not for the log of the host, and not for the result
-    module = SecretModule(argument_spec=OPTIONS, supports_check_mode=True)
+    module = quiet(AnsibleModule)(argument_spec=OPTIONS, supports_check_mode=True)
     params = module.params
     module.no_log_values.update(hidden_values(params["vm"]), url_passwords(params["health_checks"]))
     try:

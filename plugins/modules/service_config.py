@@ -148,8 +148,9 @@ error:
       returned: always
 """
 
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._run.service_config import configure, secrets_of
 
 
@@ -175,7 +176,7 @@ def main() -> None:
         "reload_after": paths,
         "act": {"type": "bool", "default": True},
     }
-    module = SecretModule(
+    module = quiet(AnsibleModule)(
         argument_spec={
             "files": {"type": "list", "elements": "dict", "default": [], "options": file},
             "units": {"type": "list", "elements": "dict", "default": [], "options": unit},

@@ -226,8 +226,9 @@ error:
       returned: always
 """
 
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
 
 
@@ -237,7 +238,7 @@ def main() -> None:
     from ansible_collections.reduced.footprint.plugins.module_utils._run.host_settings import hidden_values, set_host
 
     pages = {"size": {"type": "str", "required": True}, "count": {"type": "int", "required": True}}
-    module = SecretModule(
+    module = quiet(AnsibleModule)(
         argument_spec={
             "qemu_conf": {"type": "dict", "default": {}},
             "guests_conf": {"type": "dict", "default": {}},

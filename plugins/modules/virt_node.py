@@ -302,8 +302,9 @@ error:
 
 import typing as t
 
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
 
 _POOL = {
@@ -335,7 +336,7 @@ def main() -> None:
     from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import hidden_values
     from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, prepare_node
 
-    module = SecretModule(
+    module = quiet(AnsibleModule)(
         argument_spec={
             "name": {"type": "str", "required": True},
             "cluster": {"type": "str", "required": True},

@@ -324,8 +324,9 @@ unlisted:
   sample: []
 """
 
+from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.secret_module import SecretModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
 
 
@@ -335,7 +336,7 @@ def main() -> None:
     from ansible_collections.reduced.footprint.plugins.module_utils._model import cloud_init, redaction
     from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
 
-    module = SecretModule(
+    module = quiet(AnsibleModule)(
         argument_spec={
             "cluster": {"type": "str", "required": True},
             "vms": {"type": "raw", "default": []},

@@ -144,7 +144,7 @@ class CommandLines:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._end.wait(0.01):
+        while not self._end.wait(0.05):
             self.looks += 1
             for process in os.listdir("/proc"):
                 if process.isdigit():
