@@ -20,11 +20,15 @@ options:
         unit. Without them a VM gets 2 CPUs and 2 GiB, and a warning says so.
       - C(hypervisor) is V(kvm), V(qemu), V(lxc) or V(auto) (the default, C(kvm) where the facts of
         M(reduced.footprint.virt_node) prove it usable, else C(qemu) with a warning).
-      - C(nics) is a list of mappings with C(bridge) or C(network), and C(vlan), C(mac), C(model), C(virtualport).
+      - C(nics) is a list of mappings with C(bridge) or C(network), and C(name), C(vlan), C(mac), C(model), C(virtualport). The
+        MAC derives from C(name), without it from the position in the list.
       - C(disks) is a list of mappings with C(size) (GiB or a unit), C(image) (base image in the folder C(images) of the
         pool), C(backing) (a qcow2 layer over the image rather than a copy), C(format) (V(raw) or V(qcow2)), C(pool), C(name),
         C(target), C(bus), C(serial), C(protected), C(mount) (containers). C(vda_size) is the size of the first. A container's
         disk is a folder in the pool, its size is not enforced.
+      - C(name) of a disk is its volume in the pool; without it that derives from the position in the list. A disk or NIC keeps
+        its volume, target and MAC for as long as the VM has it. An edit that leaves open which entry is which (one without a
+        name removed from the middle, for example) is refused, and the error says which names or MACs to write.
       - A volume cannot be named V(images) in a pool of files, where this is the folder of the base images.
       - C(pool) is any active pool of libvirt. One of block devices (type C(logical), C(disk)) holds raw volumes; their base
         images come from the folder C(images) of O(pool).

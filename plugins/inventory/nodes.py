@@ -17,8 +17,8 @@ description:
   - The servers stand in the option O(servers), or are hosts that another inventory source brought (read before this one),
     or both. Such a host takes part when it has the variable C(vms) or C(node_roles), be it in the inventory itself or in
       C(host_vars) beside it.
-  - UUIDs and MAC addresses are computed from cluster and id, so they are known before a machine exists. Its address is
-    taken from the first of O(address_sources) that knows it.
+  - UUIDs and MAC addresses are computed from cluster, id and the name or position of the NIC, so they are known before a
+    machine exists. Its address is taken from the first of O(address_sources) that knows it.
   - It may also read the B(topology) of a control plane, which hosts have which roles, which roles mean which services, and
     their settings. Then there are groups named after the services too, C(galera) for example, and settings become variables of
     the services' roles. A file of this kind is usually called C(NAME.footprint.yml). Hosts that an earlier source brought take

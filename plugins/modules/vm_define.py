@@ -17,7 +17,8 @@ description:
   - Everything is read, rendered and decided before anything is touched. A VM that fails, then or later, leaves the others alone; its result says why,
     and the next run takes up what is missing. VM details that are not valid end the whole call, as does an error that no VM of the call is without,
     e.g. a broken template.
-  - UUIDs and MACs derive from O(cluster), the VM's id and the number of the NIC, so they are the same on every host and in every run.
+  - UUIDs and MACs derive from O(cluster), the VM's id and the name or number of the NIC, so they are the same on every
+    host and in every run.
   - A VM of ours that is no longer in O(vms) is never stopped or removed; a warning names it. Domains of somebody else are touched only with O(adopt).
   - The rendered document is kept in the domain's metadata, but for the passwords of VNC and SPICE, for whoever may read domains reads that. What is
     wanted, what was applied last, the definition and what runs are compared only where the template speaks; order, units and what libvirt adds by

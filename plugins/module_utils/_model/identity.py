@@ -23,7 +23,10 @@ def vm_uuid(cluster: str, vm_id: str | int) -> str:
     return str(uuid.uuid5(_NAMESPACE, _seed("vm", cluster, vm_id)))
 
 
-def nic_mac(cluster: str, vm_id: str | int, index: int) -> str:
-    """The MAC of a VM's NIC number ``index`` (from 0), in QEMU's and libvirt's range ``52:54:00``."""
-    digest = hashlib.sha256(_seed("nic", cluster, vm_id, index).encode("utf-8")).digest()
+def nic_mac(cluster: str, vm_id: str | int, key: str | int) -> str:
+    """The MAC of a VM's NIC, in QEMU's and libvirt's range ``52:54:00``.
+
+    :arg key: the NIC's name, or its position in the list (from 0); ``0`` and ``"0"`` are the same NIC.
+    """
+    digest = hashlib.sha256(_seed("nic", cluster, vm_id, key).encode("utf-8")).digest()
     return "52:54:00:" + ":".join(f"{byte:02x}" for byte in digest[:3])

@@ -152,7 +152,7 @@ def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
     hypervisor = entry["hypervisor"] if _named(entry, "hypervisor") else "auto"
     if hypervisor not in HYPERVISORS:
         raise errors.InputError(f"{errors.shown(hypervisor)} is no hypervisor type.", f"{path}.hypervisor", f"Use one of {', '.join(HYPERVISORS)}.")
-    nics = vm_parts.parse_nics(entry.get("nics"), f"{path}.nics", lambda index: nic_mac(cluster, vm_id, index))
+    nics = vm_parts.parse_nics(entry.get("nics"), f"{path}.nics", lambda key: nic_mac(cluster, vm_id, key))
     disks = vm_parts.parse_disks(_disk_entries(entry, path), f"{path}.disks", name, hypervisor)
     uuid = _parse_uuid(entry, path, cluster, vm_id)
     machine = vm_parts.parse_name(entry["machine"], f"{path}.machine") if _named(entry, "machine") else None

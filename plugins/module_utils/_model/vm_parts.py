@@ -27,7 +27,8 @@ _TARGET = re.compile(r"\A([a-z]{2})[a-z]{1,2}\Z")
 _SERIAL = re.compile(r"\A[A-Za-z0-9_. -]{1,36}\Z")
 _KEY = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
 
-_NIC_KEYS = frozenset(("bridge", "network", "vlan", "mac", "model", "virtualport"))
+_NIC_KEYS = frozenset(("name", "bridge", "network", "vlan", "mac", "model", "virtualport"))
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # what the name of a volume ends in where the details leave the name open
 _ENDINGS = {"raw": ".img", "qcow2": ".qcow2", "dir": ""}
 _TWINS = {"raw": "qcow2", "qcow2": "raw"}
@@ -36,7 +37,11 @@ _DISK_KEYS = frozenset(("size", "pool", "format", "image", "backing", "name", "t
 
 @dataclasses.dataclass(frozen=True)
 class Nic:
-    """A network card: on a ``bridge`` of the host or a libvirt ``network``, never both."""
+    """A network card: on a ``bridge`` of the host or a libvirt ``network``, never both.
+
+    ``mac`` derives from ``name``, or from the position in the list where there is none. ``fixed``: the
+    details give the MAC itself.
+    """
 
     bridge: str | None
     network: str | None
@@ -45,6 +50,8 @@ class Nic:
     model: str
     virtualport: str | None
     free: t.Mapping[str, t.Any]
+    name: str | None = None
+    fixed: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +62,8 @@ class Disk:
     its pool, ``pool`` is ``None`` where the call's pool is meant. ``mount`` is where a container
     sees it (``/`` for the first), ``None`` on machines. ``twin`` is the name the volume would have
     in the other format, ``None`` where the details name it: a changed format must not make a new
-    and empty disk unnoticed.
+    and empty disk unnoticed. ``named`` and ``placed``: the details give ``name`` and ``target``; else
+    both derive from the position in the list.
     """
 
     size: int | None
@@ -71,6 +79,8 @@ class Disk:
     mount: str | None
     free: t.Mapping[str, t.Any]
     twin: str | None = None
+    named: bool = False
+    placed: bool = False
 
 
 def parse_name(value: t.Any, path: str) -> str:
@@ -118,12 +128,19 @@ def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
             )
 
 
-def parse_nics(value: t.Any, path: str, mac_of: t.Callable[[int], str]) -> tuple[Nic, ...]:
-    """The NICs of a VM; ``mac_of`` derives the address of one that names none.
+def parse_nics(value: t.Any, path: str, mac_of: t.Callable[[t.Union[str, int]], str]) -> tuple[Nic, ...]:
+    """The NICs of a VM; ``mac_of`` derives the MAC from a NIC's name, or from its position where it has none.
 
     :raises InputError: with the path of the bad value.
     """
-    return tuple(_parse_nic(entry, f"{path}[{index}]", mac_of(index)) for index, entry in enumerate(_entries(value, path)))
+    nics = []
+    names: dict[str, int] = {}
+    for index, entry in enumerate(_entries(value, path)):
+        name = parse_name(entry["name"], f"{path}[{index}].name") if entry.get("name") not in (None, "") else None
+        if name is not None and names.setdefault(name, index) != index:
+            raise errors.InputError(f"{name!r} is already used at {path}[{names[name]}].", f"{path}[{index}].name", "Give every NIC its own name.")
+        nics.append(_parse_nic(entry, f"{path}[{index}]", name, mac_of(index if name is None else name)))
+    return tuple(nics)
 
 
 def parse_disks(value: t.Any, path: str, vm_name: str, hypervisor: str) -> tuple[Disk, ...]:
@@ -133,15 +150,48 @@ def parse_disks(value: t.Any, path: str, vm_name: str, hypervisor: str) -> tuple
     """
     disks = []
     letters: dict[str, int] = {}
+    for index, entry in enumerate(_entries(value, path)):
+        disks.append(_parse_disk(entry, f"{path}[{index}]", index, vm_name, hypervisor, letters))
+    disks = free_targets(disks, path)
     targets: dict[str, int] = {}
     mounts: dict[str, int] = {}
-    for index, entry in enumerate(_entries(value, path)):
-        disk = _parse_disk(entry, f"{path}[{index}]", index, vm_name, hypervisor, letters)
+    for index, disk in enumerate(disks):
         for seen, name, what in ((targets, disk.target, "target"), (mounts, disk.mount, "mount")):
             if name is not None and seen.setdefault(name, index) != index:
                 raise errors.InputError(f"{name!r} is already used at {path}[{seen[name]}].", f"{path}[{index}].{what}", f"Give every disk its own {what}.")
-        disks.append(disk)
     return tuple(disks)
+
+
+def free_targets(disks: t.Sequence[Disk], path: str, kept: t.Collection[int] = ()) -> list[Disk]:
+    """The disks, none with a derived target that another one has.
+
+    A disk whose target derives from its position and is taken gets the letter behind the last one in
+    use on its bus: it must not come before the disk the VM boots from.
+
+    The first one on its bus is never moved unless others stay where they are: the details would boot
+    from another disk than they seem to.
+
+    :arg kept: positions of disks whose target stays, as if the details gave it.
+    :raises InputError: the bus has no letter left.
+    """
+    settled = list(disks)
+    taken = {disk.target for index, disk in enumerate(disks) if disk.placed or index in kept}
+    waiting = []
+    for index, disk in enumerate(disks):
+        if disk.placed or index in kept:
+            continue
+        if disk.target in taken and (kept or not disk.target.endswith("a")):
+            waiting.append(index)
+        taken.add(disk.target)
+    for index in waiting:
+        prefix = DISK_BUSES[disks[index].bus]
+        last = max((_LETTERS.index(name[2]) for name in taken if name.startswith(prefix) and len(name) == 3), default=-1)
+        names = [f"{prefix}{letter}" for letter in _LETTERS[last + 1 :] + _LETTERS if f"{prefix}{letter}" not in taken]
+        if not names:
+            raise errors.InputError("is the 27th disk on its bus.", f"{path}[{index}]", "Use at most 26 disks per bus.")
+        settled[index] = dataclasses.replace(disks[index], target=names[0])
+        taken.add(names[0])
+    return settled
 
 
 def _entries(value: t.Any, path: str) -> list[t.Mapping[str, t.Any]]:
@@ -165,7 +215,7 @@ def _match(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], pat
     return value
 
 
-def _parse_nic(entry: t.Mapping[str, t.Any], path: str, derived_mac: str) -> Nic:
+def _parse_nic(entry: t.Mapping[str, t.Any], path: str, name: str | None, derived_mac: str) -> Nic:
     bridge = _match(entry, "bridge", _INTERFACE, path, "Name a bridge of the host, up to 15 characters.")
     network = _match(entry, "network", _NAME, path, "Name a network of libvirt.")
     if (bridge is None) == (network is None):
@@ -187,6 +237,8 @@ def _parse_nic(entry: t.Mapping[str, t.Any], path: str, derived_mac: str) -> Nic
         model=_match(entry, "model", _NAME, path, "Name a model QEMU knows, e.g. virtio.") or "virtio",
         virtualport=_match(entry, "virtualport", _NAME, path, "Name a type libvirt knows, e.g. openvswitch."),
         free={key: entry[key] for key in entry if key not in _NIC_KEYS},
+        name=name,
+        fixed=bool(entry.get("mac")),
     )
 
 
@@ -236,7 +288,15 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
         mount=_parse_mount(entry.get("mount"), path, index) if container else None,
         free={key: entry[key] for key in entry if key not in _DISK_KEYS},
         twin=stem + _ENDINGS[_TWINS[form]] if name is None and form in _TWINS else None,
+        named=name is not None,
+        placed=target is not None,
     )
+
+
+def position_of(volume: str, vm_name: str) -> int | None:
+    """The position in the list that the name of a volume derives from; ``None`` where it derives from none."""
+    found = re.match(rf"\A{re.escape(vm_name)}-disk([0-9]{{1,3}})(\.img|\.qcow2|)\Z", volume)
+    return int(found.group(1)) if found else None
 
 
 def _parse_mount(value: t.Any, path: str, index: int) -> str:

@@ -320,6 +320,11 @@ class _Run:
             if seen.owned is not None and seen.owned.applied == work.applied and not define_look.has_password(work.applied):
                 # one and the same object is read once
                 work.document = seen.applied
+            elif seen.owned is not None and seen.applied is not None and work.prepared is not None:
+                from ansible_collections.reduced.footprint.plugins.module_utils._run import define_keys
+
+                vm, plans = work.prepared.vm, work.prepared.volumes
+                define_keys.check_edit(vm, self.request.cluster, plans, work.document, seen.applied, seen.owned.adopted)
             differences = seen.compare(work.document).differences
             if work.steps is not None:
                 work.other_changes = work.steps.changes

@@ -28,15 +28,17 @@ def with_identity(vm: vm_model.VmDetails, identity: Identity) -> vm_model.VmDeta
         raise errors.RefusedError(
             f"is {vm.uuid}, the domain's is {identity.uuid}.", f"{vm.path}.uuid", "Leave it out: a domain that is taken over keeps its UUID."
         )
+    # what one entry names is not another one's by its number
+    given = {nic.mac for nic in vm.nics if nic.fixed} | {disk.target for disk in vm.disks if disk.placed}
     nics = tuple(
-        dataclasses.replace(nic, mac=identity.macs[index]) if index < len(identity.macs) and not _says(vm, "nics", index, "mac") else nic
+        dataclasses.replace(nic, mac=identity.macs[index]) if index < len(identity.macs) and not nic.fixed and identity.macs[index] not in given else nic
         for index, nic in enumerate(vm.nics)
     )
     targets = list(identity.disks)
     disks = []
     for index, disk in enumerate(vm.disks):
         place = disk.mount if disk.mount is not None else disk.target
-        if disk.mount is None and index < len(targets) and not _says(vm, "disks", index, "target"):
+        if disk.mount is None and index < len(targets) and not disk.placed and targets[index] not in given:
             place = targets[index]
         found = identity.disks.get(place or "")
         if found is not None:
@@ -65,9 +67,3 @@ def _with_place(disk: t.Any, place: str, found: FoundDisk) -> t.Any:
     if disk.mount is not None:
         return disk
     return dataclasses.replace(disk, target=place, bus=found.bus or disk.bus, format=found.format or disk.format)
-
-
-def _says(vm: vm_model.VmDetails, what: str, index: int, key: str) -> bool:
-    entries = vm.given.get(what)
-    entry = entries[index] if isinstance(entries, (list, tuple)) and index < len(entries) else None
-    return isinstance(entry, t.Mapping) and bool(entry.get(key))

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import typing as t
 import urllib.parse
@@ -154,6 +155,7 @@ def prepare(
         steps = define_volumes.plan(
             vm, store(), template, pool=pool, hypervisor=hypervisor, config=config, live=live, keep=keep, seen=seen, recreate=recreate
         )
+        vm = vm if steps.disks is vm.disks else dataclasses.replace(vm, disks=steps.disks)
     variables = variables_of(vm, cluster, hypervisor, steps.sources if steps else (), steps.template_seed if steps else None)
     rendered, document = render(vm, template, variables)
     try:

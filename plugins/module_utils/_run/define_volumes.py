@@ -19,6 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model import er
 from ansible_collections.reduced.footprint.plugins.module_utils._model import size as sizes
 from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
+from ansible_collections.reduced.footprint.plugins.module_utils._model import vm_parts
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import disk_places
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import check_room, image_changed, plan_volume
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import devices
@@ -58,13 +59,15 @@ class SeedPlan:
 class VolumeSteps:
     """What the storage of one VM needs; ``active`` is whether its domain runs while that is done.
 
-    ``sources`` are in the order of the disks. ``protected`` names the volumes (``pool/volume``) that
-    are never to be deleted. ``told`` are sentences for warnings. ``host_key`` is the VM's public ssh host key where it is known.
+    ``disks`` are those of the details with the targets they keep, ``sources`` are in their order.
+    ``protected`` names the volumes (``pool/volume``) that are never to be deleted. ``told`` are sentences
+    for warnings. ``host_key`` is the VM's public ssh host key where it is known.
     """
 
     store: VolumeStore
     uuid: str
     active: bool = False
+    disks: tuple[vm_parts.Disk, ...] = ()
     volumes: tuple[storage.VolumePlan, ...] = ()
     sources: tuple[storage.DiskSource, ...] = ()
     seed: SeedPlan | None = None
@@ -165,11 +168,14 @@ def plan(
     :raises InputError: the details and the host do not go together.
     :raises RefusedError: a volume exists and cannot become what is wanted, or one is missing; other VMs can be done.
     """
-    steps = VolumeSteps(store, vm.uuid, live is not None)
+    steps = VolumeSteps(store, vm.uuid, live is not None, disks=vm.disks)
+    applied = seen.applied if seen is not None and keep is None and vm.disks and variables.disks_used(template) else None
+    if applied is not None and not _as_applied(vm, applied, store, pool):
+        steps.disks = _keys().settle_disks(vm, applied, store, pool)
     volumes, sources, protected, told = [], [], [], []
     running = _open_disks(live, store)
     known = dict(_open_disks(config, store), **running)
-    for index, disk in enumerate(vm.disks if variables.disks_used(template) else ()):
+    for index, disk in enumerate(steps.disks if variables.disks_used(template) else ()):
         path = f"{vm.path}.disks[{index}]"
         kept = (keep or {}).get(disk.target)
         if kept is not None:
@@ -195,6 +201,8 @@ def plan(
         told += _look_behind(one, path, live is not None)
         if disk.protected:
             protected.append(f"{place.name}/{disk.name}")
+    if applied is not None and len(vm.disks) > 1 and any(one.how == storage.GROW for one in volumes):
+        _keys().settle_disks(vm, applied, store, pool, grows=True)
     _claim_room(store, volumes, vm.path)
     steps.volumes, steps.sources, steps.protected = tuple(volumes), tuple(sources), tuple(protected)
     if vm.cloud_init is not None and (hypervisor == "lxc" or variables.seed_used(template)):
@@ -313,6 +321,24 @@ def _missing() -> t.Any:
     from ansible_collections.reduced.footprint.plugins.module_utils._run import define_missing
 
     return define_missing
+
+
+def _as_applied(vm: vm_model.VmDetails, applied: t.Any, store: VolumeStore, pool: str) -> bool:
+    """Whether the disks are those of the last apply, in the same places, as far as its document says."""
+    recorded = devices.recorded_disks(applied)
+    for index, disk in enumerate(vm.disks):
+        place = store.pool(disk.pool or pool, f"{vm.path}.disks[{index}].pool" if disk.pool else "pool")
+        found = recorded.pop(store.source(place, disk, f"{vm.path}.disks[{index}]").path, None)
+        if found is None or found.mount != disk.mount or disk.mount is None and (found.target != disk.target or found.serial != disk.serial):
+            return False
+    return not any(vm_parts.position_of(os.path.basename(path), vm.name) is not None for path in recorded)
+
+
+def _keys() -> t.Any:
+    """What tells edited lists of disks apart, loaded for these: each module costs every run."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_keys
+
+    return define_keys
 
 
 def _seeds() -> t.Any:

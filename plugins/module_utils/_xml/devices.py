@@ -78,3 +78,32 @@ def needed_files(document: t.Any) -> set[str]:
 def seed_waits(document: t.Any, namespace: str) -> bool:
     """Whether the live document says that the seed was changed after the start."""
     return document.find(f"metadata/{{{namespace}}}changed") is not None
+
+
+class RecordedDisk(t.NamedTuple):
+    """A disk or file system as a document has it; ``format`` is dir for a file system, ``mount`` where a container sees it."""
+
+    target: str
+    bus: str | None
+    format: str | None
+    serial: str | None
+    mount: str | None
+
+
+def recorded_disks(document: t.Any) -> dict[str, RecordedDisk]:
+    """Path of every disk and file system of a domain (``pool:volume`` where it is given by these) → how it is attached."""
+    found = {}
+    for device in document.iterfind("devices/*"):
+        folder = device.tag == "filesystem" and device.get("type", "mount") == "mount"
+        if not folder and (device.tag != "disk" or device.get("device", "disk") != "disk"):
+            continue
+        source, target, driver = device.find("source"), device.find("target"), device.find("driver")
+        if source is None or target is None:
+            continue
+        path = source.get("file") or source.get("dev") or source.get("dir")
+        if path is None and source.get("volume"):
+            path = f"{source.get('pool')}:{source.get('volume')}"
+        if path:
+            form = "dir" if folder else driver.get("type") if driver is not None else None
+            found[path] = RecordedDisk(target.get("dev") or "", target.get("bus"), form, device.findtext("serial"), target.get("dir") if folder else None)
+    return found

@@ -46,7 +46,10 @@ def variables_of(
         boot_firmware=vm.boot_firmware or (None if hypervisor == "lxc" else "bios"),
         secure_boot=vm.secure_boot,
         nics=[
-            dict(nic.free, bridge=nic.bridge, network=nic.network, vlan=nic.vlan, mac=nic.mac, model=nic.model, virtualport=nic.virtualport) for nic in vm.nics
+            dict(
+                nic.free, name=nic.name, bridge=nic.bridge, network=nic.network, vlan=nic.vlan, mac=nic.mac, model=nic.model, virtualport=nic.virtualport
+            )
+            for nic in vm.nics
         ],
         disks=[
             dict(
