@@ -65,6 +65,9 @@ class ControllersLab(Lab):
             **{key: value for key, value in lab.items() if key.startswith(("ansible_", "expert_"))},
             "footprint_cluster": "lab",
             "load_balancer_virtual_address": self.virtual_address,
+            # the tests' own clients: of the broker on the laptop, of each keystone here
+            "rabbitmq_allowed": [self.master],
+            "keystone_allowed": [f"{self.net}.1"],
             "galera_databases": ["app", "footprint"],
             "galera_users": [
                 *[user for user in lab["galera_users"] if user["name"] == "app"],

@@ -102,6 +102,16 @@ class ServiceHost:
         os.chmod(file.path, file.mode)
 
     @staticmethod
+    def names(folder: str, ending: str) -> list[str]:
+        """The files of a folder with such an ending, without it."""
+        return sorted(path.name[: -len(ending)] for path in pathlib.Path(folder).glob(f"*{ending}"))
+
+    @staticmethod
+    def remove(path: str) -> None:
+        """Remove a file; one that is gone is no error."""
+        pathlib.Path(path).unlink(missing_ok=True)
+
+    @staticmethod
     def read_units() -> None:
         """Let systemd read its units anew."""
         run(["systemctl", "daemon-reload"], timeout=120)

@@ -1,0 +1,125 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: allow_list
+author:
+  - reduced.footprint authors (@reduced-footprint)
+version_added: 0.1.0
+short_description: Who may reach the ports of a service of the control plane
+description:
+  - Returns the allow-lists of services, as M(reduced.footprint.service_allow_list) takes them.
+  - Ports that only members of a service need, for example those of Galera's replication, are for these members. The others are for all
+    hosts that have a service of the control plane, for the virtual addresses, and for whoever C(footprint_allowed) and C(SERVICE_allowed) list.
+  - The members of a service are found in the same way as for P(reduced.footprint.deploy_plan#lookup). The addresses of a host are its
+    C(ansible_host), every C(SERVICE_address) and what its variable C(footprint_addresses) lists.
+options:
+  _terms:
+    description: Names of services, V(galera), V(rabbitmq), V(memcached), V(load_balancer) or V(keystone).
+    type: list
+    elements: str
+    required: true
+  services:
+    description: Services that the operator declares or changes.
+    type: dict
+    default: {}
+    vars:
+      - name: footprint_services
+seealso:
+  - module: reduced.footprint.service_allow_list
+"""
+
+EXAMPLES = r"""
+- name: Show who may reach the database
+  ansible.builtin.debug:
+    msg: "{{ lookup('reduced.footprint.allow_list', 'galera') }}"
+"""
+
+RETURN = r"""
+_raw:
+  description: For each service C(name), C(served), C(rules) and C(units).
+  type: list
+  elements: dict
+"""
+
+import typing as t
+
+from ansible.errors import AnsibleError
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.reduced.footprint.plugins.module_utils._model.allow_list import networks
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import Service, known, parse_services
+from ansible_collections.reduced.footprint.plugins.module_utils._plan import allow_list, deploy_order
+
+
+class LookupModule(LookupBase):
+    """Names of services in, allow-lists out."""
+
+    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, t.Any]]:
+        """Look up who may reach them.
+
+        :raises AnsibleError: an unknown service, a member without an address, an entry that is not an address.
+        """
+        self.set_options(var_options=variables, direct=kwargs)
+        self.variables = variables or {}
+        try:
+            services = parse_services(self._templar.template(self.get_option("services")), "footprint_services")
+            real = [service for service in services.values() if service.role]
+            hosts = {service.name: self._hosts(service) for service in real}
+            everybody = [address for host in dict.fromkeys(host for name in hosts for host in hosts[name]) for address in self._addresses(host, real)]
+            clients = [*everybody, *self._virtual(), *self._listed("footprint_allowed")]
+            found = []
+            for term in terms:
+                if str(term) not in allow_list.SERVICES:
+                    raise InputError(f"{term!r} has no allow-list.", "service", f"Use some of {known(allow_list.SERVICES)}.")
+                service = services[str(term)]
+                peers = [self._own(host, service) for host in hosts.get(service.name, ())]
+                allowed = networks([*clients, *self._listed(f"{service.variable_prefix}_allowed")], f"{service.variable_prefix}_allowed")
+                found.append(allow_list.wanted(service.name, peers, allowed, self._ports(service.name)))
+            return found
+        except FootprintError as error:
+            raise AnsibleError(f"allow_list: {error}") from error
+
+    def _value(self, name: str) -> t.Any:
+        return self._templar.template(self.variables.get(name))
+
+    def _hosts(self, service: Service) -> tuple[str, ...]:
+        chosen = self._value(f"{service.variable_prefix}_group")
+        return deploy_order.members(service, self.variables.get("groups") or {}, str(chosen) if chosen else None)
+
+    def _of(self, host: str) -> t.Mapping[str, t.Any]:
+        hostvars = self.variables.get("hostvars") or {}
+        return hostvars[host] if host in hostvars else {}
+
+    def _own(self, host: str, service: Service) -> str:
+        """Where a member listens."""
+        own = self._of(host)
+        address = str(own.get(f"{service.variable_prefix}_address") or own.get("ansible_host") or host)
+        return networks([address], f"{host}.{service.variable_prefix}_address")[0]
+
+    def _addresses(self, host: str, services: t.Sequence[Service]) -> list[str]:
+        """From where a host may come. One that is known by a name alone cannot be listed; its operator lists it in its place."""
+        own = self._of(host)
+        found = [own.get("ansible_host") or host, *(own.get(f"{service.variable_prefix}_address") for service in services)]
+        addresses = []
+        for address in [*found, *(own.get("footprint_addresses") or ())]:
+            try:
+                addresses += networks([str(address)], host) if address else []
+            except InputError:
+                self._display.vvv(f"allow_list: {host} is known as {address}, which is not an address")
+        return addresses
+
+    def _virtual(self) -> list[str]:
+        more = self._value("load_balancer_virtual_addresses") or ()
+        return [str(one) for one in (self._value("load_balancer_virtual_address"), *(item.get("address") for item in more)) if one]
+
+    def _listed(self, name: str) -> list[str]:
+        value = self._value(name) or []
+        return list(networks(value, name))
+
+    def _ports(self, service: str) -> dict[str, t.Any]:
+        names = [port.partition(":")[0] for access in allow_list.SERVICES[service].access for port in access.ports if ":" in port]
+        return {name: self._value(name) for name in names if self.variables.get(name) is not None}

@@ -1,0 +1,156 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: service_allow_list
+short_description: Let only listed addresses reach the ports of services
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Each list is a table of its own in the kernel's packet filter, C(inet footprint_NAME), replaced in one transaction. Other tables are
+    not touched, and the rules in them still apply to what a list allows.
+  - The host itself, through its loopback interface, is always allowed. Whoever else is not listed is refused, by IPv6 as well.
+  - The lists are loaded before the units that listen are started, and every 30 seconds in case something emptied the packet filter. A unit
+    whose list cannot be loaded does not start.
+requirements:
+  - nftables 0.9.3 or newer on the server
+attributes:
+  check_mode:
+    support: full
+    description: Returns the same actions. The kernel is not asked whether it accepts a list.
+  diff_mode:
+    support: full
+    description: Shows each file before and after.
+options:
+  lists:
+    description: One entry for each service. P(reduced.footprint.allow_list#lookup) makes those of the control plane.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name of the list, in small letters.
+        type: str
+        required: true
+      served:
+        description: Addresses at which the members of the service listen. IPv4 traffic to other addresses of the host is left alone.
+        type: list
+        elements: str
+        default: []
+      rules:
+        description: What is allowed, for some ports each.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          protocol:
+            description: V(vrrp) has no ports.
+            type: str
+            choices: [tcp, vrrp]
+            default: tcp
+          ports:
+            description: >-
+              Numbers or ranges, for example V(35672-35682). From 32768 on, where the kernel takes source ports from, only attempts to connect are
+              refused; below, the packets of a connection that exists are refused as well.
+            type: list
+            elements: str
+            default: []
+          allowed:
+            description: Addresses and networks that may reach them.
+            type: list
+            elements: str
+            default: []
+      units:
+        description: Units of systemd that are not started before the list is loaded. They need not exist yet.
+        type: list
+        elements: str
+        default: []
+  only_known:
+    description: Leave out lists the host does not have yet. For hosts that are only to hear of a new member.
+    type: bool
+    default: false
+  state:
+    description: V(absent) removes these lists, and with the last one what loads them.
+    type: str
+    choices: [present, absent]
+    default: present
+extends_documentation_fragment:
+  - reduced.footprint.attributes.linux
+seealso:
+  - plugin: reduced.footprint.allow_list
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Let the members alone reach the cache
+  reduced.footprint.service_allow_list:
+    lists:
+      - name: memcached
+        served: [192.0.2.11, 192.0.2.12]
+        rules:
+          - ports: ["11211"]
+            allowed: [192.0.2.11, 192.0.2.12]
+        units: [memcached.service]
+"""
+
+RETURN = r"""
+actions:
+  description: What was done, or in check mode would be, for example V(load the allow-list of memcached).
+  type: list
+  elements: str
+  returned: success
+error:
+  description: What is wrong, where, and what to do about it.
+  type: dict
+  returned: failure
+  contains:
+    path:
+      description: The parameter or the file.
+      type: str
+      returned: always
+    message:
+      description: What is wrong.
+      type: str
+      returned: always
+    mend:
+      description: What to do about it.
+      type: str
+      returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._run.allow_list import enforce
+
+
+def main() -> None:
+    """Write, load, return."""
+    texts = {"type": "list", "elements": "str", "default": []}
+    rule = {"protocol": {"type": "str", "choices": ["tcp", "vrrp"], "default": "tcp"}, "ports": texts, "allowed": texts}
+    entry = {
+        "name": {"type": "str", "required": True},
+        "served": texts,
+        "rules": {"type": "list", "elements": "dict", "default": [], "options": rule},
+        "units": texts,
+    }
+    module = AnsibleModule(
+        argument_spec={
+            "lists": {"type": "list", "elements": "dict", "required": True, "options": entry},
+            "only_known": {"type": "bool", "default": False},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**enforce(module.params, check_mode=module.check_mode))
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+
+
+if __name__ == "__main__":
+    main()

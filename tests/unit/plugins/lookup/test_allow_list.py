@@ -1,0 +1,97 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lookup ``allow_list``: from an inventory to addresses."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible.errors import AnsibleError
+from ansible.template import Templar
+from ansible_collections.reduced.footprint.plugins.lookup import allow_list as plugin
+
+HOSTS = {
+    "c1": {"ansible_host": "192.0.2.11"},
+    "c2": {"ansible_host": "192.0.2.12", "galera_address": "198.51.100.12"},
+    "id1": {"ansible_host": "192.0.2.21", "footprint_addresses": ["203.0.113.21"]},
+    "named": {"ansible_host": "shop.example.com"},
+    "other": {"ansible_host": "192.0.2.99"},
+}
+GROUPS = {"all": list(HOSTS), "controller": ["c1", "c2"], "keystone": ["id1"]}
+
+
+def lookup(*services, hosts=HOSTS, groups=GROUPS, **variables):
+    known = {"hostvars": hosts, "groups": groups, **variables}
+    return plugin.LookupModule(loader=None, templar=Templar(loader=None, variables=known)).run(list(services), variables=known)
+
+
+@pytest.fixture(autouse=True)
+def _options(monkeypatch):
+    """Options as Ansible would set them from the documentation."""
+
+    def get_option(self, name):
+        return (self.variables_given or {}).get("footprint_services") or {}
+
+    def set_options(self, var_options=None, **unused):
+        self.variables_given = var_options
+
+    monkeypatch.setattr(plugin.LookupModule, "get_option", get_option)
+    monkeypatch.setattr(plugin.LookupModule, "set_options", set_options)
+
+
+def allowed(found, port):
+    return next(rule["allowed"] for rule in found["rules"] if port in rule["ports"])
+
+
+
+def test_peers_and_clients():
+    (found,) = lookup("galera")
+    assert found["served"] == ["192.0.2.11", "198.51.100.12"]
+    assert allowed(found, "4567") == ["192.0.2.11", "198.51.100.12"]
+    # all hosts of the control plane by all their addresses, and nobody else
+    assert set(allowed(found, "3306")) == {"192.0.2.11", "192.0.2.12", "198.51.100.12", "192.0.2.21", "203.0.113.21"}
+
+
+def test_the_operator_lists_more_clients_and_no_more_peers():
+    variables = {"footprint_allowed": ["192.0.2.200"], "galera_allowed": "10.0.0.0/8", "load_balancer_virtual_address": "192.0.2.20"}
+    found, other = lookup("galera", "memcached", **variables)
+    assert {"192.0.2.200", "10.0.0.0/8", "192.0.2.20"} <= set(allowed(found, "3306"))
+    assert allowed(found, "4567") == ["192.0.2.11", "198.51.100.12"]
+    assert "192.0.2.200" in allowed(other, "11211") and "10.0.0.0/8" not in allowed(other, "11211")
+
+
+def test_more_virtual_addresses_and_changed_ports():
+    (found,) = lookup("galera", load_balancer_virtual_addresses=[{"name": "public", "address": "192.0.2.30"}], galera_check_port=9201)
+    assert "192.0.2.30" in allowed(found, "9201")
+
+
+def test_hosts_of_declared_services_are_clients():
+    services = {"shop": {"role": "example.shop.web"}}
+    (found,) = lookup("rabbitmq", groups={**GROUPS, "shop": ["other"]}, footprint_services=services)
+    assert "192.0.2.99" in allowed(found, "5672") and "192.0.2.99" not in allowed(found, "25672")
+
+
+def test_a_client_without_an_address_is_left_out():
+    services = {"shop": {"role": "example.shop.web"}}
+    (found,) = lookup("rabbitmq", groups={**GROUPS, "shop": ["named"]}, footprint_services=services)
+    assert "shop.example.com" not in allowed(found, "5672")
+
+
+def test_the_group_a_role_was_told_to_use():
+    (found,) = lookup("memcached", memcached_group="keystone")
+    assert found["served"] == ["192.0.2.21"]
+
+
+@pytest.mark.parametrize(
+    "services, more, words",
+    [
+        (["nova"], {}, "nova"),
+        (["memcached"], {"groups": {**GROUPS, "memcached": ["named"]}}, "named.memcached_address"),
+        (["memcached"], {"memcached_allowed": ["anybody"]}, "memcached_allowed[0]"),
+    ],
+)
+def test_bad_values_are_named(services, more, words):
+    with pytest.raises(AnsibleError, match=words.replace("[", r"\[")):
+        lookup(*services, **more)
