@@ -24,7 +24,7 @@ import sys
 import time
 import typing as t
 
-from migration_kill import DESTINATION, LAB, ROOT, UNIT, journal, last_acknowledged, playbook, ssh, start_anew
+from migration_kill import DESTINATION, LAB, ROOT, UNIT, journal, key_left, last_acknowledged, playbook, ssh, start_anew
 
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "lab")]
 
@@ -213,7 +213,7 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
             if playbook("migrate_master", "-e", json.dumps(rest)).wait() == 0:
                 break
     whole = "stopped" if cell.phase in BEFORE else "done"
-    seen = watch.report()
+    seen, keys = watch.report(), key_left()
     row: dict[str, t.Any] = {
         "fault": cell.fault,
         "phase": f"{cell.when} {cell.phase}",
@@ -224,8 +224,9 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
         "two on the address (s)": seen["seconds_two"],
         "runs until done": runs,
         "rows lost": lost(first_row),
+        "key left": ", ".join(keys),
         "reason": ended.get("reason"),
-        "held": ended["state"] in cell.ends and journal().get("state") == whole and seen["seconds_two"] == 0,
+        "held": ended["state"] in cell.ends and journal().get("state") == whole and seen["seconds_two"] == 0 and not keys,
     }
     if cell.fault == "full":
         small_pool(False)

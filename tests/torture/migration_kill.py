@@ -7,7 +7,7 @@
 
 One migration suffers one ``kill -9`` per phase. systemd starts the worker again; when it has had enough of that, or when
 the kill ends the run, the playbook is run again. At the end the master must serve from the VM, the corpus of awkward files
-must be equal, and no acknowledged row may be lost.
+must be equal, no acknowledged row may be lost, and neither machine has anything left of the one-time key.
 
 ``LAB_NAME`` and ``LAB_NETWORK`` choose the lab, as for ``lab/lab``. Exit code 0 when everything held.
 """
@@ -40,6 +40,9 @@ PHASES = (
     "commit",
 )
 CORPUS = "/srv/corpus"
+MARKER = "reduced.footprint-migrate"
+# where the source is found once it stepped aside
+SOURCE_ASIDE = os.environ.get("LAB_NETWORK", "10.213.0.0/24").rpartition(".")[0] + ".3"
 
 
 def ssh(machine: str, *command: str, given: bytes | None = None, ok: bool = True) -> str:
@@ -121,6 +124,15 @@ def last_acknowledged() -> int:
     return int(json.loads(lines[-1])["n"]) if lines else 0
 
 
+def key_left() -> list[str]:
+    """What is still there of the one-time key and of the fence, once the master serves from the VM or the source serves again."""
+    where = [SOURCE_ASIDE, "laptop"] if journal().get("state") == "done" else ["laptop"]
+    left = [f"{each}: {MARKER}" for each in where if MARKER in ssh(each, "cat", "/root/.ssh/authorized_keys")]
+    folder = str(pathlib.Path(JOURNAL).parent)
+    left += ssh(DESTINATION, f"find {folder} -name 'id_*' -o -name 'known_hosts*'; nft list tables bridge; ls /etc/systemd/system | grep -- -fence", ok=False).split()
+    return left
+
+
 def corpus(action: str, machine: str) -> str:
     """Plant or describe the awkward files."""
     return ssh(machine, "python3", "-", action, CORPUS, given=(ROOT / "tests/torture/corpus.py").read_bytes())
@@ -149,6 +161,7 @@ def main() -> int:
     differing = sorted(path for path in set(before) | set(after) if before.get(path) != after.get(path))
     rows = {int(each["n"]) for each in map(json.loads, (LAB / "writer.jsonl").read_text(encoding="utf-8").splitlines()) if int(each["n"]) > first_row}
     lost = rows - {int(each) for each in ssh("laptop", "mariadb", "-N", "-e", "'SELECT n FROM footprint.events'").split()}
+    keys = key_left()
     sys.stdout.write(
         json.dumps(
             {
@@ -161,12 +174,13 @@ def main() -> int:
                 "corpus_differing": [bytes.fromhex(path).decode(errors="replace") for path in differing],
                 "rows_acked": len(rows),
                 "rows_lost": len(lost),
+                "key_left": keys,
             },
             indent=1,
         )
         + "\n"
     )
-    return 0 if end["state"] == "done" and not differing and not lost and machine in ("qemu", "kvm") else 1
+    return 0 if end["state"] == "done" and not differing and not lost and not keys and machine in ("qemu", "kvm") else 1
 
 
 if __name__ == "__main__":
