@@ -22,9 +22,12 @@ ALLOWED = pathlib.Path("/var/lib/reduced.footprint/source")
 _LOCK = 30.0
 
 
-def without(text: str, marker: str) -> str:
-    """authorized_keys without the lines that end in the marker."""
-    return "".join(line for line in text.splitlines(keepends=True) if not line.rstrip().endswith(f" {marker}"))
+def without(text: str, marker: str, key: str | None = None) -> str:
+    """authorized_keys without the lines that end in the marker.
+
+    :arg key: only the lines of this key; one of the same name may be another host's by now.
+    """
+    return "".join(line for line in text.splitlines(keepends=True) if not line.rstrip().endswith(f" {key} {marker}" if key else f" {marker}"))
 
 
 def current() -> str:
@@ -57,11 +60,14 @@ def place(marker: str, line: str) -> None:
         _write(f"{before}{line}\n")
 
 
-def forget(marker: str) -> bool:
-    """Withdraw a key; tells whether there was one."""
+def forget(marker: str, key: str | None = None) -> bool:
+    """Withdraw a key; tells whether there was one.
+
+    :arg key: its base64 part, where no other of the same name is meant.
+    """
     with host_lock("authorized_keys", _LOCK):
         before = current()
-        after = without(before, marker)
+        after = without(before, marker, key)
         if after == before:
             return False
         _write(after)

@@ -14,7 +14,7 @@ import subprocess
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.one_time_key import LIBRARY, install_command, key_marker
 
@@ -36,6 +36,12 @@ def ensure_key(directory: pathlib.Path, name: str) -> str:
         os.replace(f"{half_made}.pub", f"{private}.pub")
         os.replace(half_made, private)
     return pathlib.Path(f"{private}.pub").read_text(encoding="ascii").strip()
+
+
+def key_blob(directory: pathlib.Path) -> str | None:
+    """The base64 part of the migration's public key, ``None`` when there is none."""
+    text = read_text(directory / "id_ed25519.pub")
+    return text.split()[1] if text and len(text.split()) > 1 else None
 
 
 def drop_key_files(directory: pathlib.Path) -> None:

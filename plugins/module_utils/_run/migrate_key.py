@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files, key_blob
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
@@ -25,9 +25,13 @@ def withdraw(context: Context, *, power_off: bool = False, forget: bool = False)
     A source that cannot be reached keeps nothing from being done: the private half is gone then, so the line that is
     left there is of no use to anybody, it ends at its expiry, and the next key of this name takes its place.
     """
+    given = {"marker": context.key_marker, "power_off": power_off, "forget": forget}
+    key = key_blob(context.store.directory)
+    if key:
+        given["key"] = key
     for attempt in range(_ATTEMPTS):
         try:
-            context.source.ask("leave", {"marker": context.key_marker, "power_off": power_off, "forget": forget})
+            context.source.ask("leave", given)
             break
         except FootprintError as error:
             if attempt + 1 == _ATTEMPTS:

@@ -16,7 +16,7 @@ import time
 import traceback
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_live, units
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_channel, move_live, units
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.move_store import HOME, MoveStore, unit_name
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
@@ -189,6 +189,8 @@ def _withdraw_key(context: Context) -> None:
             if attempt + 1 < _ATTEMPTS:
                 time.sleep(_PAUSE)
     drop_key_files(context.store.directory)
+    # a worker that was killed left its ends of the sockets
+    move_channel.remove_folder(context.remote.name)
 
 
 if __name__ == "__main__":

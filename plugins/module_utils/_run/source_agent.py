@@ -207,19 +207,19 @@ def _request(state: SourceState, what: str) -> dict[str, t.Any]:
     return {"state": state.read()}
 
 
-def forget_key(marker: str) -> bool:
+def forget_key(marker: str, key: str | None = None) -> bool:
     """Withdraw the one-time key of a migration."""
-    return authorized_keys.forget(marker)
+    return authorized_keys.forget(marker, key)
 
 
-def leave(marker: str, *, power_off: bool) -> bool:
+def leave(marker: str, key: str | None = None, *, power_off: bool) -> bool:
     """The last answer: the key is withdrawn, and the machine goes off a little later.
 
     In this order, for whoever asked cannot ask again once the key is gone.
     """
     if power_off:
         run(["systemd-run", "--quiet", "--collect", "--on-active=3", "--timer-property=AccuracySec=100ms", "systemctl", "poweroff"])
-    return forget_key(marker)
+    return forget_key(marker, key)
 
 
 def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -274,7 +274,7 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
             # it would only save a next attempt some reading, and there is to be none
             (HOME / f"{name}.manifest").unlink(missing_ok=True)
         authorized_keys.disallow(name)
-        return {"changed": leave(given["marker"], power_off=bool(given.get("power_off")))}
+        return {"changed": leave(given["marker"], given.get("key"), power_off=bool(given.get("power_off")))}
     raise InputError(f"{command!r} is no command of the source's agent.")
 
 

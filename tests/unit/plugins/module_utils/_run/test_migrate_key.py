@@ -10,6 +10,7 @@ import types
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import authorized_keys
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
@@ -51,6 +52,16 @@ def test_it_is_withdrawn_at_every_ending(context, state):
     # a worker that has withdrawn it before asks nobody
     migrate_key.at_end(context)
     assert len(context.source.asked) == 1
+
+
+def test_another_hosts_key_of_the_same_name_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(authorized_keys, "PATH", tmp_path / "authorized_keys")
+    lines = ["ssh-rsa A me", "ssh-ed25519 OURS m-master", 'from="192.0.2.9" ssh-ed25519 THEIRS m-master', "ssh-ed25519 OURS m-master2"]
+    authorized_keys.PATH.write_text("\n".join(lines) + "\n")
+    assert authorized_keys.forget("m-master", "OURS") is True
+    assert authorized_keys.PATH.read_text().splitlines() == [lines[0], *lines[2:]]
+    assert authorized_keys.forget("m-master", "OURS") is False
+    assert authorized_keys.forget("m-master") is True and authorized_keys.PATH.read_text().splitlines() == [lines[0], lines[3]]
 
 
 def test_a_run_that_left_something_under_way_keeps_it_for_the_next(context):
