@@ -7,17 +7,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
+import os
 import pathlib
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text, write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal, parse_journal
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/migrations")
+# several times what a journal takes, and what a file system needs beside it
+_RESERVE = 4 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class JournalStore:
@@ -51,15 +57,59 @@ class JournalStore:
         return parse_journal(text)
 
     def write(self, journal: Journal) -> None:
-        """Keep the journal, safe against a power loss."""
-        self._make()
-        write_atomic(self.directory / "journal.json", journal.to_json())
+        """Keep the journal, safe against a power loss; on a full disk in the room that :meth:`reserve` took.
+
+        :raises OSError: there is no room at all.
+        """
+        try:
+            self._make()
+            write_atomic(self.directory / "journal.json", journal.to_json())
+        except OSError as error:
+            if error.errno not in _FULL or not self.release():
+                raise
+            # some file systems have the room only after the change itself is on the disk; this one alone, others may take long
+            with contextlib.suppress(BackendError):
+                run(["sync", "-f", str(self.directory)], timeout=30)
+            write_atomic(self.directory / "journal.json", journal.to_json())
+
+    def reserve(self) -> None:
+        """Take the room the journal needs when nothing else has any; call it while there is some.
+
+        :raises BackendError: there is none.
+        """
+        file = self.directory / "reserve"
+        if file.exists() and file.stat().st_size == _RESERVE:
+            return
+        new = file.with_suffix(".new")
+        try:
+            self._make()
+            with open(new, "wb") as stream:
+                # no zeros: a file system that compresses would reserve nothing for them
+                stream.write(os.urandom(_RESERVE))
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(new, file)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                new.unlink()
+            raise BackendError(
+                f"There is no room for the journal in {self.directory}: {error.strerror}.", mend=f"Make {_RESERVE >> 20} MiB of room there, then run again."
+            ) from error
+
+    def release(self) -> bool:
+        """Give the reserve back to the file system; tells whether there was one."""
+        try:
+            (self.directory / "reserve").unlink()
+        except OSError:
+            return False
+        return True
 
     def log(self, message: str) -> None:
-        """One line into the migration's log, with the time in UTC."""
-        self._make()
-        with open(self.directory / "log", "a", encoding="utf-8") as stream:
-            stream.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {message}\n")
+        """One line into the migration's log, with the time in UTC; a full disk keeps nothing from being done."""
+        with contextlib.suppress(OSError):
+            self._make()
+            with open(self.directory / "log", "a", encoding="utf-8") as stream:
+                stream.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {message}\n")
 
     def tail(self, lines: int = 20) -> list[str]:
         """The last lines of the log."""

@@ -22,7 +22,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.command
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
+from ansible_collections.reduced.footprint.plugins.module_utils._model.handover import source_after, source_returns
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, HANDING_OVER, PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT, STOP_SERVICES, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import holds_everything
 
@@ -42,7 +43,7 @@ def awaits_boot(data: t.Mapping[str, t.Any]) -> bool:
 
 
 class SourceState:
-    """State of one migration on its source: ``serving → quiesced → parked → handed_over`` and back."""
+    """State of one migration on its source: ``serving → quiesced → parked → handing_over → handed_over`` and back."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -75,7 +76,7 @@ class SourceState:
         with self.locked():
             data = self.read()
             # on its way into another boot it is nobody's turn to put anything off
-            if data["state"] != SERVING and not awaits_boot(data):
+            if data["state"] not in (SERVING, HANDED_OVER) and not awaits_boot(data):
                 self._lease(data, lease)
                 self.write(data)
             return data
@@ -175,7 +176,7 @@ class SourceState:
         """
         with self.locked():
             data = self.read()
-            if data["state"] not in (QUIESCED, PARKED) or awaits_boot(data):
+            if data["state"] not in (QUIESCED, PARKED, HANDING_OVER) or awaits_boot(data):
                 return
             admin = data["admin"]
             if data["state"] == QUIESCED:
@@ -206,7 +207,7 @@ class SourceState:
         """
         with self.locked():
             data = self.read()
-            if data["state"] in (PARKED, HANDED_OVER):
+            if data["state"] in (PARKED, HANDING_OVER, HANDED_OVER):
                 self._stand_aside(data)
             elif data["state"] == SERVING and not self.settled(data):
                 admin = data["admin"]
@@ -231,15 +232,16 @@ class SourceState:
         """Whether a source that serves needs no more looking after: the network managers had time for their changes."""
         return data.get("boot_id") != boot_id() or time.clock_gettime(time.CLOCK_BOOTTIME) > float(data.get("settled_at", 0.0))
 
-    def restore(self, reason: str) -> str | None:
+    def restore(self, reason: str, *, unasked: bool = False) -> str | None:
         """Come back: admin address, services, everything as it was.
 
+        :arg unasked: only if the lease is over still; the last word of the destination may just have come.
         :returns: ``None`` when done, else the MAC of the one who answers for the admin address;
             nothing was changed then (F16).
         """
         with self.locked():
             data = self.read()
-            if data["state"] == SERVING:
+            if data["state"] == SERVING or (unasked and not source_returns(data["state"], self.remaining(data), False)):
                 return None
             admin = data["admin"]
             address = f"{admin['address']}/{admin['prefix']}"
@@ -284,12 +286,19 @@ class SourceState:
         containers = [Container(**each) for each in data.get("containers", [])]
         return failed + source_services.start_containers(containers[::-1])
 
-    def hand_over(self) -> dict[str, t.Any]:
-        """The destination serves for good: no return by itself any more."""
+    def hand_over(self, command: str, lease: float | None = None) -> dict[str, t.Any]:
+        """One of the two steps after which the destination serves for good and there is no return by itself any more.
+
+        :arg command: ``hand_over``, which begins a new lease, or ``confirm``, which ends it.
+        :arg lease: seconds the destination has for its next word, those of the last lease without.
+        """
         with self.locked():
             data = self.read()
-            if data["state"] == PARKED:
-                data["state"] = HANDED_OVER
+            after = source_after(data["state"], command)
+            if after == HANDING_OVER and data.get("boot_id") == boot_id():
+                self._lease(data, float(lease or data["lease"]))
+            if after != data["state"] or after == HANDING_OVER:
+                data["state"] = after
                 self.write(data)
             return data
 

@@ -97,10 +97,14 @@ def start_unit(
     unit: str | None = None,
     description: str = "Migration of the master",
     at_boot: bool = False,
+    restarts: int | None = 5,
+    more: t.Sequence[str] = (),
 ) -> None:
     """Start the worker detached; one that was killed is started again by systemd.
 
     :arg unit: its name, where it is no migration of a master.
+    :arg restarts: how often in ten minutes, ``None`` for ever.
+    :arg more: further properties of the unit.
     :arg at_boot: this host starts it again also after it was switched off, until :func:`forget_at_boot`.
     :raises CommandError: systemd refuses, for example because the unit runs already.
     """
@@ -116,12 +120,12 @@ def start_unit(
         "--property=PrivateMounts=yes",
         "--property=Restart=on-abnormal",
         "--property=RestartSec=1",
-        "--property=StartLimitIntervalSec=600",
-        "--property=StartLimitBurst=5",
+        *(["--property=StartLimitIntervalSec=0"] if restarts is None else ["--property=StartLimitIntervalSec=600", f"--property=StartLimitBurst={restarts}"]),
         "--property=UMask=0077",
         "--property=WorkingDirectory=/",
         f"--property=StandardError=append:{log}",
         f"--property=StandardOutput=append:{log}",
+        *(f"--property={each}" for each in more),
         f"--setenv=PYTHONPATH={code}",
         "--setenv=PYTHONDONTWRITEBYTECODE=1",
         sys.executable,

@@ -37,10 +37,11 @@ PHASES = (
 STATES = ("new", "running", "stopped", "failed", "done", "rolled_back", "retired")
 
 # What the source says of itself: it serves; its services are held; it gave up the admin address
-# and waits for the outcome; it gave it up for good.
+# and waits for the outcome; it is ready to give it up for good and waits for the final word; it did.
 SERVING = "serving"
 QUIESCED = "quiesced"
 PARKED = "parked"
+HANDING_OVER = "handing_over"
 HANDED_OVER = "handed_over"
 
 

@@ -37,7 +37,7 @@ _PROGRAMS: t.Mapping[str, t.Mapping[str, int]] = {
     MOVE: {"move_agent": 2, "move_channel": 2},
 }
 #: What the source's agent answers to a one-time key; anything else is run by the source itself or only in the VM.
-SOURCE_COMMANDS = frozenset(("mirror", "facts", "state", "quiesce", "renew", "detach", "restore", "hand_over", "run", "leave", "forget_key"))
+SOURCE_COMMANDS = frozenset(("mirror", "facts", "state", "quiesce", "renew", "detach", "restore", "hand_over", "confirm", "run", "leave", "forget_key"))
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _LIBRARY_FILE = re.escape(LIBRARY) + r"/[0-9a-f]{32}\.zip"

@@ -5,9 +5,8 @@
 """The phase machine of a migration: where to go on, when to stop copying, what must be true beforehand.
 
 The address rule (F16) rests on a lease. The source holds its services and gives up the admin
-address only for ``return_after`` seconds at a time; the worker renews that. A worker that cannot
-renew for :data:`FENCE` of the lease stops the clone; a source whose lease ran out takes the
-address back after asking the network whether somebody else answers for it.
+address only for ``return_after`` seconds at a time; the worker renews that. What follows from it
+on both sides is decided in ``_model/handover.py``.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, PHASES, QUIESCED, SERVING, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._model.handover import LENT
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PHASES, QUIESCED, SERVING, Journal
 
-# Part of the lease after which the clone is stopped when the source was not heard from.
-FENCE = 0.6
 # How often the lease is renewed, as a part of it.
 RENEW = 0.15
 
@@ -52,10 +50,13 @@ def resume(journal: Journal, source_state: str | None, clone_running: bool) -> R
     at = PHASES.index(phase)
     if source_state == HANDED_OVER:
         return Resume("commit", False, "the source has handed over already")
-    if source_state == PARKED:
+    if source_state in LENT:
         if at < _AT_CUTOVER:
             # its services are off and the copy was final before it left the address
             return Resume("cutover", False, "the source is parked already")
+        if at > _AT_CUTOVER and not clone_running:
+            # it is nobody's master that does not run
+            return Resume("cutover", False, "the VM does not run")
         return Resume(phase, False, f"interrupted in {phase}" if journal.phase == phase and phase in journal.phases else None)
     if source_state == QUIESCED:
         return Resume("quiesce" if at >= _AT_QUIESCE else phase, clone_running, "the services of the source are held already")
@@ -72,7 +73,7 @@ def other_destination(kept: t.Mapping[str, t.Any] | None, source_state: str, hos
     if not kept or kept.get("host_id") in (None, "", host_id):
         return None
     works = kept["journal"].get("state") == "running" and now - float(kept.get("told", 0)) < SILENT
-    return str(kept.get("host")) if works or source_state in (QUIESCED, PARKED) else None
+    return str(kept.get("host")) if works or source_state in (QUIESCED, *LENT) else None
 
 
 def converged(passes: t.Sequence[t.Mapping[str, t.Any]], max_passes: int, max_downtime: float) -> bool:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import typing as t
 
@@ -13,6 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.handover import AGAIN
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_text import MigrationFailed, still_running, summary
@@ -20,7 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.source_un
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import fixups_diff, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import TOOLS_PATH, find_problems, find_warnings, fixup_context
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_guard, migrate_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import layout_of, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import destination, problem_text
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_look import described
@@ -184,11 +186,18 @@ def _start(store: JournalStore, action: str, params: t.Mapping[str, t.Any]) -> N
         store.write_job({"action": action, "params": dict(params)})
     code = units.keep_code()
     try:
-        units.start_unit(store.name, code, migrate_worker.MODULE, [store.name], store.directory / "output", at_boot=True)
+        units.start_unit(
+            store.name, code, migrate_worker.MODULE, [store.name], store.directory / "output", at_boot=True, restarts=None, more=_unit_properties(store.name)
+        )
     except CommandError:
         # two callers at once: the other one's unit does the work
         if not units.unit_active(units.unit_name(store.name)):
             raise
+
+
+def _unit_properties(name: str) -> list[str]:
+    """It is never given up on by systemd, but by itself; and when it has ended, nobody's VM is left running."""
+    return [f"RestartForceExitStatus={AGAIN}", f"ExecStopPost={sys.executable} -m {migrate_guard.MODULE} {name} ended"]
 
 
 def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:

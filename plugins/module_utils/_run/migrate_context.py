@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_disk import RemoteDisk
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource, key_marker
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.vm_guard import VmGuard
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import BIOS, DiskLayout
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, LostWriteError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
@@ -160,16 +161,31 @@ class Context:
             record = host.domain(self.vm.uuid)
         return record is not None and record.active
 
+    @property
+    def guard(self) -> VmGuard:
+        """Who stops the VM when this worker cannot."""
+        return VmGuard(self.spec.name)
+
     def save(self) -> None:
-        """Write the journal."""
+        """Write the journal.
+
+        :raises OSError: there is no room for it; nothing that depends on it may be done then.
+        """
         self.saved = time.monotonic()
         self.store.write(self.journal)
+
+    def keep(self) -> None:
+        """Write the journal if that is possible: what is being done does not wait for room on a disk."""
+        try:
+            self.save()
+        except OSError as error:
+            self.log(f"the journal was not written: {error}")
 
     def progress(self, **values: t.Any) -> None:
         """Tell how far it is; writes seldom enough not to cost anything."""
         self.journal.progress.update(values)
         if time.monotonic() - self.saved >= _SAVE_EVERY:
-            self.save()
+            self.keep()
 
     def told(self) -> dict[str, t.Any]:
         """What the source keeps of the journal: all but its own facts, and who tells it."""

@@ -14,7 +14,7 @@ import platform
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import boot, destination_facts, manifest, rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import boot, destination_facts, manifest, rsync, vm_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_tree
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.manifest import NONE
@@ -257,14 +257,33 @@ def apply_fixups(context: Context) -> None:
 
 
 def stop_clone(context: Context) -> bool:
-    """Cut the VM's power if it runs, and see to it that it does not come up with its host."""
+    """Cut the VM's power if it runs, and see to it that it does not come up with its host.
+
+    A libvirtd that does not answer keeps nobody from that.
+    """
+    try:
+        stopped = _stop(context)
+    except BackendError:
+        if not vm_guard.kill(context.vm.uuid, context.vm.name):
+            raise
+        stopped = True
+    context.guard.end()
+    if stopped:
+        try:
+            migrate_blocks.forget(context)
+        except OSError as error:
+            context.log(f"what is known of the copy's blocks stays: {error}")
+    return stopped
+
+
+def _stop(context: Context) -> bool:
     with context.domains() as host:
         record = host.domain(context.vm.uuid)
         if record is None:
             return False
+        if record.active:
+            # before all else: somebody waits for that
+            host.shutdown(context.vm.uuid, timeout=0, force=True)
         if record.autostart:
             host.set_autostart(context.vm.uuid, False)
-        if record.active:
-            host.shutdown(context.vm.uuid, timeout=0, force=True)
-            migrate_blocks.forget(context)
         return record.active

@@ -18,7 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.health_ch
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import fixup_context
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_blocks, migrate_health
+from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_blocks, migrate_guard, migrate_health
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import stop_clone
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
@@ -105,6 +105,8 @@ def _await_boot(context: Context, *, may_serve: bool = False) -> None:
 def cutover(context: Context, lease: Lease) -> None:
     """The address goes from the source to the VM, until everything answers there; clients wait for :func:`commit`."""
     context.journal.downtime.pop("ended", None)
+    # whatever was said of a hand-over holds no more
+    context.journal.facts.pop("handing_over", None)
     steps = context.journal.downtime.setdefault("parts", {})
     for name, work in (("detach", _detach), ("boot", _boot_clone), ("checks", _check_clone)):
         context.progress(phase="cutover", step=name)
@@ -166,12 +168,23 @@ def _boot_clone(context: Context, lease: Lease) -> None:
     _keep_clients_out(context)
     # from here on its disks are written to by somebody else
     migrate_blocks.forget(context)
+    lease.check()
+    guard_vm(context, lease)
     with context.domains() as host:
         host.start(context.vm.uuid)
     # its ports are known now
     _keep_clients_out(context)
     context.log("the VM starts")
     await_answers(context, lease, migrate_health.questions(context)[:1], time.monotonic() + context.spec.boot_timeout)
+
+
+def guard_vm(context: Context, lease: Lease) -> None:
+    """From now on the VM is stopped when the source is not heard from, whatever becomes of this worker.
+
+    :raises CommandError: nobody can be found who would do that; the VM must not run then.
+    """
+    context.guard.begin(context.spec.uri, context.vm.uuid, context.vm.name, context.spec.return_after, lease.heard)
+    migrate_guard.start(context.spec.name, context.code, context.store.directory / "output")
 
 
 def _check_clone(context: Context, lease: Lease) -> None:

@@ -53,4 +53,4 @@ def at_end(context: Context) -> None:
     """The worker ends: no key outlives it but for what is under way on the source."""
     if (context.store.directory / "id_ed25519").exists() and not needed(context.journal):
         withdraw(context)
-        context.save()
+        context.keep()

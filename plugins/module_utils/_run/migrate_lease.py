@@ -6,86 +6,159 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.vm_guard import VmGuard, clock
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.handover import FENCE, stop_is_due
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import SERVING
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import FENCE, RENEW
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import RENEW
 
 
 class Lease:
-    """A thread that renews the lease; use as a context manager around everything after quiesce.
+    """Two threads: one renews the lease, one looks at the clock; use as a context manager around everything after quiesce.
+
+    An answer that does not come blocks the first one for as long as ssh waits, never the second.
 
     :arg source: a connection of its own, for threads do not share one.
     :arg seconds: the length of the lease.
-    :arg fence: stops the clone; called once, from the thread, when the lease is in danger.
+    :arg fence: stops the clone; called once, when the lease is in danger.
     :arg tell: what the source is told of the journal with each renewal.
+    :arg guard: is told when the source was heard from; it acts when this process cannot.
     """
 
-    def __init__(self, source: RemoteSource, seconds: float, fence: t.Callable[[], object], tell: t.Callable[[], t.Mapping[str, t.Any]]) -> None:
+    def __init__(
+        self,
+        source: RemoteSource,
+        seconds: float,
+        fence: t.Callable[[], object],
+        tell: t.Callable[[], t.Mapping[str, t.Any]],
+        guard: VmGuard,
+    ) -> None:
         self._source = source
         self._seconds = seconds
         self._fence = fence
         self._tell = tell
+        self._guard = guard
         self._stop = threading.Event()
         self._armed = False
+        self._asking = threading.Lock()
         self._deciding = threading.Lock()
         self._lost: str | None = None
-        self._renewed = time.monotonic()
-        self._thread = threading.Thread(target=self._work, name="lease", daemon=True)
+        self._silence = ""
+        self._heard = float("-inf")
+        self._threads = [threading.Thread(target=each, name=each.__name__, daemon=True) for each in (self._renew, self._look_at_the_clock)]
 
     def __enter__(self) -> Lease:
-        self._thread.start()
+        for each in self._threads:
+            each.start()
         return self
 
     def __exit__(self, *unused: object) -> None:
         self._stop.set()
-        self._thread.join(timeout=self._seconds)
+        for each in self._threads:
+            each.join(timeout=self._seconds)
+
+    @property
+    def armed(self) -> bool:
+        """Whether the source was found to keep still, and the clock runs."""
+        return self._armed
+
+    @property
+    def heard(self) -> float:
+        """When the source was asked for the last time with success."""
+        return self._heard
 
     def arm(self) -> None:
-        """From now on a source that serves is a source that returned by itself."""
-        self._renewed = time.monotonic()
+        """From now on a source that serves is a source that returned by itself.
+
+        The clock begins with an answer of the source, never without one.
+
+        :raises FootprintError: it returned, or does not answer.
+        """
+        if not self._armed:
+            self._ask_patiently()
+            with self._deciding:
+                self._armed = self._lost is None
+        self.check()
+
+    def take_over(self) -> None:
+        """Go on with the clock of the worker before, whose last question may not have been answered."""
+        note = self._guard.read()
+        if note is not None:
+            self._heard = max(self._heard, float(note["heard"]))
         self._armed = True
 
     def end(self) -> None:
-        """The source is about to let go for good: from now on the clone is not stopped for its sake.
-
-        :raises BackendError: it returned, or was not heard from.
-        """
+        """The source has let go for good: nobody stops the VM for its sake any more."""
         with self._deciding:
-            self.check()
-            self._armed = False
+            self._armed, self._lost = False, None
+            self._guard.end()
+
+    def in_time(self) -> bool:
+        """Whether the source was heard from lately enough for the VM to run."""
+        self._decide()
+        return self._lost is None and not stop_is_due(clock() - self._heard, self._seconds, FENCE)
 
     def check(self) -> None:
         """Go on only while the source keeps still.
 
         :raises BackendError: it returned, or was not heard from.
         """
+        self._decide()
         if self._lost:
             raise BackendError(self._lost)
 
-    def _work(self) -> None:
+    def _renew(self) -> None:
         while not self._stop.wait(self._seconds * RENEW):
-            if not self._armed:
+            if not self._armed or self._lost:
                 continue
-            sent = time.monotonic()
             try:
-                answer = self._source.ask("renew", {"lease": self._seconds, "journal": self._tell()}, timeout=max(5.0, self._seconds * RENEW))
-                if answer["state"]["state"] == SERVING:
-                    self._lose("the source returned by itself")
-                    return
-                # counted from before the question: the source counts from when it heard it
-                self._renewed = sent
-            except FootprintError as error:
-                if time.monotonic() - self._renewed > self._seconds * FENCE:
-                    self._lose(f"the source was not heard from for {time.monotonic() - self._renewed:.0f} s ({error.message})")
-                    return
+                self._ask()
+            except (FootprintError, OSError, ValueError) as error:
+                self._silence = f" ({error})"
+
+    def _ask_patiently(self) -> None:
+        """A source that is slow to answer for once is no reason to go back; nothing runs on its lease yet, or the guard sees to it."""
+        until = clock() + self._seconds * FENCE
+        while True:
+            try:
+                return self._ask(max(20.0, self._seconds * FENCE))
+            except FootprintError:
+                if self._stop.wait(0.2) or clock() > until:
+                    raise
+
+    def _ask(self, timeout: float | None = None) -> None:
+        with self._asking:
+            # counted from before the question: the source counts from when it heard it
+            sent = clock()
+            given = {"lease": self._seconds, "journal": self._tell()}
+            answer = self._source.ask("renew", given, timeout=timeout or max(5.0, self._seconds * RENEW))
+        if answer["state"]["state"] == SERVING:
+            self._lose("the source returned by itself")
+        else:
+            self._heard = max(self._heard, sent)
+            self._guard.heard(sent)
+
+    def _look_at_the_clock(self) -> None:
+        while not self._stop.wait(min(0.5, self._seconds * RENEW)):
+            self._decide()
+
+    def _decide(self) -> None:
+        """Find out whether the time is over, whoever looks at the clock first."""
+        age = clock() - self._heard
+        if self._armed and not self._lost and stop_is_due(age, self._seconds, FENCE):
+            self._lose(f"the source was not heard from for {age:.0f} s{self._silence}")
 
     def _lose(self, reason: str) -> None:
         with self._deciding:
+            if self._lost:
+                return
+            self._lost = reason
             if self._armed:
-                self._lost = reason
-                self._fence()
+                # whoever cannot stop it leaves that to the guard
+                with contextlib.suppress(FootprintError):
+                    self._fence()

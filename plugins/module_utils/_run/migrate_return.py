@@ -35,14 +35,15 @@ def give_back(context: Context, reason: str) -> None:
         _answers(context)
     journal.facts["returning"] = reason
     journal.reason = reason
-    context.save()
-    context.log(f"going back: {reason}")
+    # first what others wait for; there may be no room to write anything down
     served = stop_clone(context) and bool(journal.facts.get("handed_over"))
     # the VM is off, so whoever answers is the source
     context.source.identity.only = None
     _let_clients_in_again(context)
+    context.keep()
+    context.log(f"going back: {reason}")
     if journal.facts.get("vm"):
-        context.disk().release()
+        _let_go_of_the_disk(context)
     if "quiesce" not in journal.phases:
         # it never felt anything, so it need not even answer
         context.log("the source was not touched")
@@ -66,17 +67,25 @@ def _returned(context: Context) -> None:
     """The end of a return: the journal says so, here and on the source, and the key is withdrawn."""
     journal = context.journal
     asked = journal.facts.get("returning") == ASKED
-    for passing in ("handed_over", "returning", "rebooting"):
+    for passing in ("handing_over", "handed_over", "returning", "rebooting"):
         journal.facts.pop(passing, None)
     journal.facts.get("source", {}).pop("off", None)
     journal.state = "rolled_back"
     journal.ended = time.time()
-    context.save()
+    context.keep()
     context.mirror()
     # who fell back by himself tries again
     leave(context, power_off=False, forget=asked)
     journal.facts.pop("source_mark", None)
-    context.save()
+    context.keep()
+
+
+def _let_go_of_the_disk(context: Context) -> None:
+    """The source does not wait for a disk that nobody writes to any more; the worker's end lets go of it as well."""
+    try:
+        context.disk().release()
+    except (FootprintError, OSError) as error:
+        context.log(f"the disk is not let go of yet: {error}")
 
 
 def _answers(context: Context) -> dict[str, t.Any]:

@@ -19,11 +19,12 @@ import time
 import traceback
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import units
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import units, vm_guard, worker_starts
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import HOME, JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.handover import AGAIN, FINAL, worn_out
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import other_destination, resume
@@ -106,8 +107,11 @@ def open_context(store: JournalStore, params: t.Mapping[str, t.Any]) -> Context:
     return Context(spec=spec, vm=vm_details(spec), store=store, journal=journal, code=code, source=source)
 
 
-def carry_out(context: Context, action: str) -> None:
-    """One action, from wherever things stand; the journal says how it ended."""
+def carry_out(context: Context, action: str, starts: t.Sequence[float] = ()) -> None:
+    """One action, from wherever things stand; the journal says how it ended.
+
+    :arg starts: of this worker since it last came to an end of its own.
+    """
     journal = context.journal
     migrate_rehearse.sweep(context)
     if action != MIGRATE or context.spec.boot != migrate_bootstrap.PXE:
@@ -119,9 +123,21 @@ def carry_out(context: Context, action: str) -> None:
         journal.state = "retired"
     elif journal.facts.get("returning"):
         migrate_return.give_back(context, journal.facts["returning"])
+    elif worn_out(starts, vm_guard.clock()) and not journal.facts.get("handed_over") and journal.facts.get("handing_over") != FINAL:
+        _give_up(context, f"its worker was killed {len(starts) - 1} times")
     else:
         _migrate(context)
     context.save()
+
+
+def _give_up(context: Context, reason: str) -> None:
+    """Whoever waits for a source at rest does not wait for a worker that is killed again and again.
+
+    :raises BackendError: the source was not touched.
+    """
+    if "quiesce" not in context.journal.phases:
+        raise BackendError(f"The migration was given up: {reason}.", mend="Find out what kills it, for example with journalctl -k; then run again.")
+    migrate_return.give_back(context, f"{context.journal.phase}: {reason}")
 
 
 def _migrate(context: Context) -> None:
@@ -136,6 +152,7 @@ def _migrate(context: Context) -> None:
     journal.state, journal.phase = "running", first
     context.save()
     if first in STOP_AFTER:
+        context.store.reserve()
         _one_destination(context)
     # what was in the way may be mended; and nothing of a bootstrap system outlives the run that made it
     always = ("preflight", "prepare") if context.spec.boot == migrate_bootstrap.PXE else ("preflight",)
@@ -150,10 +167,12 @@ def _migrate(context: Context) -> None:
         if first in STOP_AFTER:
             journal.progress = {"phase": journal.phase, "step": "catching up"}
             migrate_verify.catch_up(context)
+            # it may have been needed meanwhile
+            context.store.reserve()
     try:
         way = remote(context.spec, context.store, context.code)
         way.identity = context.source.identity
-        with Lease(way, context.spec.return_after, lambda: migrate_copy.stop_clone(context), context.told) as lease:
+        with Lease(way, context.spec.return_after, lambda: migrate_copy.stop_clone(context), context.told, context.guard) as lease:
             for phase in PHASES[max(PHASES.index(first), len(STOP_AFTER)) :]:
                 _phase(context, phase, lambda context, phase=phase: _PAUSE[phase](context, lease))
     except Exception as error:
@@ -263,6 +282,7 @@ def _where(context: Context) -> str:
     if found.stop_clone:
         migrate_copy.stop_clone(context)
     if found.phase == "precopy" and "quiesce" in journal.phases:
+        journal.facts.pop("handing_over", None)
         journal.new_attempt(time.time())
         return PHASES[0]
     if found.phase not in STOP_AFTER and "quiesce" in journal.phases:
@@ -295,6 +315,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
         return 2
     store = JournalStore(argv[0], home)
     with store.locked():
+        starts = worker_starts.note(store.name)
         job = store.read_job()
         if job is None:
             raise InputError(f"There is no migration {argv[0]}.", "name")
@@ -303,7 +324,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
         try:
             context = open_context(store, job["params"])
             journal = context.journal
-            carry_out(context, job["action"])
+            carry_out(context, job["action"], starts)
         except Exception as error:
             if not isinstance(error, FootprintError):
                 store.log(traceback.format_exc())
@@ -311,14 +332,21 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             journal.state = "failed"
             journal.ended = time.time()
             journal.reason = f"{journal.phase}: {error}"
-            store.write(journal)
+            # without room for it the next run finds out by itself how things stand
+            with contextlib.suppress(OSError):
+                store.write(journal)
         if context is not None and journal.state == "failed":
             context.mirror()
         _release(context)
+        worker_starts.forget(store.name)
         if context is None:
             drop_key_files(store.directory)
         else:
             migrate_key.at_end(context)
+        if journal.state == "failed" and journal.facts.get("handing_over") == FINAL and not journal.facts.get("handed_over"):
+            # nobody but a worker finds out whether the source heard the final word
+            return AGAIN
+        store.release()
         # a worker that was killed never comes here, and the next boot goes on
         units.forget_at_boot(units.unit_name(store.name))
     return 0 if journal.state in ("done", "stopped", "retired") or (journal.state == "rolled_back" and job["action"] == ROLL_BACK) else 1
@@ -332,7 +360,7 @@ def _release(context: Context | None) -> None:
     for let_go in (lambda: migrate_rehearse.sweep(context), lambda: image and image.release(), lambda: migrate_bootstrap.sweep(context)):
         try:
             let_go()
-        except FootprintError as error:
+        except (FootprintError, OSError) as error:
             context.store.log(f"not all could be let go of: {error}")
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 
@@ -40,7 +41,9 @@ def run_phase(context: Journaled, name: str, work: t.Callable[[], object]) -> No
         work()
     except BaseException:
         journal.end(name, time.time(), "failed")
-        context.save()
+        # what went wrong is told, not that there is no room to write it down
+        with contextlib.suppress(OSError):
+            context.save()
         raise
     journal.end(name, time.time())
     context.log(f"done in {journal.phases[name]['seconds']} s")

@@ -33,7 +33,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.files i
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import HOME, SourceState, awaits_boot, boot_id
 from ansible_collections.reduced.footprint.plugins.module_utils._model import one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
+from ansible_collections.reduced.footprint.plugins.module_utils._model.handover import CONFIRM_COMMAND, HAND_OVER_COMMAND, LENT
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import ALL, MAINTENANCE_BOOT, STOP_SERVICES, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction_text import mask_text
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import PATTERNS
@@ -174,11 +175,11 @@ def _keep_lease(state: SourceState, data: t.Mapping[str, t.Any]) -> None:
     left = state.remaining(data)
     if left == float("-inf"):
         # first look after a reboot: the destination gets the whole lease again to speak up
-        if data["state"] == PARKED:
+        if data["state"] in LENT:
             state.detach(_address_files, replace_address)
         state.renew(float(data.get("lease", 120)))
     elif left <= 0:
-        _come_back(state, "the destination was not heard from in time")
+        _come_back(state, "the destination was not heard from in time", unasked=True)
 
 
 def maintain(name: str) -> None:
@@ -193,9 +194,10 @@ def maintain(name: str) -> None:
     run(["systemctl", "start", "--no-block", "--", maintenance.usual_target()])
 
 
-def _come_back(state: SourceState, reason: str) -> None:
-    if state.restore(reason) is None:
-        state.request_file.unlink(missing_ok=True)
+def _come_back(state: SourceState, reason: str, *, unasked: bool = False) -> None:
+    if state.restore(reason, unasked=unasked) is None:
+        if not unasked:
+            state.request_file.unlink(missing_ok=True)
     else:
         # somebody serves on the address; taking it now would make two of us
         time.sleep(_TAKEN_WAIT)
@@ -260,8 +262,8 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
         return _request(state, "detach")
     if command == "restore":
         return _request(state, f"restore {given.get('reason', '')}")
-    if command == "hand_over":
-        return {"state": state.hand_over()}
+    if command in (HAND_OVER_COMMAND, CONFIRM_COMMAND):
+        return {"state": state.hand_over(command, given.get("lease"))}
     if command == "look_inside":
         return inside.look(given)
     if command == "run":

@@ -9,7 +9,7 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import maintenance, source_network, source_services, source_state
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import Completed
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import SourceState, awaits_boot
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, QUIESCED, SERVING
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, HANDING_OVER, PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups_network import replace_address
 
@@ -234,13 +234,54 @@ def test_nobody_takes_an_address_that_somebody_answers_for(machine):
     assert machine.state.read()["state"] == PARKED
 
 
-def test_only_a_parked_source_hands_over_and_it_can_still_come_back(machine):
-    assert machine.state.hand_over()["state"] == SERVING
+def test_only_a_parked_source_hands_over_in_two_words_and_it_can_still_come_back(machine):
+    assert machine.state.hand_over("hand_over")["state"] == machine.state.hand_over("confirm")["state"] == SERVING
     parked(machine)
-    assert machine.state.hand_over()["state"] == HANDED_OVER
+    assert machine.state.hand_over("confirm")["state"] == PARKED
+    assert machine.state.hand_over("hand_over", 60)["state"] == HANDING_OVER
+    assert machine.state.begin(["a.service"], 60, ADMIN)["state"] == HANDING_OVER
+    assert machine.state.hand_over("confirm")["state"] == HANDED_OVER
     assert machine.state.begin(["a.service"], 60, ADMIN)["state"] == HANDED_OVER
+    assert machine.state.renew(60)["state"] == machine.state.hand_over("hand_over", 60)["state"] == HANDED_OVER
     assert machine.state.restore("asked") is None
     assert machine.state.read()["state"] == SERVING
+
+
+def test_a_source_that_waits_for_the_final_word_has_a_lease(machine):
+    parked(machine)
+    machine.state.hand_over("hand_over", 0.0)
+    data = machine.state.hand_over("hand_over", 500.0)
+    assert 400 < machine.state.remaining(data) <= 500
+    # a network manager brings the address back while it waits
+    machine.has.append("192.0.2.2/24")
+    machine.state.guard()
+    assert machine.commands.count("ip address del 192.0.2.2/24 dev eth0") > 1
+    # after a restart it waits from the beginning, and a final word is too late
+    machine.boot = "boot-2"
+    machine.state.detach(machine.files_of, replace_address)
+    assert machine.state.hand_over("confirm")["state"] == PARKED
+
+
+@pytest.mark.parametrize(("word", "state"), [("", PARKED), ("hand_over", HANDING_OVER)])
+def test_a_lease_that_was_renewed_meanwhile_keeps_the_source_aside(machine, word, state):
+    parked(machine)
+    if word:
+        machine.state.hand_over(word, 60)
+    machine.commands.clear()
+    assert machine.state.restore("not heard from", unasked=True) is None
+    assert machine.state.read()["state"] == state and machine.commands == []
+    machine.state.renew(-1.0)
+    assert machine.state.restore("not heard from", unasked=True) is None
+    assert machine.state.read()["state"] == SERVING
+
+
+def test_the_final_word_that_comes_just_before_the_return_counts(machine):
+    parked(machine)
+    machine.state.hand_over("hand_over", 60)
+    machine.state.renew(-1.0)
+    machine.state.hand_over("confirm")
+    assert machine.state.restore("not heard from", unasked=True) is None
+    assert machine.state.read()["state"] == HANDED_OVER
 
 
 def test_a_serving_source_has_no_lease(machine):

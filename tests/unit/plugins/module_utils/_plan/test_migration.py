@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, PARKED, PHASES, QUIESCED, SERVING, Journal
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import FENCE, RENEW, converged, resume
+from ansible_collections.reduced.footprint.plugins.module_utils._model.handover import FENCE, GUARD
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, HANDING_OVER, PARKED, PHASES, QUIESCED, SERVING, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import RENEW, converged, resume
 
 
 def journal(done_until, begun=None):
@@ -40,7 +41,12 @@ def journal(done_until, begun=None):
         ("cutover", PARKED, False, "cutover", False),
         ("cutover", PARKED, True, "cutover", False),
         ("commit", PARKED, True, "commit", False),
+        # the destination lost its power before the source let go
+        ("commit", PARKED, False, "cutover", False),
+        ("commit", HANDING_OVER, True, "commit", False),
+        ("commit", HANDING_OVER, False, "cutover", False),
         ("commit", HANDED_OVER, True, "commit", False),
+        ("commit", HANDED_OVER, False, "commit", False),
         ("cutover", HANDED_OVER, False, "commit", False),
         # the source cannot be asked: nothing is undone on a guess
         ("cutover", None, True, "cutover", False),
@@ -69,4 +75,4 @@ def test_passes_end_when_another_is_not_worth_it(seconds, enough):
 
 
 def test_the_lease_is_lost_here_before_it_runs_out_there():
-    assert 4 * RENEW <= FENCE < 1 - RENEW
+    assert 4 * RENEW <= FENCE < GUARD < 1 - RENEW

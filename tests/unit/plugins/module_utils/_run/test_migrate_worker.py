@@ -343,3 +343,64 @@ def test_no_room_beside_the_disk_is_told_by_the_name_of_the_pool(world, monkeypa
     world.fail = {"rehearse": OSError(number, os.strerror(number))}
     with pytest.raises((BackendError, OSError), match=words):
         world.run()
+
+
+KILLED = [0.0] * 6
+
+
+def killed_in(world, phase):
+    """A worker that was killed in a phase, six times in a row."""
+    world.fail = {phase: Killed()}
+    with pytest.raises(Killed):
+        world.run()
+    world.fail = {}
+    world.done.clear()
+    return world.context()
+
+
+@pytest.mark.parametrize("phase", ["quiesce", "verify", "cutover", "commit"])
+def test_a_worker_that_is_killed_again_and_again_in_the_pause_gives_everything_back(world, monkeypatch, phase):
+    context = killed_in(world, phase)
+    monkeypatch.setattr(worker.vm_guard, "clock", lambda: 60.0)
+    worker.carry_out(context, worker.MIGRATE, KILLED)
+    assert world.done == ["give_back"] and "killed 5 times" in context.journal.reason
+
+
+def test_a_worker_that_is_killed_again_and_again_before_the_pause_says_so(world, monkeypatch):
+    context = killed_in(world, "precopy")
+    monkeypatch.setattr(worker.vm_guard, "clock", lambda: 60.0)
+    with pytest.raises(BackendError, match="killed 5 times"):
+        worker.carry_out(context, worker.MIGRATE, KILLED)
+    assert world.done == []
+
+
+@pytest.mark.parametrize("facts", [{"handing_over": "final"}, {"handed_over": True}])
+def test_only_a_worker_finds_out_what_came_of_the_final_word(world, monkeypatch, facts):
+    context = killed_in(world, "commit")
+    context.journal.facts.update(facts)
+    world.source.state = HANDED_OVER
+    monkeypatch.setattr(worker.vm_guard, "clock", lambda: 60.0)
+    worker.carry_out(context, worker.MIGRATE, KILLED)
+    assert world.done == ["commit"] and context.journal.state == "done"
+
+
+@pytest.mark.parametrize(
+    ("facts", "code", "kept"),
+    [({}, 1, False), ({"handing_over": "asked"}, 1, False), ({"handing_over": "final"}, 75, True), ({"handing_over": "final", "handed_over": True}, 1, False)],
+)
+def test_a_worker_that_may_have_given_the_master_away_is_started_again(world, monkeypatch, tmp_path, facts, code, kept):
+    context = world.context()
+    context.store.write_job({"action": worker.MIGRATE, "params": {}})
+    forgotten = []
+
+    def fails(context, action, starts):
+        context.journal.facts.update(facts)
+        raise BackendError("no")
+
+    monkeypatch.setattr(worker, "open_context", lambda *unused: context)
+    monkeypatch.setattr(worker, "carry_out", fails)
+    monkeypatch.setattr(worker, "_release", lambda context: None)
+    monkeypatch.setattr(worker.worker_starts, "note", lambda name: [0.0])
+    monkeypatch.setattr(worker.units, "forget_at_boot", forgotten.append)
+    assert worker.main(["master"], tmp_path) == code
+    assert bool(forgotten) != kept and context.store.read().state == "failed"
