@@ -28,6 +28,7 @@ from migration_kill import DESTINATION, LAB, ROOT, UNIT, journal, key_left, last
 
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "lab")]
 
+import handover_faults as handover  # noqa: E402
 from address_watch import AddressWatch  # noqa: E402
 from rflab import settings  # noqa: E402
 
@@ -74,11 +75,29 @@ CELLS = (
     *(Cell("full", phase, "before", ("failed",)) for phase in ("precopy", "rehearse")),
     Cell("full", "final", "before", ("rolled_back",)),
     *(Cell("full", phase, "before", ("done", "rolled_back")) for phase in ("verify", "cutover")),
+    # the state directory runs full, with a file system of its own
+    *(Cell(f"state-{fs}", phase, "before", ("done", "rolled_back")) for fs in handover.FILE_SYSTEMS for phase in (*STILL, "cutover", "commit")),
+    # the worker is stopped for longer than the lease, and goes on
+    Cell("frozen", "verify", "before", ("failed", "rolled_back")),
+    Cell("frozen", "cutover", "after", ("done", "failed", "rolled_back")),
+    # source and host hear nothing of each other, while others hear both
+    Cell("parted", "verify", "before", ("failed", "rolled_back")),
+    Cell("parted", "cutover", "after", ("failed", "rolled_back")),
+    # killed as soon as it is there again
+    Cell("kills", "verify", "before", ("rolled_back",)),
+    Cell("kills", "cutover", "after", ("rolled_back",)),
+    # the answer to the final word is lost with the link, for less and for more than the lease
+    Cell("answer", "commit", "before", ("done",)),
+    Cell("answer-late", "commit", "before", ("done",)),
+    # the host loses its power when the source has let go and nobody knows it yet
+    Cell("answer-host", "commit", "before", ("done",)),
     Cell("unbootable", "fixup", "after", ("rolled_back",)),
     Cell("unhealthy", "rehearse", "before", ("failed",)),
     Cell("unhealthy", "cutover", "before", ("rolled_back",)),
 )
 SLICE = {
+    ("answer", "commit", "before"),
+    ("kills", "cutover", "after"),
     ("host", "precopy", "before"),
     ("host", "verify", "before"),
     ("link", "cutover", "after"),
@@ -103,7 +122,7 @@ def options(cell: Cell) -> list[str]:
         given["master_migrate_stop_after"] = "rehearse"
     if cell.fault in ("unbootable", "unhealthy", "full"):
         given["master_migrate_boot_timeout"] = 90 if cell.fault != "full" else 240
-    if cell.fault in ("unbootable", "unhealthy"):
+    if cell.fault in ("unbootable", "unhealthy") or cell.fault.startswith("answer"):
         given["master_migrate_hooks"] = []
     if cell.fault == "unbootable":
         break_it = "rm -r /run/reduced.footprint/migrate-master/root/boot/grub"
@@ -113,8 +132,9 @@ def options(cell: Cell) -> list[str]:
     return ["-e", json.dumps(given)]
 
 
-def strike(cell: Cell, network: str, run: subprocess.Popen[bytes], more: t.Sequence[str]) -> subprocess.Popen[bytes] | None:
+def strike(cell: Cell, here: settings.Lab, run: subprocess.Popen[bytes], more: t.Sequence[str]) -> subprocess.Popen[bytes] | None:
     """Let the fault happen; returns a second run of the playbook where there is one."""
+    network = here.net
     if cell.fault == "host":
         lab("kill", DESTINATION)
         time.sleep(2)
@@ -130,11 +150,34 @@ def strike(cell: Cell, network: str, run: subprocess.Popen[bytes], more: t.Seque
         ssh(DESTINATION, "fallocate", "-l", str(left), FILLER)
     elif cell.fault == "two":
         return playbook("migrate_master", *more)
+    elif cell.fault.startswith("state-"):
+        handover.fill_state()
+    elif cell.fault == "frozen":
+        handover.freeze(LEASE + 20)
+    elif cell.fault == "kills":
+        handover.kill_again_and_again(5)
+    elif cell.fault == "parted":
+        handover.part(here.bridge)
+    elif cell.fault.startswith("answer"):
+        # the source has let go, and keeps the answer until nobody hears it any more
+        handover.part(here.bridge)
+        if cell.fault == "answer-host":
+            lab("kill", DESTINATION)
+            handover.join(here.bridge)
+            lab("start", DESTINATION)
+        else:
+            time.sleep(12 if cell.fault == "answer" else LEASE + 20)
+            handover.join(here.bridge)
     return None
 
 
-def mend(cell: Cell) -> None:
+def mend(cell: Cell, here: settings.Lab) -> None:
     """The fault is over."""
+    handover.join(here.bridge)
+    if cell.fault.startswith("state-"):
+        handover.empty_state()
+    if cell.fault.startswith("answer"):
+        handover.give_answers((f"{here.net}.2", f"{here.net}.3"))
     if cell.fault == "link":
         ssh(DESTINATION, "nft", "delete", "table", "inet", "fault", ok=False)
     elif cell.fault == "full":
@@ -185,16 +228,23 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
         raise RuntimeError("the cell before could not be taken back")
     if cell.fault == "full":
         small_pool(True)
+    elif cell.fault.startswith("state-"):
+        start_anew()
+        handover.state_on(cell.fault.partition("-")[2])
     elif cell.phase in ONCE:
         start_anew()
+    if cell.fault.startswith("answer"):
+        handover.hold_the_answer()
     ssh(DESTINATION, "rm", "-f", MARK)
     more = options(cell)
     first_row, since = last_acknowledged(), time.time()
     with AddressWatch(here.bridge, f"{here.net}.2") as watch:
         run = playbook("migrate_master", *more)
-        if cell.fault not in ("unbootable", "unhealthy"):
+        if cell.fault.startswith("answer"):
+            await_true("the final word", lambda: handover.answer_is_held(f"{here.net}.3"), 900)
+        elif cell.fault not in ("unbootable", "unhealthy"):
             await_true("the phase", lambda: bool(ssh(DESTINATION, "ls", MARK, ok=False).strip()), 900)
-        second = strike(cell, here.net, run, more)
+        second = strike(cell, here, run, more)
         began = time.monotonic()
         if cell.fault in ("unbootable", "unhealthy"):
             # nothing holds it still, and the migration before is at rest as well
@@ -206,7 +256,7 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
         ended, serves = journal(), ""
         await_true("somebody who serves", writing, SERVICE_TIMEOUT)
         serves = ssh("laptop", "systemd-detect-virt", ok=False).strip()
-        mend(cell)
+        mend(cell, here)
         if second is not None and second.wait() != 0:
             raise RuntimeError("the second run of the playbook failed")
         rest = {"master_migrate_rehearse": False, "master_migrate_stop_after": "rehearse" if cell.phase in BEFORE else ""}
@@ -231,6 +281,9 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
     }
     if cell.fault == "full":
         small_pool(False)
+    if cell.fault.startswith("state-"):
+        start_anew()
+        handover.state_on(None)
     return row
 
 
