@@ -56,6 +56,11 @@ class SourceMachine:
         self.remote.address = self.temporary
         self.await_state("parked", lambda state: "parked_at" in state, 20)
 
+    def hand_over(self) -> None:
+        """Let it go for good, in both steps."""
+        self.remote.ask("hand_over", {"lease": LEASE})
+        assert self.remote.ask("confirm")["state"]["state"] == "handed_over"
+
     def state(self) -> dict[str, t.Any]:
         """What it says of itself."""
         return self.remote.ask("state", timeout=15)["state"]

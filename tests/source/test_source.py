@@ -84,6 +84,34 @@ def test_it_does_not_return_to_an_address_that_somebody_has(source: SourceMachin
     assert [len(each["macs"]) for each in report["stretches"]][0] == 1
 
 
+def test_a_source_that_hands_over_returns_when_the_final_word_does_not_come(source: SourceMachine) -> None:
+    source.park()
+    # the first word may be said twice, for its answer may be lost
+    for unused in range(2):
+        assert source.remote.ask("hand_over", {"lease": LEASE})["state"]["state"] == "handing_over"
+    with source.watch() as watch:
+        time.sleep(1)
+        assert watch.holder() == ()
+        source.await_serving(LEASE + 30)
+    report = watch.report()
+    assert report["seconds_two"] == 0 and report["longest_none"] < LEASE + 20, report
+    assert "not heard from" in source.state()["reason"]
+    # too late
+    assert source.remote.ask("confirm")["state"]["state"] == "serving"
+    assert source.serves()
+
+
+def test_a_source_that_heard_the_final_word_stays_aside_until_it_is_asked_back(source: SourceMachine) -> None:
+    source.park()
+    source.hand_over()
+    with source.watch() as watch:
+        time.sleep(2 * LEASE)
+        assert source.state()["state"] == "handed_over" and watch.holder() == ()
+        source.remote.ask("restore", {"reason": "taken back"})
+        source.await_serving(60)
+    assert watch.report()["seconds_two"] == 0
+
+
 def test_a_maintenance_boot_serves_nothing_and_ends_by_itself(source: SourceMachine) -> None:
     before = lasting(source.running())
     usual = source.lab.ssh("laptop", "systemctl", "get-default")

@@ -32,7 +32,7 @@ def test_power_lost_while_parked(source: SourceMachine) -> None:
 
 def test_power_lost_after_the_hand_over_stays_aside(source: SourceMachine) -> None:
     source.park(services=["all"])
-    source.remote.ask("hand_over")
+    source.hand_over()
     with source.watch() as watch:
         cut_power(source)
         source.await_state("handed_over", seconds=40)
@@ -40,6 +40,18 @@ def test_power_lost_after_the_hand_over_stays_aside(source: SourceMachine) -> No
     assert watch.report()["stretches"][-1]["macs"] == []
     assert sum(len(each["macs"]) for each in watch.report()["stretches"]) == 0
     assert source.listening() == {"22"}
+
+
+def test_power_lost_while_handing_over_begins_the_lease_anew(source: SourceMachine) -> None:
+    source.park(lease=12)
+    source.remote.ask("hand_over", {"lease": 12})
+    with source.watch() as watch:
+        cut_power(source)
+        source.await_state("parked", lambda state: True, 40)
+        # a final word from before comes too late
+        assert source.remote.ask("confirm")["state"]["state"] == "parked"
+        source.await_serving(60)
+    assert watch.report()["seconds_two"] == 0
 
 
 def test_power_lost_while_the_services_rest(source: SourceMachine) -> None:
@@ -89,7 +101,7 @@ def test_leaving_withdraws_the_key_and_switches_off(source: SourceMachine) -> No
     line = f"restrict ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl {marker}"
     source.lab.ssh("laptop", "tee", "-a", "/root/.ssh/authorized_keys", stdin=line + "\n")
     source.park()
-    source.remote.ask("hand_over")
+    source.hand_over()
     source.remote.ask("leave", {"marker": marker, "power_off": True})
     assert marker not in (source.root / "root" / ".ssh" / "authorized_keys").read_text(encoding="utf-8")
     eventually("it is off", lambda: not source.powered(), 40)

@@ -28,8 +28,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.handover 
 
 HOME = pathlib.Path("/run/reduced.footprint")
 PIDS = pathlib.Path("/run/libvirt/qemu")
-# seconds libvirtd has to stop the VM before its process is killed
-_PATIENCE = 10.0
+# seconds libvirtd has to stop the VM before its process is killed: the shortest lease leaves six of them
+_PATIENCE = 3.0
 
 
 def clock() -> float:

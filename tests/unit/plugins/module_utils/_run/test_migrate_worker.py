@@ -345,9 +345,6 @@ def test_no_room_beside_the_disk_is_told_by_the_name_of_the_pool(world, monkeypa
         world.run()
 
 
-KILLED = [0.0] * 6
-
-
 def killed_in(world, monkeypatch, phase):
     """A worker that was killed in a phase, a minute ago for the last time."""
     monkeypatch.setattr(worker.vm_guard, "clock", lambda: 60.0)
@@ -361,14 +358,14 @@ def killed_in(world, monkeypatch, phase):
 @pytest.mark.parametrize("phase", ["quiesce", "verify", "cutover", "commit"])
 def test_a_worker_that_is_killed_again_and_again_in_the_pause_gives_everything_back(world, monkeypatch, phase):
     context = killed_in(world, monkeypatch, phase)
-    worker.carry_out(context, worker.MIGRATE, KILLED)
+    worker.carry_out(context, worker.MIGRATE, [0.0] * 6)
     assert world.done == ["give_back"] and "killed 5 times" in context.journal.reason
 
 
 def test_a_worker_that_is_killed_again_and_again_before_the_pause_says_so(world, monkeypatch):
     context = killed_in(world, monkeypatch, "precopy")
     with pytest.raises(BackendError, match="killed 5 times"):
-        worker.carry_out(context, worker.MIGRATE, KILLED)
+        worker.carry_out(context, worker.MIGRATE, [0.0] * 6)
 
 
 @pytest.mark.parametrize("facts", [{"handing_over": "final"}, {"handed_over": True}])
@@ -376,7 +373,7 @@ def test_only_a_worker_finds_out_what_came_of_the_final_word(world, monkeypatch,
     context = killed_in(world, monkeypatch, "commit")
     context.journal.facts.update(facts)
     world.source.state = HANDED_OVER
-    worker.carry_out(context, worker.MIGRATE, KILLED)
+    worker.carry_out(context, worker.MIGRATE, [0.0] * 6)
     assert world.done == ["commit"] and context.journal.state == "done"
 
 
