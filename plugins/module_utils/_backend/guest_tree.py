@@ -50,7 +50,7 @@ def read(directory: int, name: str, most: int) -> bytes | None:
 
 
 def replace(directory: int, name: str, content: bytes, mode: int = 0o600) -> None:
-    """Write a file whole, synced, with its mode from the first moment on; the folder is not synced.
+    """Write a file whole, synced, with its mode from the first moment on; the folder is not synced. A failure leaves no half of it.
 
     :raises OSError: the file system refused.
     """
@@ -58,9 +58,13 @@ def replace(directory: int, name: str, content: bytes, mode: int = 0o600) -> Non
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=directory)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=directory)
-    with os.fdopen(handle, "wb") as stream:
-        os.fchmod(stream.fileno(), mode)
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            os.fchmod(stream.fileno(), mode)
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        os.unlink(temporary, dir_fd=directory)
+        raise

@@ -16,7 +16,6 @@ import os
 import pathlib
 import struct
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import command
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import guest_tree
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_files
 from ansible_collections.reduced.footprint.plugins.module_utils._model import cloud_init
@@ -48,7 +47,7 @@ def write_iso(final: pathlib.Path, seed: cloud_init.CloudInit) -> None:
                 (files / name).write_bytes(content)
             image = work / "seed.iso"
             argv = ["xorriso", "-no_rc", "-as", "mkisofs", "-quiet", "-volid", cloud_init.LABEL, "-joliet", "-rational-rock", "-output", str(image), str(files)]
-            command.run([*volume_files.with_us(), *argv], mend="Install xorriso on the host (role virt_host does).")
+            volume_files.run_tool(argv, "xorriso (role virt_host does)")
             os.chmod(image, 0o600)
             with image.open("rb") as stream:
                 os.fsync(stream.fileno())

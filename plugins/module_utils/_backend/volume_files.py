@@ -21,11 +21,12 @@ import sys
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import command
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import room
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_header import note_origin
 from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 
-_MEND = "Install qemu-utils on the host."
+_QEMU_TOOLS = "qemu-utils"
 _PARTIAL = ".partial"
 _REMOVING = ".removing"
 _WIPING = ".wiping"
@@ -49,6 +50,20 @@ except OSError as error:
 def with_us() -> tuple[str, ...]:
     """What to put before a command that must not outlive this process."""
     return (sys.executable or "/usr/bin/python3", "-I", "-S", "-c", _DIE_WITH, str(os.getpid()))
+
+
+def run_tool(argv: t.Sequence[str], package: str, mend: str | None = None) -> None:
+    """Run a program that must not outlive this process.
+
+    :arg package: what has it, where the program is missing.
+    :raises CommandError: it is missing or failed, with its own words.
+    """
+    try:
+        command.run([*with_us(), *argv])
+    except errors.CommandError as error:
+        if f"{argv[0]}: {os.strerror(errno.ENOENT)}" in error.stderr:
+            mend = f"Install {package} on the host."
+        raise errors.CommandError(argv, error.rc, error.stderr, mend=mend) from error
 
 
 @contextlib.contextmanager
@@ -76,7 +91,7 @@ def create(plan: storage.VolumePlan, final: pathlib.Path) -> None:
 
     :raises BackendError: it could not be made; nothing usable is left behind.
     """
-    with made_whole(final) as partial:
+    with room.explained(plan.pool, str(final), lambda: room.need_of(plan)), made_whole(final) as partial:
         if plan.disk.format == "dir":
             _make_tree(plan, partial)
         else:
@@ -220,15 +235,15 @@ def _make_file(plan: storage.VolumePlan, partial: pathlib.Path) -> None:
     if plan.how == storage.EMPTY and form == "raw":
         os.truncate(partial, plan.size)
     elif plan.how == storage.EMPTY:
-        command.run([*with_us(), "qemu-img", "create", "-q", "-f", form, str(partial), str(plan.size)], mend=_MEND)
+        run_tool(["qemu-img", "create", "-q", "-f", form, str(partial), str(plan.size)], _QEMU_TOOLS)
     elif plan.how == storage.BACKING:
         image = image_of(plan)
-        command.run([*with_us(), "qemu-img", "create", "-q", "-f", form, "-b", image.path, "-F", image.format, str(partial), str(plan.size)], mend=_MEND)
+        run_tool(["qemu-img", "create", "-q", "-f", form, "-b", image.path, "-F", image.format, str(partial), str(plan.size)], _QEMU_TOOLS)
     else:
         image = image_of(plan)
-        command.run([*with_us(), "qemu-img", "convert", "-f", image.format, "-O", form, image.path, str(partial)], mend=_MEND)
+        run_tool(["qemu-img", "convert", "-f", image.format, "-O", form, image.path, str(partial)], _QEMU_TOOLS)
         if plan.size > image.virtual_size:
-            command.run([*with_us(), "qemu-img", "resize", "-q", "-f", form, str(partial), str(plan.size)], mend=_MEND)
+            run_tool(["qemu-img", "resize", "-q", "-f", form, str(partial), str(plan.size)], _QEMU_TOOLS)
     os.chmod(partial, 0o600)
     with partial.open("rb") as stream:
         os.fsync(stream.fileno())
@@ -239,7 +254,7 @@ def _make_tree(plan: storage.VolumePlan, partial: pathlib.Path) -> None:
     if plan.how == storage.UNPACK:
         image = image_of(plan)
         keep = ["--numeric-owner", "--same-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*", "--acls", "--sparse"]
-        command.run([*with_us(), "tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], mend="Fetch the base image again.")
+        run_tool(["tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], "tar", mend="Fetch the base image again.")
         if not any(os.path.lexists(partial / place) for place in ("sbin/init", "usr/sbin/init")):
             raise errors.BackendError(f"{image.path} holds no /sbin/init.", mend="Use a tar of a whole root file system with an init.")
     if plan.host_key is not None:

@@ -388,11 +388,13 @@ def seed_name(vm_name: str) -> str:
 
 
 def _write_seed(steps: VolumeSteps, seed: SeedPlan) -> None:
+    # for seeds that are written only, as in _seeds
+    from ansible_collections.reduced.footprint.plugins.module_utils._backend import room
 
     if steps.active:
         # first: a run that is killed in between must not forget that the guest has not seen it
         steps.store.host.set_metadata(steps.uuid, SEED_NAMESPACE, _SEED_PREFIX, "<changed/>", live=True)
-    with steps.store.locked(seed.pool):
+    with steps.store.locked(seed.pool), room.explained(seed.pool, seed.path):
         if seed.tree:
             _seeds().write_tree(seed.path, seed.content)
         else:
