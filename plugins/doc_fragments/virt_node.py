@@ -34,6 +34,13 @@ options:
       source:
         description: Volume group of a V(logical) pool. It must be there; no disk is ever formatted here. Needs lvm2 on the host.
         type: str
+      mounted:
+        description:
+          - V(true) refuses a pool of files that is on the root file system. V(false) lets it be there, also where it was on a file system
+            of its own before; that holds until V(true).
+          - When left out, the mount point a pool is on is remembered once it was seen (here, and by M(reduced.footprint.vm_define)), and a pool
+            whose file system is not mounted is refused from then on, before its folder is made or anything is written to it.
+        type: bool
       reserve:
         description: Bytes kept free in this pool, in place of O(pool_reserve).
         type: str

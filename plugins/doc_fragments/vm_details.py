@@ -49,7 +49,9 @@ options:
     type: raw
     default: []
   pool:
-    description: The storage pool of libvirt for disks that name none. It must exist and be active.
+    description:
+      - The storage pool of libvirt for disks that name none. It must exist and be active.
+      - A pool that was seen on a mount point is refused when nothing is mounted there, and so is each VM with a disk in it.
     type: str
     default: default
   remove_disks:

@@ -233,7 +233,8 @@ hypervisors:
 capacity:
   description:
     - What the server has, keeps for itself and can give to VMs. Of a pool, C(promised_bytes) is what its volumes may grow to and
-      C(overcommit) how much that is per byte there is; above 1 they cannot all be filled.
+      C(overcommit) how much that is per byte there is; above 1 they cannot all be filled. C(mount) is there for a pool of files that is on
+      a mount point.
   returned: success, but for O(state=absent)
   type: dict
   sample:
@@ -313,6 +314,7 @@ _POOL = {
     "path": {"type": "str"},
     "source": {"type": "str"},
     "reserve": {"type": "str"},
+    "mounted": {"type": "bool"},
 }
 _NETWORK = {"name": {"type": "str"}, "bridge": {"type": "str", "required": True}}
 # what only one of the two use cases takes

@@ -137,11 +137,13 @@ node:
         - The storage pools of libvirt by their names. Sizes are nothing for a pool that is not active; C(promised_bytes) is what its
           volumes may grow to, C(overcommit) how much that is per byte there is. C(ours) are those M(reduced.footprint.virt_node) made,
           C(reserve_bytes) is what was recorded to be kept free in this pool, where that is not what is kept free in all.
+        - C(mount) is the mount point of the file system a pool of files is on, nothing for the root file system; C(mounted) is false where
+          it was seen on a mount point that has nothing mounted now.
       type: dict
       returned: always
       sample:
-        default: {path: /var/lib/libvirt/images, type: dir, source: null, reserve_bytes: null, active: true, autostart: true, ours: true, volumes: 3,
-                  capacity_bytes: 107374182400, allocation_bytes: 10737418240, available_bytes: 96636764160,
+        default: {path: /var/lib/libvirt/images, type: dir, source: null, reserve_bytes: null, mount: null, mounted: true, active: true, autostart: true, ours: true,
+                  volumes: 3, capacity_bytes: 107374182400, allocation_bytes: 10737418240, available_bytes: 96636764160,
                   promised_bytes: 64424509440, overcommit: 0.6}
     vms:
       description:

@@ -13,6 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import HostFacts, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import NETWORK, POOL, FoundNetwork, made_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineResult, VmResult
+from tests.support.fake_node import FakeMounts
 
 QEMU, LXC = "qemu:///system", "lxc:///system"
 GIB = 1024**3
@@ -45,6 +46,7 @@ class Host:
         self.done = []
         self.dies_after = None
         self.notes = {}
+        self.mounts = FakeMounts()
         self.journals = {}
         self.errors = {}
 

@@ -104,6 +104,11 @@ class DomainHost:
         with contextlib.suppress(libvirt.libvirtError):
             self.connection.close()
 
+    @property
+    def local(self) -> bool:
+        """Whether its libvirt, and so its files, are those of this host."""
+        return self.uri.partition("://")[2].startswith("/")
+
     def alive(self) -> bool:
         """Whether somebody still answers at the other end."""
         try:

@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DRIVER_URIS, DomainHost, DomainRecord, libvirt, told
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.host_network import kind_of, networks
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.move_place import partial
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move import DISK, STATE, Item
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import parse_size
@@ -284,7 +285,7 @@ def _look_at(host: DomainHost, vm: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     folders = {folder: name for folder, name in domain_lists.pool_folders(host).items() if folder in vm["pools"]}
     for folder, name in folders.items():
         usage = os.statvfs(folder)
-        facts["pools"][folder] = {"name": name, "available": usage.f_bavail * usage.f_frsize}
+        facts["pools"][folder] = {"name": name, "available": usage.f_bavail * usage.f_frsize, "unmounted": PoolMounts().missing(folder)}
     facts["machine"], facts["cpu"] = _machine(host, vm)
     return facts
 

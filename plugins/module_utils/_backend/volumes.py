@@ -20,6 +20,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import pool_mounts
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
@@ -41,13 +42,23 @@ class VolumeStore:
     :arg markers: folder for the markers of unfinished volumes in pools that are not files.
     :arg pending: file names of base images that count as there though they are not yet (check mode).
     :arg lock_timeout: seconds to wait for another process at work in the same pool.
+    :arg remember: whether the mount points of pools are written down (not in check mode).
     """
 
-    def __init__(self, host: domains.DomainHost, markers: pathlib.Path = _MARKERS, pending: t.Container[str] = (), lock_timeout: float = 300) -> None:
+    def __init__(
+        self,
+        host: domains.DomainHost,
+        markers: pathlib.Path = _MARKERS,
+        pending: t.Container[str] = (),
+        lock_timeout: float = 300,
+        remember: bool = True,
+    ) -> None:
         self.host = host
         self._markers = markers
         self._pending = pending
         self._lock_timeout = lock_timeout
+        self._remember = remember
+        self._mounts = pool_mounts.PoolMounts()
         self._pools: dict[str, tuple[storage.Pool, t.Any]] = {}
         self._images: dict[str, storage.Image] = {}
         self._stale: set[str] = set()
@@ -59,6 +70,7 @@ class VolumeStore:
 
         :arg path: where its name stands in the user's input.
         :raises InputError: there is no such pool, or it is not active.
+        :raises RefusedError: the file system it is on is not mounted.
         """
         if name not in self._pools:
             try:
@@ -74,14 +86,19 @@ class VolumeStore:
                 if not handle.isActive():
                     raise errors.InputError(f"the storage pool {name!r} is not active.", path, "Start the pool and set it to autostart.")
                 document = domain_xml.parse(handle.XMLDesc(0))
-            self._pools[name] = (storage.Pool(name, document.get("type", ""), document.findtext("target/path") or ""), handle)
+            pool = storage.Pool(name, document.get("type", ""), document.findtext("target/path") or "")
+            if pool.files and pool.path and self.host.local:
+                self._mounts.check(name, pool.path, path)
+                if self._remember:
+                    self._mounts.remember(pool.path)
+            self._pools[name] = (pool, handle)
         return self._pools[name][0]
 
     def pool_of(self, path: str) -> tuple[storage.Pool, str] | None:
         """The active pool a volume belongs to and its name there, ``None`` when it stands outside of all pools."""
         with domains.told("cannot list the pools"):
             for handle in self.host.connection.listAllStoragePools(domains.libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
-                with contextlib.suppress(errors.InputError):
+                with contextlib.suppress(errors.InputError, errors.RefusedError):
                     self.pool(handle.name(), "pool")
         for pool, unused in self._pools.values():
             if pool.path and os.path.dirname(path) == pool.path.rstrip("/"):

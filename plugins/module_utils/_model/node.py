@@ -64,7 +64,8 @@ class PoolCapacity:
 
     ``volumes`` gives for each volume (capacity, allocation); a thin volume may still grow by the
     difference. ``source`` is the volume group of a ``logical`` pool, ``reserve`` what is kept free
-    in this pool where it is not what is kept free in all.
+    in this pool where it is not what is kept free in all. ``mount`` is the mount point of the file system it
+    is on, ``None`` for the root file system.
     """
 
     name: str
@@ -77,6 +78,7 @@ class PoolCapacity:
     allocation: int = 0
     reserve: int | None = None
     uuid: str | None = None
+    mount: str | None = None
 
     @property
     def promised(self) -> int:
@@ -95,6 +97,8 @@ class PoolCapacity:
             told["source"] = self.source
         if self.reserve is not None:
             told["reserve_bytes"] = self.reserve
+        if self.mount is not None:
+            told["mount"] = self.mount
         return told
 
     def measured(self) -> dict[str, t.Any]:

@@ -15,14 +15,14 @@ import uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._model.placement import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import parse_size
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_bool, parse_name
 
 POOL, NETWORK = "pool", "network"
 DIR, LOGICAL = "dir", "logical"
 
 # Fixed for ever: by its UUID a pool or network is known as one of ours, also when the record is lost.
 _NAMESPACE = uuid.UUID("a1b8a5a2-0f0e-5c53-9a0d-6a2f0c7a51e9")
-_POOL_KEYS = ("name", "type", "path", "source", "reserve")
+_POOL_KEYS = ("name", "type", "path", "source", "reserve", "mounted")
 _NETWORK_KEYS = ("name", "bridge")
 # what LVM takes as the name of a volume group
 _GROUP = re.compile(r"\A[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}\Z")
@@ -36,6 +36,7 @@ class WantedPool:
 
     ``path`` is the folder of a ``dir`` pool, ``source`` the volume group of a ``logical`` one,
     ``reserve`` the bytes to keep free where they are not those of all pools, ``where`` its place in the input.
+    ``mounted``: whether it must be on a file system of its own, ``None`` where that is to be found out.
     """
 
     name: str
@@ -44,6 +45,7 @@ class WantedPool:
     source: str | None = None
     reserve: int | None = None
     where: str = "pool"
+    mounted: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +154,10 @@ def _parse_pool(entry: t.Mapping[str, t.Any], where: str) -> WantedPool:
         source = name if source is None else source
         if not isinstance(source, str) or not _GROUP.match(source) or source in (".", ".."):
             raise InputError(f"{shown(source)} is no name of a volume group.", f"{where}.source", "Write the name that vgs shows.")
-    return WantedPool(name, kind, path, source, kept, where)
+    mounted = None if entry.get("mounted") is None else parse_bool(entry["mounted"], f"{where}.mounted")
+    if mounted is not None and kind == LOGICAL:
+        raise InputError("a volume group is not mounted.", f"{where}.mounted", "Leave it out.")
+    return WantedPool(name, kind, path, source, kept, where, mounted)
 
 
 def _entries(value: t.Any, path: str, mend: str) -> t.Sequence[t.Mapping[str, t.Any]]:

@@ -39,7 +39,7 @@ _SERVER_KEYS = (
 _POOL_KEYS = (
     "capacity", "available", "capacity_bytes", "available_bytes", "path", "volumes", "reserve_bytes",
     # told by virt_node, too; nothing here follows from them
-    "type", "source", "allocation_bytes", "promised_bytes", "overcommit",
+    "type", "source", "allocation_bytes", "promised_bytes", "overcommit", "mount",
 )  # fmt: skip
 _MEND_SERVER = "Write each server as a mapping, e.g. {name: metal1, memory: 64, cpus: 16}."
 _MEND_CPUS = "Write the number of logical CPUs, e.g. 16."

@@ -85,6 +85,9 @@ def _of_the_host(spec: MoveSpec, vm: Facts, there: Facts) -> t.Iterator[Problem]
     for folder, pool in vm["pools"].items():
         if folder not in there["pools"]:
             yield Problem(f"{name} has no active storage pool at {folder}, as the pool {pool} is here.", "Make it there first (role virt_host).", path)
+        elif there["pools"][folder].get("unmounted"):
+            point = there["pools"][folder]["unmounted"]
+            yield Problem(f"the storage pool at {folder} of {name} is on the file system of {point}, which is not mounted.", "Mount it there first.", path)
     if vm["active"] and there["memory_available"] < vm["memory"]:
         yield Problem(
             f"{name} has {size_text(there['memory_available'])} of memory left, the VM needs {size_text(vm['memory'])}.", "Free some there.", path

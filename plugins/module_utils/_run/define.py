@@ -158,7 +158,7 @@ class _Run:
             from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
 
             pending = self.request.pending_images if self.check_mode else ()
-            self.stores[uri] = VolumeStore(self.hosts[uri], pending=pending, lock_timeout=self.request.lock_timeout)
+            self.stores[uri] = VolumeStore(self.hosts[uri], pending=pending, lock_timeout=self.request.lock_timeout, remember=not self.check_mode)
         return self.stores[uri]
 
     def all(self, vms: t.Sequence[vm_model.VmDetails], listed: t.Sequence[vm_model.VmDetails]) -> DefineResult:

@@ -193,7 +193,7 @@ def plan(
         if found is None:
             _refuse_twin(store, place, disk, path)
             _missing().check(vm, disk, place, source, store, path, seen, recreate)
-            image = store.image(place, disk, path, spare=_spare(store, pool))
+            image = store.image(place, disk, path, spare=_spare(store, pool) if disk.image is not None else None)
         one = plan_volume(disk, place, found, image, path, source.path in running)
         volumes.append(one)
         sources.append(source)

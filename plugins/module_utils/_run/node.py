@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import host_facts, hypervisor_probe
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.libvirt_host import LibvirtHost
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import (
     ROLE_VIRT,
@@ -46,6 +47,7 @@ class NodeBackend:
     prove = staticmethod(hypervisor_probe.prove)
     proof_key = staticmethod(hypervisor_probe.proof_key)
     libvirt = LibvirtHost
+    mounts = PoolMounts()
 
     @staticmethod
     def record(path: str, text: str) -> None:
@@ -144,9 +146,14 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
         "capacity": state.capacity.lasting(),
     }
     actions, diff = [step.action for step in state.steps], [step.diff for step in state.steps]
+    for name in state.forgotten:
+        actions.append(f"forget mount of pool {name}")
+        diff.append({"before_header": f"pool {name}", "after_header": f"pool {name}", "before": "mounted: true\n", "after": "mounted: false\n"})
     if state.steps and not check_mode:
         with backend.libvirt(request.uri) as host:
             state.make(host)
+    if not check_mode:
+        state.note_mounts(backend.mounts)
     measured = {name: pool.measured() for name, pool in sorted(state.capacity.pools.items())}
     known = {key: value for key, value in recorded.items() if key != MEASURED}
     # what is free now is no change; a text that was edited or damaged is

@@ -12,10 +12,12 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import host_facts, hypervisor_probe, moved
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.libvirt_host import LibvirtHost
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import PROVABLE, HypervisorProof, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import masked
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import POOL, FoundNetwork, made_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import FILE_POOLS
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.node_left import left
 from ansible_collections.reduced.footprint.plugins.module_utils._run.node_guests import read_guests
 
@@ -29,6 +31,7 @@ class InfoBackend:
     proof_key = staticmethod(hypervisor_probe.proof_key)
     libvirt = LibvirtHost
     domains = DomainHost
+    mounts = PoolMounts()
     moved = staticmethod(moved.read_all)
 
 
@@ -77,7 +80,7 @@ def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[
         "hypervisors": {kind: _proof(kind, proofs[kind], facts, backend) for kind in PROVABLE if kind in proofs},
         "bridges": sorted(backend.bridges()),
         "networks": [network.as_dict() for network in networks],
-        "pools": {pool.name: _pool(pool, active, autostart, reserves.get(pool.name)) for pool, active, autostart in pools},
+        "pools": {pool.name: _pool(pool, active, autostart, reserves.get(pool.name), backend.mounts) for pool, active, autostart in pools},
         "vms": [
             {
                 "name": guest.name,
@@ -108,10 +111,13 @@ def _proof(kind: str, told: t.Any, facts: t.Any, backend: t.Any) -> dict[str, t.
     return dict(proof.as_dict(), holds=proof.key == backend.proof_key(kind, facts))
 
 
-def _pool(pool: PoolCapacity, active: bool, autostart: bool, reserve: int | None) -> dict[str, t.Any]:
+def _pool(pool: PoolCapacity, active: bool, autostart: bool, reserve: int | None, mounts: t.Any) -> dict[str, t.Any]:
     told = {**pool.lasting(), "active": active, "autostart": autostart, "ours": pool.uuid == made_uuid(POOL, pool.name), "volumes": len(pool.volumes)}
     sizes = pool.measured() if active else dict.fromkeys(pool.measured())
-    return {**told, "source": pool.source, "reserve_bytes": reserve, **sizes}
+    files = pool.path if pool.type in FILE_POOLS else None
+    lost = mounts.missing(files) if files else None
+    point = lost or (mounts.point(files) if files else None)
+    return {**told, "source": pool.source, "reserve_bytes": reserve, "mount": point, "mounted": lost is None, **sizes}
 
 
 def _mapping(value: t.Any) -> dict[str, t.Any]:

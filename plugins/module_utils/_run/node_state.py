@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import CapacityPolicy, HostCapacity, HostFacts, NodeAttributes, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import LOGICAL, WantedNetwork, WantedPool
+from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import FILE_POOLS
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import node_parts as plan_of
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.node_parts import Step
 
@@ -32,6 +33,19 @@ class HostState:
     steps: tuple[Step, ...] = ()
     warnings: tuple[str, ...] = ()
     prepared: bool = True
+    forgotten: tuple[str, ...] = ()
+    mounted: t.Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
+
+    def note_mounts(self, mounts: t.Any) -> None:
+        """Write down the mount points of the pools of files; ``mounted`` maps their paths to what the operator says of it.
+
+        :arg mounts: the record (``PoolMounts``).
+        """
+        for path, needed in self.mounted.items():
+            if needed is None:
+                mounts.remember(path)
+            else:
+                mounts.declare(path, needed)
 
     def make(self, host: t.Any) -> None:
         """Make or start what is missing; pools come first.
@@ -77,6 +91,8 @@ def read_state(
     needed = {disk.pool or wanted.pools[0].name for vm in node.vms for disk in vm.disks}
     steps: list[Step] = []
     have: dict[str, PoolCapacity] = {}
+    mounted: dict[str, bool | None] = {}
+    forgotten: list[str] = []
     for pool in pools:
         step = plan_of.pool_step(pool, found.get(pool.name))
         if step is not None:
@@ -88,12 +104,36 @@ def read_state(
             continue
         capacity = _capacity(pool, found.get(pool.name), backend, prepared)
         if capacity is not None:
-            have[pool.name] = dataclasses.replace(capacity, reserve=pool.reserve)
+            point = None
+            if capacity.path is not None and capacity.type in FILE_POOLS:
+                point = _check_mount(pool, capacity.path, backend.mounts)
+                mounted[capacity.path] = pool.mounted
+                if pool.mounted is False and backend.mounts.recorded(capacity.path) is not None:
+                    forgotten.append(pool.name)
+            have[pool.name] = dataclasses.replace(capacity, reserve=pool.reserve, mount=point)
     for network in wanted.networks:
         step = plan_of.network_step(network, networks.get(network.name))
         if step is not None:
             steps.append(step)
-    return HostState(HostCapacity(facts, policy, memory, vcpus, have), tuple(steps), warnings, prepared)
+    return HostState(HostCapacity(facts, policy, memory, vcpus, have), tuple(steps), warnings, prepared, tuple(forgotten), mounted)
+
+
+def _check_mount(pool: WantedPool, path: str, mounts: t.Any) -> str | None:
+    """The mount point of the file system a pool is or will be on; making its folder while that is not mounted would fill the root file system.
+
+    :raises RefusedError: it is not mounted.
+    """
+    point = mounts.point(path)
+    if pool.mounted is None:
+        mounts.check(pool.name, path, f"{pool.where}.name" if pool.where.startswith("pools") else "pool")
+    elif pool.mounted and (point is None or mounts.missing(path) is not None):
+        raise RefusedError(
+            f"the pool {pool.name} at {path} must be on a file system of its own, and "
+            + (f"{mounts.missing(path)} is not mounted." if mounts.missing(path) else "it is on the root file system."),
+            f"{pool.where}.mounted",
+            "Mount its file system, then run again.",
+        )
+    return point
 
 
 def _pools_of_disks(pools: t.Sequence[WantedPool], node: NodeAttributes) -> tuple[WantedPool, ...]:

@@ -38,6 +38,7 @@ GIB = 1024**3
         # a volume group of the pool's own name, and the default pool described by the list
         ([{"name": "default", "type": "logical"}], None, [WantedPool("default", "logical", None, "default", None, "pools[0]")]),
         ([{"name": "b", "path": "/b", "reserve": "0"}], None, [WantedPool("default", None), WantedPool("b", "dir", "/b", None, 0, "pools[0]")]),
+        ([{"name": "b", "mounted": "yes"}], None, [WantedPool("default", None), WantedPool("b", None, where="pools[0]", mounted=True)]),
     ],
 )
 def test_pools(pools, default_path, expected):
@@ -61,6 +62,8 @@ def test_pools(pools, default_path, expected):
         ([{"name": "a", "source": "-v"}], None, "pools[0].source", "no name of a volume group"),
         ([{"name": "a", "reserve": "much"}], None, "pools[0].reserve", "not a size"),
         ([{"name": "a", "reserve": -1}], None, "pools[0].reserve", "negative"),
+        ([{"name": "a", "mounted": "/a"}], None, "pools[0].mounted", "neither true nor false"),
+        ([{"name": "a", "source": "vg", "mounted": True}], None, "pools[0].mounted", "not mounted"),
         ([{"name": "a"}, {"name": "a", "path": "/a"}], None, "pools[1].name", "as well"),
         ([{"name": "default", "path": "/a"}], "/pool", "pool_path", "described by"),
     ],

@@ -73,6 +73,7 @@ def test_nothing_in_the_way():
         ({}, {"existing": {TOP.path: 1}}, f"{TOP.path} exists there already"),
         ({}, {"existing": {BASE.path: 99}}, "another image"),
         ({}, {"pools": {POOL: {"name": "default", "available": 399}}}, "left, the VM needs"),
+        ({}, {"pools": {POOL: {"name": "default", "available": 1000, "unmounted": "/srv"}}}, "is on the file system of /srv, which is not mounted"),
     ],
 )
 def test_each_thing_in_the_way_is_told(vm, there, words):
