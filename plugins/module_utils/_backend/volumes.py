@@ -25,6 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import devices
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 
 if t.TYPE_CHECKING:
@@ -257,6 +258,16 @@ class VolumeStore:
         with host_lock(f"pool-{_ODD.sub('_', pool.name)}-{key}", self._lock_timeout):
             self._stale.add(pool.name)
             yield
+
+    def open_disks(self, document: t.Any) -> dict[str, str | None]:
+        """Path of every disk of a document → the format its driver names; one given by pool and volume counts with its path."""
+        if document is None:
+            return {}
+        found = devices.open_disks(document)
+        for (pool, volume), form in devices.pool_disks(document).items():
+            with contextlib.suppress(errors.FootprintError):
+                found[self.place(self.pool(pool, "pool"), volume)] = form
+        return found
 
     def expect_refresh(self, name: str) -> None:
         """Let :meth:`refresh` read a pool anew though this call has not changed it: a run that was killed may have."""

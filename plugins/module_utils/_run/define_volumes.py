@@ -173,8 +173,8 @@ def plan(
     if applied is not None and not _as_applied(vm, applied, store, pool):
         steps.disks = _keys().settle_disks(vm, applied, store, pool)
     volumes, sources, protected, told = [], [], [], []
-    running = _open_disks(live, store)
-    known = dict(_open_disks(config, store), **running)
+    running = store.open_disks(live)
+    known = dict(store.open_disks(config), **running)
     for index, disk in enumerate(steps.disks if variables.disks_used(template) else ()):
         path = f"{vm.path}.disks[{index}]"
         kept = (keep or {}).get(disk.target)
@@ -215,17 +215,6 @@ def plan(
         define_host_key.plan(steps, vm.host_key)
     steps.told = tuple(told)
     return steps
-
-
-def _open_disks(document: t.Any, store: VolumeStore) -> dict[str, str | None]:
-    """Path of every disk of a document → the format its driver names; one given by pool and volume counts with its path."""
-    if document is None:
-        return {}
-    found = devices.open_disks(document)
-    for (pool, volume), form in devices.pool_disks(document).items():
-        with contextlib.suppress(errors.FootprintError):
-            found[store.place(store.pool(pool, "pool"), volume)] = form
-    return found
 
 
 def _claim_room(store: VolumeStore, volumes: t.Sequence[storage.VolumePlan], path: str) -> None:
