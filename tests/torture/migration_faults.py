@@ -120,6 +120,9 @@ def options(cell: Cell) -> list[str]:
     if cell.phase in BEFORE:
         # what follows is what follows without a fault
         given["master_migrate_stop_after"] = "rehearse"
+    else:
+        # the fault comes later, and more passes only make the pause shorter
+        given["master_migrate_max_passes"] = 1
     if cell.fault in ("unbootable", "unhealthy", "full"):
         given["master_migrate_boot_timeout"] = 90 if cell.fault != "full" else 240
     if cell.fault in ("unbootable", "unhealthy") or cell.fault.startswith("answer"):
