@@ -19,7 +19,8 @@ STATE = "/var/lib/reduced.footprint"
 _IMAGE, _FILLER = "/var/tmp/state.img", f"{STATE}/filler"
 # what the smallest xfs takes
 _STATE_SIZE = 320 << 20
-_WRAPPER, _HELD = "/usr/local/bin/python3", "/var/tmp/answer-is-held"
+# read by every start of Debian's interpreter
+_HOOK, _HELD = "/usr/local/lib/python3.11/dist-packages/hold.pth", "/var/tmp/answer-is-held"
 _TABLE = "migration_fault"
 
 
@@ -46,15 +47,12 @@ def join(bridge: str) -> None:
 
 def hold_the_answer() -> None:
     """The source does what the final word asks for, and keeps its answer to itself, once."""
-    script = (
-        "#!/bin/sh\n"
-        f'case " $* " in *"source_agent confirm "*) if [ ! -e {_HELD} ]; then\n'
-        f'  /usr/bin/python3 "$@" > /var/tmp/answer; touch {_HELD}; exec sleep 600\nfi;; esac\n'
-        'exec /usr/bin/python3 "$@"\n'
-    )
+    # before the interpreter ends, and what it printed leaves it
+    hold = f"lambda: (open({_HELD!r}, 'w').close(), __import__('time').sleep(600))"
+    line = f"import atexit, os, sys; 'confirm' in sys.orig_argv and not os.path.exists({_HELD!r}) and atexit.register({hold})\n"
     ssh("laptop", "rm", "-f", _HELD)
-    ssh("laptop", "tee", _WRAPPER, given=script.encode())
-    ssh("laptop", "chmod", "755", _WRAPPER)
+    ssh("laptop", "mkdir", "-p", str(pathlib.Path(_HOOK).parent))
+    ssh("laptop", "tee", _HOOK, given=line.encode())
 
 
 def answer_is_held(temporary: str) -> bool:
@@ -65,7 +63,7 @@ def answer_is_held(temporary: str) -> bool:
 def give_answers(machines: t.Iterable[str]) -> None:
     """Nothing is held any more, on the source nor in its copy."""
     for each in machines:
-        _at(each, "rm", "-f", _WRAPPER, ok=False)
+        _at(each, "rm", "-f", _HOOK, ok=False)
 
 
 def _at(machine: str, *command: str, ok: bool = True) -> str:

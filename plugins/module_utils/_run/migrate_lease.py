@@ -126,10 +126,12 @@ class Lease:
         until = clock() + self._seconds * FENCE
         while True:
             try:
-                return self._ask(max(20.0, self._seconds * FENCE))
+                self._ask(max(20.0, self._seconds * FENCE))
             except FootprintError:
                 if self._stop.wait(0.2) or clock() > until:
                     raise
+            else:
+                return
 
     def _ask(self, timeout: float | None = None) -> None:
         with self._asking:
