@@ -37,7 +37,7 @@ def kernel() -> tuple[pathlib.Path, pathlib.Path]:
         os.chmod(part, 0o755)
         said = subprocess.run(["apt-cache", "depends", PACKAGE], check=True, capture_output=True, text=True).stdout
         (name,) = set(re.findall(r"Depends: (linux-image-\S+)", said))
-        subprocess.run(["apt-get", "download", name], check=True, cwd=part, stdout=subprocess.DEVNULL)
+        subprocess.run(["apt-get", "-o", "APT::Sandbox::User=root", "download", name], check=True, cwd=part, stdout=subprocess.DEVNULL)
         (package,) = part.glob("*.deb")
         subprocess.run(["dpkg-deb", "-x", str(package), str(part / "package")], check=True)
         (found,) = (part / "package" / "boot").glob("vmlinuz-*")

@@ -165,8 +165,9 @@ def parse_disks(value: t.Any, path: str, vm_name: str, hypervisor: str) -> tuple
 def free_targets(disks: t.Sequence[Disk], path: str, kept: t.Collection[int] = ()) -> list[Disk]:
     """The disks, none with a derived target that another one has.
 
-    A disk whose target derives from its position and is taken gets the letter behind the last one in
-    use on its bus: it must not come before the disk the VM boots from.
+    A disk whose target derives from its position and is taken, or would come before that of a disk
+    further to the front that keeps its own, gets the letter behind the last one in use on its bus: it
+    must not come before the disk the VM boots from.
 
     The first one on its bus is never moved unless others stay where they are: the details would boot
     from another disk than they seem to.
@@ -180,8 +181,11 @@ def free_targets(disks: t.Sequence[Disk], path: str, kept: t.Collection[int] = (
     for index, disk in enumerate(disks):
         if disk.placed or index in kept:
             continue
-        if disk.target in taken and (kept or not disk.target.endswith("a")):
+        front = [place for place, each in enumerate(disks[:index]) if kept and each.target[:2] == disk.target[:2]]
+        before = any(place in waiting or place in kept and disks[place].target > disk.target for place in front)
+        if before or disk.target in taken and (kept or not disk.target.endswith("a")):
             waiting.append(index)
+            continue
         taken.add(disk.target)
     for index in waiting:
         prefix = DISK_BUSES[disks[index].bus]

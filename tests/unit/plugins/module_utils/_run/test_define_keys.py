@@ -248,6 +248,25 @@ def test_a_disk_that_was_moved_to_another_pool_by_hand() -> None:
     assert now == [("/pools/default/a-disk0.img", "vda"), ("/pools/fast/a-disk1.img", "vdb")]
 
 
+@pytest.mark.parametrize(
+    ("left", "targets"),
+    [
+        (["z.img", "new.img"], ["vdc", "vdd"]),
+        (["y.img", "z.img", "new.img", "newer.img"], ["vdb", "vdc", "vdd", "vde"]),
+        (["x.img", "z.img", "new.img"], ["vda", "vdc", "vdd"]),
+        (["x.img", "y.img", "new.img"], ["vda", "vdb", "vdc"]),
+        # in front of the others only what stands there
+        (["new.img", "y.img"], ["vda", "vdb"]),
+        (["z.img", "x.img"], ["vdc", "vda"]),
+    ],
+)
+def test_a_new_disk_comes_behind_those_that_stay(left: list[str], targets: list[str]) -> None:
+    footprint = Footprint()
+    footprint.run([disk(10, name=name) for name in ("x.img", "y.img", "z.img")], [])
+    now = identities(footprint.run([disk(10, name=name) for name in left], []))[0]
+    assert [target for unused, target in now] == targets
+
+
 def test_another_bus_gives_another_target() -> None:
     footprint = Footprint()
     footprint.run([disk(10, name="x.img"), disk(20, name="y.img")], [])
