@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import CapacityPolicy, HostCapacity, parse_policy
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
@@ -209,10 +209,7 @@ def as_list(value: t.Any, path: str) -> list[t.Any]:
     if isinstance(value, str):
         if not value.strip():
             return []
-        try:
-            value = json.loads(value)
-        except ValueError as error:
-            raise InputError(f"is not valid JSON: {error}.", path, "Give a list of mappings, or that list as JSON text.") from error
+        value = parse_json(value, path)
     if value is None:
         return []
     if isinstance(value, t.Mapping):

@@ -87,10 +87,10 @@ def display_passwords(template: str) -> set[str]:
 def hidden_values(raw: t.Any) -> set[str]:
     """The secrets in raw details, as a list or as JSON text, so that a module can keep them out of whatever it returns."""
     if isinstance(raw, str):
-        import json
+        from ansible_collections.reduced.footprint.plugins.module_utils._model.json_text import parse_all
 
         try:
-            raw = json.loads(raw)
+            raw = parse_all(raw)
         except ValueError:
             return set()
     return secret_texts(raw)

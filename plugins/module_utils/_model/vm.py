@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import json
 import re
 import typing as t
 import uuid as uuid_module
@@ -128,10 +127,10 @@ def _as_list(value: t.Any, path: str) -> list[t.Any]:
     if isinstance(value, str):
         if not value.strip():
             return []
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise errors.InputError(f"is not valid JSON: {error}.", path, "Give a list of mappings, or that list as JSON text.") from error
+        # only for those who give text: each import costs every run
+        from ansible_collections.reduced.footprint.plugins.module_utils._model.json_text import parse_json
+
+        value = parse_json(value, path)
     if value is None:
         return []
     if isinstance(value, t.Mapping):

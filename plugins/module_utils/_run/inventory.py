@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import json
 import os
 import pathlib
 import time
@@ -17,6 +16,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import addresses as address_backend
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import known_hosts
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._model.secret import environment_name
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import addresses as address_plan
@@ -325,5 +325,5 @@ def details(vm: VmDetails) -> dict[str, t.Any]:
 
 def _as_list(value: t.Any) -> list[t.Any]:
     if isinstance(value, str):
-        return list(json.loads(value)) if value.strip() else []
+        return list(parse_json(value, "vms")) if value.strip() else []
     return list(value or ())
