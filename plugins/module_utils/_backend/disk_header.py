@@ -16,6 +16,7 @@ import os
 import pathlib
 import struct
 
+from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 
 QCOW2_MAGIC = b"QFI\xfb"
@@ -73,6 +74,22 @@ def chain(path: str) -> list[str]:
         path = os.path.realpath(backing)
         found.append(path)
     return found
+
+
+def refuse_link(path: str) -> None:
+    """Refuse a symbolic link in the place of a volume: what is written through it may be anything on this host.
+
+    :raises RefusedError: with the link and its target.
+    """
+    try:
+        target = os.readlink(path)
+    except OSError:
+        # not there, or no link
+        return
+    raise errors.RefusedError(
+        f"{path} is a symbolic link to {target}, and no volume is written to through a link.",
+        mend=f"Move the file itself to {path}, or define a storage pool where it is and name that pool.",
+    )
 
 
 def look(path: str, form: str | None = None) -> storage.Volume:

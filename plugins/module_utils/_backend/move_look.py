@@ -158,7 +158,10 @@ def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]
         form = driver.get("type") if driver is not None else None
         if not base and os.path.dirname(path) not in folders:
             unfit.append(f"{path} stands in no storage pool")
-        elif os.path.isdir(path) and (os.path.basename(path) == IMAGES_FOLDER or any(inside(os.path.realpath(each), os.path.realpath(path)) for each in folders)):
+        elif not base and os.path.islink(path):
+            unfit.append(f"{path} is a symbolic link to {os.readlink(path)}")
+            continue
+        elif os.path.isdir(path) and _of_a_pool(path, folders):
             unfit.append(f"{path} is a folder of a storage pool, which is not the VM's alone")
             continue
         for item in _layers(path, base, form, unfit, "" if media else DISK):
@@ -171,6 +174,11 @@ def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]
     pools = {os.path.dirname(item.path): folders[os.path.dirname(item.path)] for item in items.values() if os.path.dirname(item.path) in folders}
     sizes = {item.path: os.stat(item.path).st_size for item in items.values() if item.kind == "file"}
     return {"items": [item.as_dict() for item in items.values()], "sizes": sizes, "unfit": unfit, "pools": pools}
+
+
+def _of_a_pool(path: str, folders: t.Iterable[str]) -> bool:
+    """Whether a folder is that of base images, or is or contains the folder of a pool."""
+    return os.path.basename(path) == IMAGES_FOLDER or any(inside(os.path.realpath(each), os.path.realpath(path)) for each in folders)
 
 
 def _target(device: t.Any) -> str:

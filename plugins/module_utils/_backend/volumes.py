@@ -161,6 +161,7 @@ class VolumeStore:
         place = self.place(pool, disk.name)
         if not os.path.lexists(place):
             return None
+        disk_header.refuse_link(place)
         if (disk.format == "dir") != os.path.isdir(place):
             raise errors.RefusedError(
                 f"{place} is {'no directory' if disk.format == 'dir' else 'a directory'}.", mend="Move it away, or give the disk another name."
@@ -238,6 +239,7 @@ class VolumeStore:
             if plan.online:
                 grow_open(path, plan.size)
             elif local(plan.pool):
+                disk_header.refuse_link(path)
                 _files().grow(path, plan.disk.format, plan.size)
             if not local(plan.pool):
                 self._through(plan.pool).grown(plan.disk.name)

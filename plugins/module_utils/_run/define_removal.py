@@ -125,7 +125,11 @@ def _needs_of_others(hosts: t.Iterable[domains.DomainHost], store: volumes.Volum
 def _reasons(
     store: volumes.VolumeStore, candidates: t.Mapping[str, tuple[storage.Pool, str]], protected: t.Container[str], needs: t.Mapping[str, str]
 ) -> dict[str, str]:
-    """Path → why it stays. What contains something others need, or is in it, is needed too. A layer that stays keeps what is behind it, so this is asked until nothing more stays."""
+    """Path → why it stays.
+
+    What contains something others need, or is in it, is needed too. A layer that stays keeps what is
+    behind it, so this is asked until nothing more stays.
+    """
     reasons: dict[str, str] = {}
     while True:
         going = {name for path, (unused, name) in candidates.items() if path not in reasons}
@@ -138,6 +142,8 @@ def _reasons(
             if volumes.local(place):
                 users += [f"the volume {layer}" for layer in store.layers_over(path, place.path) if layer not in going]
             reason = kept_because(path, place.path, f"{place.name}/{name}" in protected, users, store.folders if volumes.local(place) else None)
+            if reason is None and volumes.local(place) and os.path.islink(path):
+                reason = f"it is a symbolic link to {os.readlink(path)}"
             if reason is not None:
                 more[path] = reason
         if not more:

@@ -359,6 +359,7 @@ def _plan_seed(vm: vm_model.VmDetails, content: cloud_init.CloudInit, steps: Vol
     if any(one.disk.name == name and one.pool == place for one in steps.volumes):
         raise errors.InputError(f"{name!r} is the name of the VM's seed.", f"{vm.path}.disks", "Give the disk another name.")
     path = steps.store.place(place, name)
+    disk_header.refuse_link(path)
     there = _seeds().read_iso(path)
     content = _with_host_key(content, there, vm, steps)
     return SeedPlan(name, place, path, False, content, there is not None, there != content.files())
