@@ -20,11 +20,13 @@ options:
         unit. Without them a VM gets 2 CPUs and 2 GiB, and a warning says so.
       - C(hypervisor) is V(kvm), V(qemu), V(lxc) or V(auto) (the default, C(kvm) where the facts of
         M(reduced.footprint.virt_node) prove it usable, else C(qemu) with a warning).
+      - An explicit V(kvm) needs that proof for a VM that is new on the host, and is refused without it, in check mode too. Over a remote
+        connection libvirt's capabilities count instead.
       - C(nics) is a list of mappings with C(bridge) or C(network), and C(name), C(vlan), C(mac), C(model), C(virtualport). The
         MAC derives from C(name), without it from the position in the list.
       - C(disks) is a list of mappings with C(size) (GiB or a unit), C(image) (base image in the folder C(images) of the
         pool), C(backing) (a qcow2 layer over the image rather than a copy), C(format) (V(raw) or V(qcow2)), C(pool), C(name),
-        C(target), C(bus), C(serial), C(protected), C(mount) (containers). C(vda_size) is the size of the first. A container's
+        C(target), C(bus), C(serial), C(protected), C(shareable), C(mount) (containers). C(vda_size) is the size of the first. A container's
         disk is a folder in the pool, its size is not enforced.
       - C(name) of a disk is its volume in the pool; without it that derives from the position in the list. A disk or NIC keeps
         its volume, target and MAC for as long as the VM has it. An edit that leaves open which entry is which (one without a
@@ -32,9 +34,13 @@ options:
       - A volume cannot be named V(images) in a pool of files, where this is the folder of the base images.
       - C(pool) is any active pool of libvirt. One of block devices (type C(logical), C(disk)) holds raw volumes; their base
         images come from the folder C(images) of O(pool).
+      - A volume, a container's root or a seed that is a symbolic link in its pool is refused, with its target. A base image may be one.
+      - A key that JSON text has twice in one mapping is an error.
       - A larger C(size) grows a volume that exists, in the running VM too; a smaller one and another C(format) are refused.
         C(image) and C(backing) count only when a volume is made; a warning says so where they differ later, and also when
         the image behind a layer is gone or is not the same any more.
+      - A disk another domain of the host has, or whose backing file it is, is refused. A raw disk can be shared with C(shareable) in
+        the details and C(<shareable/>) in the definition of both VMs; the packaged templates write it.
       - A disk with C(protected) is never deleted, also where later details no longer say so for a VM that is removed.
       - C(user_data), C(network_config) and C(meta_data) are for cloud-init, each text or a mapping (C(#cloud-config) is put
         before a C(user_data) that is a mapping). A machine gets them as a read-only drive labelled C(cidata) where the

@@ -116,6 +116,11 @@ class DomainHost:
         except libvirt.libvirtError:
             return False
 
+    def offers(self, kind: str) -> bool:
+        """Whether libvirt says that domains of a type can be had; no proof that they run."""
+        with told("cannot read the capabilities"):
+            return f"<domain type='{kind}'" in self.connection.getCapabilities()
+
     def domains(self) -> list[DomainRecord]:
         """Every domain of this driver; one that vanishes meanwhile is left out.
 

@@ -248,6 +248,7 @@ class _Run:
             self._refuse_elsewhere(uri, wanted)
         # known from here on, also when it is refused
         work.seen = first
+        self.choice.check(work.vm, hypervisor.type, first is not None and first.config.get("type") == hypervisor.type, work.host)
         identity = self._identity(first)
         self._prepare(work, hypervisor, first, identity)
         prepared = define_work.need(work.prepared)

@@ -46,6 +46,9 @@ def foresee(
     for vm in vms:
         try:
             kind = choice.of(vm).type
+            if request.state not in ("absent", "previous"):
+                # a proof may well be recorded by the run that prepares the host
+                choice.check(vm, kind, exists=True)
         except errors.InputError as error:
             failures.append(error)
             results.append(define_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), error=str(error)))
@@ -83,5 +86,8 @@ def foresee(
     if vms:
         if request.state not in ("absent", "previous"):
             warnings += container_warnings((vm.name, vm.hypervisor, False) for vm in new)
+            unproven = [vm.name for vm in new if vm.hypervisor == "kvm" and not choice.proven("kvm")]
+            if unproven:
+                warnings.append(f"{', '.join(unproven)}: kvm is not proven usable here yet; without the proof of virt_node the run fails")
         warnings.append(f"this host is not prepared yet ({reason.rstrip('.')}); all its VMs count as new and the template was not rendered")
     return define_result.DefineResult(results, warnings + elsewhere, diff, [])

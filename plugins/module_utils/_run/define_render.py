@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import typing as t
 import urllib.parse
 
@@ -84,9 +85,9 @@ class HypervisorChoice:
         return not self._uri or urllib.parse.urlsplit(self._uri).netloc == ""
 
     def of(self, vm: vm_model.VmDetails) -> Hypervisor:
-        """The hypervisor of a VM.
+        """The hypervisor of a VM, whether or not it is usable here (:meth:`check`).
 
-        :raises InputError: the type is proven unusable here, or the address serves another one.
+        :raises InputError: the address serves another one.
         """
         where = f"{vm.path}.hypervisor"
         if self.own_type:
@@ -95,17 +96,42 @@ class HypervisorChoice:
         if kind == "auto":
             if self._scheme == "lxc":
                 raise errors.InputError("is auto, which never means a container.", where, "Write hypervisor: lxc.")
-            kind = "kvm" if self._proofs.get("kvm", {}).get("usable") is True else "qemu"
+            kind = "kvm" if self.proven("kvm") else "qemu"
             if kind == "qemu" and vm.name not in self._emulated:
                 self._emulated.append(vm.name)
-        elif self._proofs.get(kind, {}).get("usable") is False:
-            reason = self._proofs[kind].get("reason") or "its proof failed"
-            raise errors.InputError(
-                f"{kind} is not usable on this host: {reason}.", where, "Use another type or auto, or mend the host and run virt_node again."
-            )
         if self._scheme and (self._scheme == "lxc") != (kind == "lxc"):
             raise errors.InputError(f"is {kind}, which {self._uri} does not serve.", where, "Leave uri out, or change the type.")
         return Hypervisor(kind, self._uri or domains.DRIVER_URIS[kind])
+
+    def check(self, vm: vm_model.VmDetails, kind: str, exists: bool = False, host: domains.DomainHost | None = None) -> None:
+        """Check that a type the details name is usable; ``auto`` only comes to what is.
+
+        :arg exists: whether the VM is there with this type already; it is not refused for a proof that is missing.
+        :arg host: the connection, which is asked where its host is not this one.
+        :raises InputError: the type is proven unusable here, or KVM is not proven usable.
+        """
+        if self.own_type or vm.hypervisor == "auto":
+            return
+        where, proof = f"{vm.path}.hypervisor", self._proofs.get(kind, {})
+        if proof.get("usable") is False:
+            reason = proof.get("reason") or "its proof failed"
+            raise errors.InputError(
+                f"{kind} is not usable on this host: {reason}.", where, "Use another type or auto, or mend the host and run virt_node again."
+            )
+        if kind != "kvm" or exists or self.proven(kind):
+            return
+        if self.local:
+            raise errors.InputError(
+                f"kvm is not proven usable on the host {os.uname().nodename}: virt_node has recorded no proof there.",
+                where,
+                "Run virt_node on the host, which proves it by running a guest, or use hypervisor: auto or qemu.",
+            )
+        if host is not None and not host.offers(kind):
+            raise errors.InputError(f"the libvirt at {self._uri} does not offer kvm.", where, "Look for /dev/kvm on that host, or use hypervisor: qemu.")
+
+    def proven(self, kind: str) -> bool:
+        """Whether virt_node has recorded that a type is usable."""
+        return self._proofs.get(kind, {}).get("usable") is True
 
     def uris(self, vms: t.Iterable[vm_model.VmDetails]) -> set[str]:
         """The addresses of the drivers the VMs need; one whose type is not usable needs none."""
