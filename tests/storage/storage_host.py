@@ -44,11 +44,13 @@ class StorageHost:
         """No domain, no volume, no image."""
         for connection in self.connections.values():
             for domain in connection.listAllDomains():
+                persistent = domain.isPersistent()
                 if domain.isActive():
                     domain.destroy()
-                domain.undefine()
+                if persistent:
+                    domain.undefine()
         for entry in self.folder.iterdir():
-            if entry.is_dir():
+            if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
             else:
                 entry.unlink()

@@ -104,18 +104,19 @@ class VmDetails:
         return any(_named(self.given, key) for key in RAM_KEYS)
 
 
-def parse_vms(value: t.Any, path: str = "vms", *, cluster: str) -> tuple[VmDetails, ...]:
+def parse_vms(value: t.Any, path: str = "vms", *, cluster: str, pool: str | None = None) -> tuple[VmDetails, ...]:
     """The VM details of one host.
 
     :arg value: list of mappings, or that list as JSON text; ``None`` and ``""`` mean none at all.
     :arg path: name of the value in the user's input, for messages.
     :arg cluster: name of the cluster; identities derive from it (X3).
+    :arg pool: the storage pool of disks that name none, where it is known.
     :raises InputError: with the path of the bad value.
     """
     cluster = vm_parts.parse_name(cluster, "cluster")
     entries = _as_list(value, path)
     vms = tuple(_parse_vm(entry, f"{path}[{index}]", cluster) for index, entry in enumerate(entries))
-    _refuse_twins(vms)
+    _refuse_twins(vms, pool)
     return vms
 
 
@@ -299,9 +300,10 @@ def _parse_uuid(entry: t.Mapping[str, t.Any], path: str, cluster: str, vm_id: st
         raise errors.InputError(f"{errors.shown(entry['uuid'])} is not a UUID.", f"{path}.uuid", "Leave it out; it derives from cluster and id.") from error
 
 
-def _refuse_twins(vms: t.Sequence[VmDetails]) -> None:
+def _refuse_twins(vms: t.Sequence[VmDetails], pool: str | None) -> None:
     """Refuse what two VMs of one call cannot share; the second one is named."""
     seen: dict[tuple[str, str], str] = {}
+    volumes: dict[tuple[str, str], tuple[VmDetails, vm_parts.Disk, str]] = {}
 
     def once(kind: str, value: str, path: str, mend: str) -> None:
         first = seen.setdefault((kind, value), path)
@@ -319,7 +321,14 @@ def _refuse_twins(vms: t.Sequence[VmDetails]) -> None:
                 raise errors.InputError(
                     f"{SEED_TARGET} is where cloud-init finds its seed.", f"{vm.path}.disks[{index}].target", "Give the disk another target."
                 )
-            once("disk", f"{disk.pool or ''}/{disk.name}", f"{vm.path}.disks[{index}].name", "Give every disk its own name in its pool.")
+            place = (disk.pool or pool or "", disk.name)
+            first, other, where = volumes.setdefault(place, (vm, disk, f"{vm.path}.disks[{index}]"))
+            if other is not disk and (first is vm or not (disk.shareable and other.shareable)):
+                raise errors.InputError(
+                    f"the volume {'/'.join(filter(None, place))} of the VM {vm.name} is also the disk {where} of the VM {first.name}.",
+                    f"{vm.path}.disks[{index}].name",
+                    "Give every disk its own name in its pool, or mark a raw disk that the VMs share with shareable: true in each of them.",
+                )
 
 
 __all__ = ["DEFAULT_CPU", "DEFAULT_MEMORY_MIB", "HYPERVISORS", "VmDetails", "parse_vms"]

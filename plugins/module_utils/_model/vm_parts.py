@@ -32,7 +32,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # what the name of a volume ends in where the details leave the name open
 _ENDINGS = {"raw": ".img", "qcow2": ".qcow2", "dir": ""}
 _TWINS = {"raw": "qcow2", "qcow2": "raw"}
-_DISK_KEYS = frozenset(("size", "pool", "format", "image", "backing", "name", "target", "bus", "protected", "serial", "mount"))
+_DISK_KEYS = frozenset(("size", "pool", "format", "image", "backing", "name", "target", "bus", "protected", "serial", "mount", "shareable"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Disk:
     sees it (``/`` for the first), ``None`` on machines. ``twin`` is the name the volume would have
     in the other format, ``None`` where the details name it: a changed format must not make a new
     and empty disk unnoticed. ``named`` and ``placed``: the details give ``name`` and ``target``; else
-    both derive from the position in the list.
+    both derive from the position in the list. A ``shareable`` one may be a disk of several machines.
     """
 
     size: int | None
@@ -81,6 +81,7 @@ class Disk:
     twin: str | None = None
     named: bool = False
     placed: bool = False
+    shareable: bool = False
 
 
 def parse_name(value: t.Any, path: str) -> str:
@@ -266,6 +267,9 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
     backing = parse_bool(entry.get("backing") or False, f"{path}.backing")
     if backing and (form != "qcow2" or image is None):
         raise errors.InputError("needs format qcow2 and an image.", f"{path}.backing", "Set both, or leave backing out for a full copy.")
+    shareable = parse_bool(entry.get("shareable") or False, f"{path}.shareable")
+    if shareable and form != "raw":
+        raise errors.InputError(f"is for raw disks of machines, this one is {form}.", f"{path}.shareable", "Use format raw, or leave shareable out.")
     bus = entry.get("bus") or "virtio"
     if not isinstance(bus, str) or bus not in DISK_BUSES:
         raise errors.InputError(f"{errors.shown(bus)} is no bus for a disk.", f"{path}.bus", f"Use one of {', '.join(DISK_BUSES)}.")
@@ -291,6 +295,7 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
         serial=_match(entry, "serial", _SERIAL, path, "Use up to 36 letters, digits, '_', '.', '-' and spaces."),
         mount=_parse_mount(entry.get("mount"), path, index) if container else None,
         free={key: entry[key] for key in entry if key not in _DISK_KEYS},
+        shareable=shareable,
         twin=stem + _ENDINGS[_TWINS[form]] if name is None and form in _TWINS else None,
         named=name is not None,
         placed=target is not None,

@@ -28,6 +28,23 @@ def reserved_because(path: str, pools: t.Mapping[str, str]) -> str | None:
     return None
 
 
+def written_because(path: str, pools: t.Mapping[str, str], folder: bool) -> str | None:
+    """Why a VM must not write to a path its template names; ``None`` when it may.
+
+    :arg pools: as for :func:`reserved_because`.
+    :arg folder: whether it is a folder the VM gets, and not a disk.
+    """
+    reason = reserved_because(path, pools) if folder else None
+    if reason is not None:
+        return reason
+    parent, unused, name = path.rpartition("/")
+    pool = pools.get(parent.rpartition("/")[0])
+    # a pool may well be the folder images of another one
+    if pool is not None and parent not in pools and parent.endswith(f"/{storage.IMAGES_FOLDER}"):
+        return f"it is a base image of the storage pool {pool}"
+    return None
+
+
 def check_name(pool: storage.Pool, name: str, path: str) -> None:
     """Refuse the name of a volume that a pool of files keeps for itself.
 

@@ -35,6 +35,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
     from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import Moved
     from ansible_collections.reduced.footprint.plugins.module_utils._run.define_check import HostChecks
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_users import DiskUsers
 
 _VIRT = "virt"
 
@@ -57,7 +58,7 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
         raise errors.InputError("overwrites disks that are removed, and none are.", "wipe", "Add remove_disks: true, or leave it out.")
     if request.recreate_disks and request.state in ("absent", "previous"):
         raise errors.InputError("creates volumes again, and this state creates none.", "recreate_disks", "Leave it out, or ask for another state.")
-    listed = vm_model.parse_vms(request.vms, cluster=request.cluster)
+    listed = vm_model.parse_vms(request.vms, cluster=request.cluster, pool=request.pool)
     vms = select(listed, request.only)
     if request.state in ("absent", "previous") and (request.uri or "").startswith("lxc"):
         # details that name no more than the id: what is there tells the type
@@ -137,6 +138,7 @@ class _Run:
         self.saved: dict[str, frozenset[str]] = {}
         self.notes = moved_notes(request) if choice.local else {}
         self.checks: HostChecks | None = None
+        self.users: DiskUsers | None = None
         self.schema: dict[str, t.Any] = {}
 
     def open(self, needed: set[str], connect: t.Callable[[str], DomainHost], stack: contextlib.ExitStack) -> None:
@@ -214,6 +216,8 @@ class _Run:
 
                 look_up(work, self._wanted(vm), hypervisor.uri, self.request, self.hosts, self.seen, self._store)
             self._compare(work)
+            if work.document is not None and define_look.has_disks(work.document):
+                self._check_disks(work)
             if self.renders and define_work.need(work.plan).actions:
                 self._check_host(work)
         except errors.FootprintError as error:
@@ -301,6 +305,13 @@ class _Run:
             self.checks = HostChecks(domains, self.choice.local and not self.choice.own_type)
         self.checks.check(work)
 
+    def _check_disks(self, work: define_work.Work) -> None:
+        if self.users is None:
+            from ansible_collections.reduced.footprint.plugins.module_utils._run.define_users import DiskUsers
+
+            self.users = DiskUsers(self.seen, self._store, self.choice.local and not self.choice.own_type)
+        self.users.check(work)
+
     def _identity(self, seen: define_look.Seen | None) -> t.Any:
         """What a domain keeps that is taken over now, or was once; nothing for one of our own making."""
         if seen is None or seen.owned is None and not self.request.adopt:
@@ -370,15 +381,7 @@ class _Run:
             return []
         known = {vm.uuid for vm in listed} | {work.uuid for work in works} | set(self.notes)
         ids = {vm.id for vm in listed}
-        return sorted(
-            seen.record.name
-            for there in self.seen.values()
-            for seen in there
-            if seen.record.uuid not in known
-            and seen.owned
-            and (seen.owned.cluster, seen.owned.origin) == (self.request.cluster, metadata.ORIGIN_LIST)
-            and not (seen.owned.adopted and seen.owned.id in ids)
-        )
+        return sorted(name for there in self.seen.values() for name in there.unlisted(self.request.cluster, known, ids))
 
     def _warnings(self, works: t.Sequence[define_work.Work]) -> list[str]:
         warnings = self.choice.warnings() if self.renders else []

@@ -137,10 +137,26 @@ class Domains:
         near = self._near(wanted)
         return _of(near, plan_of.find(wanted, [seen.actual for seen in near], adopt))
 
+    def unlisted(self, cluster: str, known: t.Container[str], ids: t.Container[str]) -> t.Iterator[str]:
+        """Names of the VMs a list once made and no longer names.
+
+        :arg known: UUIDs of those it names, ``ids`` what they are called there: one that was adopted has a UUID of its own.
+        """
+        for seen in self._all:
+            owned = seen.owned
+            if seen.record.uuid not in known and owned and (owned.cluster, owned.origin) == (cluster, metadata.ORIGIN_LIST):
+                if not (owned.adopted and owned.id in ids):
+                    yield seen.record.name
+
     def _near(self, wanted: plan_of.Wanted) -> list[Seen]:
         """Those that have anything in common with a VM: looking through all for each would take the square of their number."""
         keys = (("uuid", wanted.uuid), ("mark", wanted.cluster, wanted.id), ("name", wanted.name))
         return [seen for key in keys for seen in self._by.get(key, ())]
+
+
+def has_disks(document: t.Any) -> bool:
+    """Whether a document names a disk or a file system."""
+    return document.find("devices/disk") is not None or document.find("devices/filesystem") is not None
 
 
 def _of(those: t.Iterable[Seen], actual: plan_of.Actual | None) -> Seen | None:

@@ -90,6 +90,9 @@ _DISK = """\
       <driver name='qemu' type='{{ disk.format }}'{% if disk.cache %} cache='{{ disk.cache }}'{% endif %} discard='unmap'/>
       <source {{ 'dev' if disk.type == 'block' else 'file' }}='{{ disk.path }}'/>
       <target dev='{{ disk.target }}' bus='{{ disk.bus }}'/>
+{% if disk.shareable %}
+      <shareable/>
+{% endif %}
 {% if disk.serial %}
       <serial>{{ disk.serial }}</serial>
 {% endif %}

@@ -64,6 +64,7 @@ def variables_of(
                 bus=disk.bus,
                 serial=disk.serial,
                 mount=disk.mount,
+                shareable=disk.shareable,
             )
             for disk, source in zip(vm.disks, sources)
         ],

@@ -175,7 +175,7 @@ BAD: list[tuple[t.Any, str]] = [
     ([{"id": 1, "disks": [{"size": 1, "backing": True}]}], "vms[0].disks[0].backing: needs format qcow2 and an image."),
     ([{"id": 1, "disks": [{"size": 1, "bus": "ide"}]}], "vms[0].disks[0].bus: 'ide' is no bus"),
     ([{"id": 1, "disks": [{"size": 1}, {"size": 1, "target": "vda"}]}], "vms[0].disks[1].target: 'vda' is already used at vms[0].disks[0]."),
-    ([{"id": i, "disks": [{"size": 1, "name": "x"}]} for i in (1, 2)], "vms[1].disks[0].name: '/x' is already used at"),
+    ([{"id": i, "disks": [{"size": 1, "name": "x"}]} for i in (1, 2)], "vms[1].disks[0].name: the volume x of the VM 2 is also the disk vms[0].disks[0]"),
     ([{"id": 1, "vda_size": 1, "disks": [{"size": 2}]}], "vms[0].vda_size: says something else than disks[0].size"),
     ([{"id": 1, "hypervisor": "lxc", "disks": [{"image": "r"}, {}]}], "vms[0].disks[1].mount: is missing."),
     ([{"id": 1, "hypervisor": "lxc", "disks": [{"image": "r"}, {"mount": "/a/../.."}]}], "vms[0].disks[1].mount: "),
@@ -222,3 +222,38 @@ def test_nothing_but_input_errors_escapes_from_the_parts(hypervisor: str, parts:
             parse_vms([{"id": 1, "hypervisor": hypervisor, kind: parts}], cluster="lab")
         except InputError as error:
             assert error.path
+
+
+SHARED = {"size": 1, "name": "x", "shareable": True}
+
+
+@pytest.mark.parametrize(
+    "first, second, refused",
+    [
+        ({"size": 1, "name": "x"}, {"size": 1, "name": "x", "pool": "p"}, True),
+        ({"size": 1, "name": "x", "pool": "p"}, {"size": 1, "name": "x"}, True),
+        ({"size": 1, "name": "x", "pool": "q"}, {"size": 1, "name": "x"}, False),
+        (SHARED, SHARED, False),
+        (SHARED, dict(SHARED, pool="p"), False),
+        (SHARED, {"size": 1, "name": "x"}, True),
+    ],
+)
+def test_a_volume_is_the_disk_of_one_vm_alone(first: t.Any, second: t.Any, refused: bool) -> None:
+    vms = [{"id": 1, "disks": [first]}, {"id": 2, "disks": [second]}]
+    try:
+        parse_vms(vms, cluster="lab", pool="p")
+        assert not refused
+    except InputError as error:
+        assert refused and "the volume p/x of the VM 2 is also the disk vms[0].disks[0] of the VM 1" in str(error)
+
+
+@pytest.mark.parametrize("disk", [{"format": "qcow2"}, {"format": "dir"}])
+def test_only_a_raw_disk_of_a_machine_is_shareable(disk: t.Any) -> None:
+    vm = {"id": 1, "hypervisor": "lxc" if disk["format"] == "dir" else "qemu", "disks": [dict(SHARED, **disk)]}
+    with pytest.raises(InputError, match="is for raw disks of machines"):
+        parse_vms([vm], cluster="lab")
+
+
+def test_one_vm_does_not_have_one_volume_twice() -> None:
+    with pytest.raises(InputError, match="of the VM 1 is also the disk"):
+        parse_vms([{"id": 1, "disks": [SHARED, SHARED]}], cluster="lab")
