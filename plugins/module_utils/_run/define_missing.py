@@ -83,12 +83,17 @@ def _paths(document: t.Any, store: volumes.VolumeStore) -> dict[str, str]:
 def check_names(names: t.Sequence[str], works: t.Iterable[define_work.Work], default_pool: str) -> None:
     """Check that each entry of ``recreate_disks`` is the name of one disk of the VMs of this call.
 
+    A disk keeps the name it was created with, so a VM's plan may have other names than its details would come to now. Of
+    a VM without a plan these are not known; nothing is done for it anyway.
+
     :raises InputError: it is unknown or ambiguous.
     """
-    disks = [(disk.name, f"{disk.pool or default_pool}/{disk.name}") for work in works for disk in work.vm.disks]
+    works = list(works)
+    every = [disk for work in works for disk in (work.vm.disks if work.steps is None else work.steps.disks)]
+    disks = [(disk.name, f"{disk.pool or default_pool}/{disk.name}") for disk in every]
     for index, name in enumerate(names):
         matches = sorted({whole for short, whole in disks if name in (short, whole)})
-        if not matches:
+        if not matches and all(work.steps is not None for work in works):
             raise volumes_missing.unknown_disk(name, index, (short for short, unused in disks))
         if len(matches) > 1:
             raise volumes_missing.ambiguous_disk(name, index, matches)

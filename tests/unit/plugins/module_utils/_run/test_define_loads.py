@@ -17,10 +17,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[5]
 
 # what makes, changes, removes or explains (but _xml.differences: the test driver begins with running domains), and what of Python's own is slow to load
 WAITS = (
-    "_backend.command", "_backend.disk_header", "_backend.images", "_backend.live", "_backend.moved", "_backend.seed", "_backend.volume_files",
-    "_backend.volume_pools", "_backend.volumes", "_model.moved", "_model.storage", "_model.yaml_text", "_plan.apply_class", "_plan.volumes",
-    "_run.define_adopt", "_run.define_apply", "_run.define_blame", "_run.define_check", "_run.define_diff", "_run.define_facts",
-    "_run.define_live", "_run.define_lookup", "_run.define_moved",
+    "_backend.command", "_backend.disk_header", "_backend.images", "_backend.live", "_backend.moved", "_backend.pool_mounts", "_backend.room",
+    "_backend.seed", "_backend.volume_files", "_backend.volume_pools", "_backend.volumes", "_model.moved", "_model.storage", "_model.yaml_text",
+    "_plan.apply_class", "_plan.volumes", "_plan.volumes_missing", "_run.define_adopt", "_run.define_apply", "_run.define_blame", "_run.define_check",
+    "_run.define_diff", "_run.define_facts", "_run.define_live", "_run.define_lookup", "_run.define_missing", "_run.define_moved",
     "_run.define_removal", "_run.define_volumes", "_xml.device_forms", "_xml.merge", "concurrent.futures", "urllib.request", "xml.sax", "ssl",
 )  # fmt: skip
 
