@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import grp
 import os
@@ -110,6 +111,12 @@ class ServiceHost:
     def remove(path: str) -> None:
         """Remove a file; one that is gone is no error."""
         pathlib.Path(path).unlink(missing_ok=True)
+
+    @staticmethod
+    def remove_folder(path: str) -> None:
+        """Remove an empty folder; one that is gone, or has something in it, is left as it is."""
+        with contextlib.suppress(OSError):
+            pathlib.Path(path).rmdir()
 
     @staticmethod
     def read_units() -> None:

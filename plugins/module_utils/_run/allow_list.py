@@ -145,6 +145,7 @@ def _remove(lists: t.Sequence[AllowList], check_mode: bool, host: ServiceHost, k
         # first what would load the lists again
         for path in found:
             host.remove(path)
+        host.remove_folder(FOLDER)
         for name in tables:
             kernel.delete(name)
         if found:

@@ -13,7 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.service
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.service_config import PathFound, UnitFound
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import allow_list
-from ansible_collections.reduced.footprint.plugins.module_utils._run.allow_list import ALL, LOADER, TIMER, enforce, path_of
+from ansible_collections.reduced.footprint.plugins.module_utils._run.allow_list import ALL, FOLDER, LOADER, TIMER, enforce, path_of
 
 
 def one(name="memcached", allowed=("192.0.2.11",), unit="memcached.service"):
@@ -48,6 +48,9 @@ class World(ServiceHost):
 
     def remove(self, path):
         del self.files[path]
+
+    def remove_folder(self, path):
+        self.done.append(f"remove {path}")
 
     def read_units(self):
         self.done.append("read units")
@@ -158,5 +161,5 @@ def test_removed_without_a_trace_and_only_then():
     assert "remove the table footprint_memcached" in first["actions"]
     told = run(world, one("galera", unit="mariadb.service"), state="absent", check=True)
     assert told["actions"] == run(world, one("galera", unit="mariadb.service"), state="absent")["actions"]
-    assert (world.files, world.tables, world.enabled) == ({}, {}, set())
+    assert (world.files, world.tables, world.enabled) == ({}, {}, set()) and f"remove {FOLDER}" in world.done
     assert not run(world, one(), one("galera", unit="mariadb.service"), state="absent")["changed"]
