@@ -39,7 +39,7 @@ def fixture_context(tmp_path, monkeypatch):
     for name in (*FILES, "journal.json"):
         (store.directory / name).touch()
     journal = Journal("master", state="failed", started=1.0)
-    context = types.SimpleNamespace(store=store, journal=journal, source=Source(0), key_marker="m-master", save=lambda: None)
+    context = types.SimpleNamespace(store=store, journal=journal, source=Source(0), key_marker="m-master", save=lambda: None, keep=lambda: None)
     context.left = lambda: sorted(path.name for path in store.directory.iterdir())
     return context
 
