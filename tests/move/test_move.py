@@ -64,13 +64,13 @@ def test_a_container_moves_by_copy_and_is_confirmed(pair: Pair, guest: str) -> N
     assert pair.there.call("define", {"cluster": CLUSTER, "vms": [container(guest)]}, check=True)["vms"][0]["actions"] == []
 
     assert pair.move(guest, "confirmed")["changed"] is True
+    assert pair.left_of_key(guest) == []
     assert pair.move(guest, "confirmed")["changed"] is False
     assert not pair.here.has(f"{POOL}/{guest}-root")
     assert pair.here.has(f"{POOL}/images/steps.tar")
     # an inventory that is behind makes no second one
     assert pair.here.call("define", {"cluster": CLUSTER, "vms": [container(guest)]})["vms"][0]["state"] == "moved"
     one_runs(pair, guest, pair.there)
-    assert pair.left_of_key(guest) == []
 
 
 def test_a_machine_moves_live_and_comes_back_with_what_it_wrote(pair: Pair, counter: str) -> None:
