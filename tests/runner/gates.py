@@ -213,6 +213,7 @@ GATES = (
     Gate("templates", "templates on real libvirt: broken ones, golden ones, UEFI", _folder("templates"), TEST),
     Gate("drift", "what others change on real libvirt: found, put right, nothing else touched", _folder("drift"), TEST),
     Gate("hardening", "vm_define killed, crowded, cut off, lied to: a slice of the torture", _folder("torture/vm_define"), TEST),
+    Gate("canary", "a canary in every secret input: in no output, log, command line or file", _folder("canary"), TEST),
     Gate("network", "networks changed on servers under QEMU, over the NIC that is changed", _folder("network"), TEST),
     Gate("lvm", "VMs on logical volumes of a server under QEMU with a kernel of its own", _folder("lvm"), ASKED),
     Gate("integration", "modules against real libvirt", integration, TEST),

@@ -1,0 +1,132 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A canary in every input that is secret, and a sweep over everything that comes out: ``-vvv --diff``, logs, command lines, files, libvirt.
+
+The playbook is run in check mode, for real, again, with other secrets, and with everything in it broken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import typing as t
+
+import pytest
+
+from tests.support.canary import Canaries, CommandLines, Finding, Syslog
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SUPPORT = ROOT / "tests" / "support" / "libvirtd"
+LOG = pathlib.Path("/dev/log")
+INPUTS = sorted(set(re.findall(r"\bc_\w+", (HERE / "inputs.yml").read_text(encoding="utf-8"))))
+
+
+@pytest.fixture(scope="module", name="daemon")
+def fixture_daemon() -> t.Iterator[dict[str, str]]:
+    """A libvirt of this test's own."""
+    folder = f"/var/tmp/footprint-canary-{os.getpid()}"
+    started = subprocess.run([str(SUPPORT), "start", folder], check=True, capture_output=True, text=True).stdout
+    try:
+        yield {"folder": folder, **dict(pair.split("=", 1) for pair in shlex.split(started))}
+    finally:
+        subprocess.run([str(SUPPORT), "stop", folder], check=True)
+
+
+class Place:
+    """Where the playbook runs, and what came out of it."""
+
+    def __init__(self, folder: pathlib.Path, daemon: dict[str, str]) -> None:
+        self.canaries, self.daemon = Canaries(), daemon
+        self.given, self.work = folder / "given", folder / "work"
+        for each in (self.given, self.work, self.work / "home"):
+            each.mkdir(mode=0o700)
+        (self.given / "ansible.cfg").touch()
+        self.shown: list[tuple[str, str]] = []
+        self.found: set[Finding] = set()
+
+    def play(self, name: str, *options: str, broken: bool = False, salt: str = "") -> str:
+        """One run of the playbook; its output."""
+        uri = self.daemon["FOOTPRINT_TEST_QEMU_URI"]
+        given = {"libvirt": uri, "work": str(self.work), "broken": broken, "python": sys.executable}
+        # VNC takes eight characters
+        given.update({each: self.canaries(each + salt, 8 if each in ("c_vnc", "c_inline") else 0) for each in INPUTS})
+        (self.given / "given.json").write_text(json.dumps(given), encoding="utf-8")
+        env = {
+            **os.environ,
+            "HOME": str(self.work / "home"),
+            "TMPDIR": str(self.work),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+            "ANSIBLE_LOCAL_TEMP": str(self.work / "home" / "local"),
+            "ANSIBLE_REMOTE_TEMP": str(self.work / "home" / "remote"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_CONFIG": str(self.given / "ansible.cfg"),
+            "ANSIBLE_LOG_PATH": str(self.work / "home" / "ansible.log"),
+        }
+        tool = pathlib.Path(sys.executable).parent / "ansible-playbook"
+        argv = [str(tool), "-i", "localhost,", "-vvv", "--diff", *options, "-e", f"@{self.given / 'given.json'}", str(HERE / "inputs.yml")]
+        with CommandLines(self.canaries) as watch:
+            done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=900, check=False, stdin=subprocess.DEVNULL)
+        self.found |= watch.found
+        output = done.stdout + done.stderr
+        self.shown.append((name, output))
+        assert "PLAY RECAP" in output and "unreachable=0" in output, output[-2000:]
+        return output
+
+    def read_only(self) -> str:
+        """Every document that libvirt shows to whoever asks for no secrets."""
+        uri, texts = self.daemon["FOOTPRINT_TEST_QEMU_URI"], []
+        names = subprocess.run(["virsh", "-r", "-c", uri, "list", "--all", "--name"], check=True, capture_output=True, text=True).stdout.split()
+        for name in names:
+            for which in ([], ["--inactive"]):
+                texts.append(subprocess.run(["virsh", "-r", "-c", uri, "dumpxml", *which, name], check=True, capture_output=True, text=True).stdout)
+        assert names, "no VM was defined, so nothing was swept"
+        return "\n".join(texts)
+
+
+@contextlib.contextmanager
+def system_log(folder: pathlib.Path) -> t.Iterator[Syslog | None]:
+    """The system's log for as long as the test takes, where this machine has none of its own."""
+    if LOG.exists():
+        yield None
+        return
+    with Syslog(LOG) as log:
+        try:
+            yield log
+        finally:
+            LOG.unlink()
+
+
+def test_no_canary_comes_out(tmp_path: pathlib.Path, daemon: dict[str, str]) -> None:
+    place = Place(tmp_path, daemon)
+    with system_log(tmp_path) as log:
+        place.play("check mode", "--check")
+        made = place.play("made")
+        place.play("again")
+        place.play("other secrets", salt=" second")
+        place.play("broken", broken=True, salt=" second")
+    # the tasks that can work here did: a sweep over nothing but refusals would prove little
+    assert made.count('"actions": [') >= 2 and "VALUE_" in made
+    found = set(place.found)
+    for name, text in place.shown:
+        found.update(place.canaries.in_text(text, f"output, {name}"))
+    found.update(place.canaries.in_text(place.read_only(), "virsh -r dumpxml"))
+    if log is not None:
+        assert any("vm_define: Invoked" in line for line in log.lines), "nothing was logged"
+        found.update(place.canaries.in_text("\n".join(log.lines), "system log"))
+    (place.work / "service.conf").unlink(missing_ok=True)
+    found.update(place.canaries.in_tree(place.work))
+    found.update(place.canaries.in_tree(pathlib.Path(daemon["folder"], "log")))
+    # libvirt keeps passwords of displays in files of root, seeds are disks: nobody else may read them
+    found.update(place.canaries.in_tree(daemon["folder"], readable=True))
+    for state in ("/var/lib/reduced.footprint", "/var/cache/reduced.footprint", "/run/reduced.footprint", "/etc/ansible/facts.d"):
+        found.update(place.canaries.in_tree(state))
+    assert not found, "\n".join(sorted(f"{each.name}: {each.place}" for each in found))
