@@ -308,7 +308,14 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._run.footprint_plan import FAIL, REPORT, PlanRequest, hidden_values, plan_footprint, shown_parameters
+from ansible_collections.reduced.footprint.plugins.module_utils._run.footprint_plan import (
+    FAIL,
+    REPORT,
+    PlanRequest,
+    hidden_values,
+    plan_footprint,
+    shown_parameters,
+)
 
 
 def main() -> None:

@@ -156,7 +156,8 @@ def _udev(text: str) -> list[Setting]:
             continue
         name = re.search(r'NAME=(?!=)"([^"]*)"', line) or re.search(r'(?:KERNEL|NAME)=="([^"]*)"', line)
         match = re.search(r'ATTRS?\{address\}=="([^"]*)"', line)
-        places = [re.search(r'ATTR\{address\}:?=(?!=)"([^"]*)"', line), *(_COMMAND.search(line, each.start()) for each in re.finditer(r"RUN\b|PROGRAM\b", line))]
+        places = [_COMMAND.search(line, each.start()) for each in re.finditer(r"RUN\b|PROGRAM\b", line)]
+        places.append(re.search(r'ATTR\{address\}:?=(?!=)"([^"]*)"', line))
         spans = {each.span(1): each.group(1) for each in places if each}
         found += [Setting(name and name.group(1), match and match.group(1), value, position + a, position + b) for (a, b), value in spans.items()]
     return found

@@ -161,7 +161,10 @@ def find_warnings(
         if state.get("load") == "loaded" and state.get("active") not in ("active", "activating"):
             warnings.append(f"{unit} does not run on the source; it stays as it is.")
     warnings += raw_notes(spec.disk_schema, spec.sync, source) if spec else []
-    return warnings + disk_warnings(source) + (network_warnings(spec, vm, source) + mac_warnings(spec, vm, source, tree or {}) if spec and vm else []) + machine_warnings(tree or {})
+    found = disk_warnings(source) + machine_warnings(tree or {})
+    if spec and vm:
+        found += network_warnings(spec, vm, source) + mac_warnings(spec, vm, source, tree or {})
+    return warnings + found
 
 
 def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.Any]) -> list[Problem]:

@@ -11,7 +11,8 @@ import typing as t
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import hidden
-from harden_host import Host
+from harden_host import WHOLE, Host
+from harden_watch import Death
 
 # not longer than VNC allows
 CANARIES = ("cAnaRy-1", "cAnaRy-2", "cAnaRy-3")
@@ -93,3 +94,22 @@ def test_what_an_earlier_release_wrote_is_cleaned_in_the_running_guest(host: Hos
     assert not host.done(_guest(first), template=display).result["changed"]
     assert host.done(_guest(second), template=display).result["changed"]
     assert first not in _readable(host, "seen") and second not in _readable(host, "seen")
+
+
+def test_a_run_that_is_killed_leaves_no_password_behind(host: Host, display: str) -> None:
+    first, second, _third = CANARIES
+    titled = display.replace("<vcpu>", "<title>x</title><vcpu>")
+    host.done(_guest(first), template=display)
+    steps = len(host.done(_guest(second), template=titled).steps)
+    assert steps
+    shown = []
+    for at in range(1, steps + 1, 1 if WHOLE else 3):
+        host.done(_guest(first), template=display, allow_power_cycling=True, force=True)
+        killed = host.run(_guest(second), template=titled, death=Death(at))
+        shown += [killed.output, _readable(host, "seen")]
+        finished = host.done(_guest(second), template=titled)
+        shown += [finished.output, _readable(host, "seen")]
+        assert _password(host, "seen", "--inactive") == [second]
+        assert not host.done(_guest(second), template=titled).result["changed"]
+    logs = "".join(path.read_text("utf-8", "replace") for path in (host.folder / "log").rglob("*.log"))
+    assert not [canary for canary in CANARIES if canary in "".join(shown) + logs]

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import MASK, display_passwords, hidden_values, masked, secret_texts, url_passwords
+from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import (
+    MASK,
+    display_passwords,
+    hidden_values,
+    masked,
+    secret_texts,
+    url_passwords,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction_text import mask_text
 
 CANARY = "cAnArY/7+x"
@@ -19,7 +26,11 @@ NETPLAN, PROFILE, NETDEV = "/etc/netplan/x.yaml", "/etc/NetworkManager/system-co
 
 # path of the file, its text, and what has to stay readable
 TEXTS = [
-    ("/etc/network/interfaces", f"iface wlan0 inet dhcp\n\twpa-ssid home\n\twpa-psk {CANARY}\n\twireless-key s:{CANARY}\n\twpa-password {CANARY}\n", "wpa-ssid home"),
+    (
+        "/etc/network/interfaces",
+        f"iface wlan0 inet dhcp\n\twpa-ssid home\n\twpa-psk {CANARY}\n\twireless-key s:{CANARY}\n\twpa-password {CANARY}\n",
+        "wpa-ssid home",
+    ),
     ("/etc/network/interfaces", f"iface x inet dhcp\n    wpa-psk \\\n    {CANARY}\n    mtu 9000\n", "mtu 9000"),
     (PROFILE, f"[wifi-security]\nkey-mgmt=wpa-psk\npsk={CANARY}\nwep-key0={CANARY}\nleap-password={CANARY}\n", "key-mgmt=wpa-psk"),
     (PROFILE, f"[wireguard]\nprivate-key={CANARY}\n[wireguard-peer.abc=]\npreshared-key={CANARY}\nendpoint=h:1\n", "endpoint=h:1"),
@@ -28,14 +39,31 @@ TEXTS = [
     (NETDEV, f"[NetDev]\nName=wg0\n[WireGuard]\nPrivateKey={CANARY}\n[WireGuardPeer]\nPresharedKey = {CANARY}\nEndpoint=h:1\n", "Endpoint=h:1"),
     (NETDEV, f"[MACsecTransmitAssociation]\nKey={CANARY}\nKeyId=1\n", "KeyId=1"),
     (NETPLAN, f"network:\n  wifis:\n    w: {{access-points: {{home: {{password: '{CANARY}, }} b', mode: ap}}}}, mtu: 9000}}\n", "mtu: 9000"),
-    (NETPLAN, f"network:\n  wifis:\n    w:\n      access-points:\n        home:\n          auth:\n            password: >-\n              a\n              {CANARY}\n      mtu: 9000\n", "mtu: 9000"),
-    (NETPLAN, f"tunnels:\n  wg0:\n    key: {CANARY}\n    peers:\n    - keys:\n        public: x\n        shared: {CANARY}\n      endpoint: h:1\n", "endpoint: h:1"),
+    (
+        NETPLAN,
+        f"network:\n  wifis:\n    w:\n      access-points:\n        home:\n          auth:\n            password: >-\n"
+        f"              a\n              {CANARY}\n      mtu: 9000\n",
+        "mtu: 9000",
+    ),
+    (
+        NETPLAN,
+        f"tunnels:\n  wg0:\n    key: {CANARY}\n    peers:\n    - keys:\n        public: x\n        shared: {CANARY}\n      endpoint: h:1\n",
+        "endpoint: h:1",
+    ),
     (NETPLAN, f'password: "a\n  {CANARY}"\nmtu: 9000\n', "mtu: 9000"),
     (NETPLAN, f"password: a\n  {CANARY}\nmtu: 9000\n", "mtu: 9000"),
-    ("/etc/fuel/astute.yaml", f"FUEL_ACCESS:\n  password: {CANARY}\n  user: admin\npostgres: {{keystone_password: {CANARY}}}\nmetadata_proxy_shared_secret: {CANARY}\n", "user: admin"),
+    (
+        "/etc/fuel/astute.yaml",
+        f"FUEL_ACCESS:\n  password: {CANARY}\n  user: admin\npostgres: {{keystone_password: {CANARY}}}\nmetadata_proxy_shared_secret: {CANARY}\n",
+        "user: admin",
+    ),
     ("/etc/bind/named.conf", f'key "rndc" {{ algorithm hmac-sha256; secret "{CANARY}"; }};\nzone "x" {{}};\n', "algorithm hmac-sha256"),
     ("/etc/dhcp/dhcpd.conf", f"key omapi {{\n  algorithm hmac-md5;\n  secret {CANARY};\n}};\nmax-lease-time 7200;\n", "max-lease-time 7200"),
-    ("/etc/wpa_supplicant/w.conf", f'network={{\n  ssid="home"\n  psk="{CANARY}"\n  sae_password="{CANARY}"\n  private_key_passwd="{CANARY}"\n}}\n', 'ssid="home"'),
+    (
+        "/etc/wpa_supplicant/w.conf",
+        f'network={{\n  ssid="home"\n  psk="{CANARY}"\n  sae_password="{CANARY}"\n  private_key_passwd="{CANARY}"\n}}\n',
+        'ssid="home"',
+    ),
     ("/etc/sysconfig/network-scripts/ifcfg-w", f"WPA_PSK='{CANARY}'\nIEEE_8021X_PASSWORD=\"{CANARY}\"\nDEVICE=w\n", "DEVICE=w"),
     ("/etc/sysconfig/network-scripts/ifcfg-w", f'PASSWORD="a\n{CANARY}"\nDEVICE=w\n', "DEVICE=w"),
     ("/etc/fstab", f"//nas/x /mnt cifs username=me,password={CANARY} 0 0\nproc /proc proc defaults 0 0\n", "proc /proc proc"),
@@ -92,7 +120,10 @@ def test_secrets_of_parameters_are_found():
     assert hidden_values('[{"secret": "sesame"}]') == {"sesame"} and hidden_values("[") == hidden_values(None) == set()
 
 
-LINES = st.lists(st.one_of(st.text(max_size=30), st.sampled_from(["password: |", "psk=\\", 'secret "', "  - key: {", "-----BEGIN X-----", "[vpn-secrets]", "a: 'b"])), max_size=8)
+LINES = st.lists(
+    st.one_of(st.text(max_size=30), st.sampled_from(["password: |", "psk=\\", 'secret "', "  - key: {", "-----BEGIN X-----", "[vpn-secrets]", "a: 'b"])),
+    max_size=8,
+)
 
 
 @given(LINES, st.sampled_from(["", NETPLAN, PROFILE]))

@@ -76,14 +76,18 @@ def test_every_scalar_of_a_netplan_is_found():
     assert read(NETPLAN) == expected
 
 
-@pytest.mark.parametrize("text", ["", "\n", "x", "{", "[a, {b: ", "a: {b: 'c", "- - - x", ":", "a:\n\tb", "? x\n: y", "'a", "a: |", "a: |\n", "&a *b !c", "a: b: c"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "x", "{", "[a, {b: ", "a: {b: 'c", "- - - x", ":", "a:\n\tb", "? x\n: y", "'a", "a: |", "a: |\n", "&a *b !c", "a: b: c"]
+)
 def test_what_is_no_yaml_is_no_error(text):
     assert all(0 <= start <= end <= len(text) for unused, start, end in scalars(text))
 
 
 KEYS = st.from_regex(r"[a-z][a-z_-]{0,3}[a-z]", fullmatch=True).filter(lambda key: key not in ("no", "on", "off", "yes", "null", "true", "false"))
 VALUES = st.one_of(st.text("ab1 ,:{}[]#'\"\n|>-", min_size=1, max_size=12), st.integers().map(str))
-DATA = st.dictionaries(KEYS, st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8), min_size=1, max_size=3)
+DATA = st.dictionaries(
+    KEYS, st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8), min_size=1, max_size=3
+)
 
 
 @given(DATA, st.sampled_from([True, False, None]), st.integers(2, 6))

@@ -57,13 +57,15 @@ def test_a_mount_unit_whose_folder_has_a_space_speaks_of_the_new_disk():
 
 
 # any name a folder can have, those with the characters that fstab escapes more often than not
-NAMES = st.text(st.one_of(st.sampled_from(" \t\n\\#%,'\"0417äX"), st.characters(exclude_characters="/\0", exclude_categories=("Cs",))), min_size=1, max_size=8).filter(
-    lambda name: name not in (".", "..")
-)
+NAMES = st.text(
+    st.one_of(st.sampled_from(" \t\n\\#%,'\"0417äX"), st.characters(exclude_characters="/\0", exclude_categories=("Cs",))), min_size=1, max_size=8
+).filter(lambda name: name not in (".", ".."))
 MOUNTS = st.lists(NAMES, min_size=1, max_size=3).map(lambda names: "/" + "/".join(names))
 BLANKS = st.text(" \t", min_size=1, max_size=3)
 SPECS = st.one_of(
-    st.sampled_from(["/dev/sda1", "UUID=1-2", "LABEL=my\\040disk", "/dev/mapper/vg-a", "uuid=AAAA-2", "UUID=aaaa-1", "tmpfs", "nas:/x", "/swapfile", "/dev/shm/x"]),
+    st.sampled_from(
+        ["/dev/sda1", "UUID=1-2", "LABEL=my\\040disk", "/dev/mapper/vg-a", "uuid=AAAA-2", "UUID=aaaa-1", "tmpfs", "nas:/x", "/swapfile", "/dev/shm/x"]
+    ),
     NAMES.map(encode),
 )
 OPTIONS = st.lists(st.sampled_from(["noatime", "defaults", "nofail", "x-a=/my\\040b", "subvol=/@", "subvolid=256"]), min_size=1, max_size=3).map(",".join)

@@ -75,4 +75,8 @@ def test_the_tree_of_a_source(family):
     assert plan_fixups(after, context) == {}
     # no disk and no card of the old machine is spoken of any more, but where it says so
     spoken = "".join(line for text in after.values() for line in text.splitlines(keepends=True) if not line.startswith("#"))
-    assert not [name for name in ("nvme0n1p", "02:ab:00:00:00:02", "02:cc:00:00:00:09", "0b1c2d3e-1111", "rd.lvm", "mapper/", "LABEL=system", "/dev/sdb") if name in spoken.lower()]
+    assert not [
+        name
+        for name in ("nvme0n1p", "02:ab:00:00:00:02", "02:cc:00:00:00:09", "0b1c2d3e-1111", "rd.lvm", "mapper/", "LABEL=system", "/dev/sdb")
+        if name in spoken.lower()
+    ]

@@ -33,7 +33,11 @@ FILES = [
     ("/etc/systemd/network/x.link", f"[Match]\nPermanentMACAddress={OTHER}\n[Link]\nName=lan0\nMACAddress={SPOOFED}\n", {SPOOFED: OTHER_NEW, OTHER: OTHER_NEW}),
     ("/etc/systemd/network/x.network", "[Match]\nName=eno1\n[Link]\nMACAddress=02cc.0000.0009\n", {"02cc.0000.0009": NEW}),
     ("/etc/netplan/x.yaml", f"network:\n  ethernets:\n    eno1:\n      macaddress: {SPOOFED}\n      dhcp4: true\n", {SPOOFED: NEW}),
-    ("/etc/netplan/x.yaml", f'network: {{ethernets: {{lan: {{match: {{macaddress: "{OTHER}"}}, macaddress: "{SPOOFED}"}}}}}}\n', {SPOOFED: OTHER_NEW, OTHER: OTHER_NEW}),
+    (
+        "/etc/netplan/x.yaml",
+        f'network: {{ethernets: {{lan: {{match: {{macaddress: "{OTHER}"}}, macaddress: "{SPOOFED}"}}}}}}\n',
+        {SPOOFED: OTHER_NEW, OTHER: OTHER_NEW},
+    ),
     ("/etc/sysconfig/network-scripts/ifcfg-x", f'DEVICE="eno1"\nMACADDR="{SPOOFED}"\nBOOTPROTO=dhcp\n', {SPOOFED: NEW}),
     ("/etc/udev/rules.d/x.rules", f'SUBSYSTEM=="net", ATTR{{address}}=="{OWN}", NAME="lan", ATTR{{address}}="{SPOOFED}"\n', {SPOOFED: NEW, OWN: NEW}),
     ("/etc/udev/rules.d/x.rules", f'KERNEL=="eno1", RUN+="/sbin/ip link set dev %k address {SPOOFED}"\n', {SPOOFED: NEW}),
@@ -114,6 +118,8 @@ def test_the_diff_shows_it():
     assert SPOOFED not in plus.lower() and OWN not in plus.lower()
 
 
-@pytest.mark.parametrize("text, mac", [("2:A:0:0:0:1", "02:0a:00:00:00:01"), ("02-0A-00-00-00-01", "02:0a:00:00:00:01"), ("020a.0000.0001", "02:0a:00:00:00:01"), ("random", None)])
+@pytest.mark.parametrize(
+    "text, mac", [("2:A:0:0:0:1", "02:0a:00:00:00:01"), ("02-0A-00-00-00-01", "02:0a:00:00:00:01"), ("020a.0000.0001", "02:0a:00:00:00:01"), ("random", None)]
+)
 def test_spellings(text, mac):
     assert normal(text) == mac
