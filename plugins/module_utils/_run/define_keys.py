@@ -173,7 +173,8 @@ def _check_disks(vm: vm_model.VmDetails, recorded: t.Mapping[str, devices.Record
     had = ", ".join(entry.label for entry in before)
     new = " A new disk in the place of one that goes takes two runs: first without the old one, then with the new one." if doubt.wanted.position is None else ""
     raise errors.RefusedError(
-        f"it is not certain which disk is which: {doubt.wanted.path} could be {doubt.applied.label}, and volumes follow the positions of disks that have no name.",
+        f"it is not certain which disk is which: {doubt.wanted.path} could be {doubt.applied.label}, "
+        "and volumes follow the positions of disks that have no name.",
         f"{vm.path}.disks",
         f"Write the names of the disks that stay into the details{_example(edits)}; the VM has {had}.{new}",
     )
