@@ -104,7 +104,8 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         version, options, name = database.provider()
         facts.update(cluster_name=name or None, tls=tls_stage(options), tls_both=speaks_both(version))
         if facts["primary"]:
-            facts.update(configuration=_number((status or {}).get("wsrep_cluster_conf_id")), node=(status or {}).get("wsrep_gcomm_uuid"), view=list(database.view()))
+            configuration = _number((status or {}).get("wsrep_cluster_conf_id"))
+            facts.update(configuration=configuration, node=(status or {}).get("wsrep_gcomm_uuid"), view=list(database.view()))
         # a joiner shows zeros until it has its data; its note on disk is no better then
         live = (status or {}).get("wsrep_local_state_uuid")
         facts.update(cluster_uuid=live, seqno=_number((status or {}).get("wsrep_last_committed")))
