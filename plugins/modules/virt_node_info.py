@@ -142,7 +142,8 @@ node:
       type: dict
       returned: always
       sample:
-        default: {path: /var/lib/libvirt/images, type: dir, source: null, reserve_bytes: null, mount: null, mounted: true, active: true, autostart: true, ours: true,
+        default: {path: /var/lib/libvirt/images, type: dir, source: null, reserve_bytes: null, mount: null, mounted: true,
+                  active: true, autostart: true, ours: true,
                   volumes: 3, capacity_bytes: 107374182400, allocation_bytes: 10737418240, available_bytes: 96636764160,
                   promised_bytes: 64424509440, overcommit: 0.6}
     vms:

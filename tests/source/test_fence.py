@@ -202,7 +202,8 @@ def test_what_was_kept_for_a_reboot_keeps_out_all_that_is_told_to_the_vm(network
 def test_an_open_connection_is_cut_off(network: None) -> None:
     start_vm()
     serve = "import socket; s = socket.create_server(('10.9.0.2', 3306)); c = s.accept()[0]; print(c.recv(9), flush=True); c.settimeout(3); print(c.recv(9))"
-    ask = "import socket, sys; s = socket.create_connection(('10.9.0.2', 3306)); s.send(b'before'); sys.stdin.readline(); s.send(b'after'); sys.stdin.readline()"
+    ask = "import socket, sys; s = socket.create_connection(('10.9.0.2', 3306)); "
+    ask += "s.send(b'before'); sys.stdin.readline(); s.send(b'after'); sys.stdin.readline()"
     with (
         subprocess.Popen(["ip", "netns", "exec", VM, sys.executable, "-c", serve], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server,
     ):

@@ -102,8 +102,11 @@ def test_nothing_else_does(keyed: Keyed, tmp_path: pathlib.Path) -> None:
     run = "ansible_collections.reduced.footprint.plugins.module_utils._run"
     install = f"/var/lib/reduced.footprint/lib/{'0' * 32}.zip"
     for command in (
-        "", "id", "sh", "cat /etc/shadow", "scp -t /root", "internal-sftp", f"{library} python3 -c 'print(1)'", f"{library} python3 -m {run}.source_agent state other",
-        f"{library} python3 -m {run}.source_agent state {NAME}; id", f"{library} python3 -m {run}.source_agent watch {NAME}", f"{library} python3 -m {run}.move_agent look {NAME}",
+        "", "id", "sh", "cat /etc/shadow", "scp -t /root", "internal-sftp", f"{library} python3 -c 'print(1)'",
+        f"{library} python3 -m {run}.source_agent state other",
+        f"{library} python3 -m {run}.source_agent state {NAME}; id",
+        f"{library} python3 -m {run}.source_agent watch {NAME}",
+        f"{library} python3 -m {run}.move_agent look {NAME}",
         f"{library} python3 -m {run}.source_agent state {NAME}\nid", "rsync --server -vlogDtpre.iLsfxCIvu . /tmp/", "rsync --server --daemon .",
         "rsync --server --sender --remove-source-files -vlogDtpr . /tmp/", "rsync --server --sender --log-file=/root/x -vlogDtpr . /tmp/",
         f"test -s {install} || (umask 077; mkdir -p /x && cat > {install}.new; id)",

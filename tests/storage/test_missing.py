@@ -71,14 +71,15 @@ def test_a_changed_format_does_not_hide_that_the_volume_is_missing(host: Storage
 
 
 def test_only_a_new_disk_of_a_vm_that_is_there_is_created(host: StorageHost) -> None:
-    host.one(vm(), state="shutdown")
-    added = host.one(vm({}, {}), state="shutdown")
+    named = ({"name": "a-disk0.img"}, {"name": "a-disk1.img"})
+    host.one(vm(named[0]), state="shutdown")
+    added = host.one(vm(*named), state="shutdown")
     assert "create_volume footprint-test/a-disk1.img" in added.actions
     (host.folder / "a-disk1.img").unlink()
-    assert "vms[0].disks[1]" in refused(host, vm({}, {}, {}))
+    assert "vms[0].disks[1]" in refused(host, vm(*named, {"name": "a-disk2.img"}))
     # one that left the definition may come again
-    assert "redefine" in host.one(vm(), state="shutdown").actions
-    assert "create_volume footprint-test/a-disk1.img" in host.one(vm({}, {}), state="shutdown").actions
+    assert "redefine" in host.one(vm(named[0]), state="shutdown").actions
+    assert "create_volume footprint-test/a-disk1.img" in host.one(vm(*named), state="shutdown").actions
 
 
 def test_the_caller_may_have_it_created_again(host: StorageHost) -> None:

@@ -11,7 +11,8 @@ until the master serves from the VM, or, for a fault before the pause, until the
 who answers for the admin address.
 
 ``--only FAULT[:PHASE]`` chooses; without ``TORTURE_WHOLE=1`` a slice is done. ``LAB_NAME`` and ``LAB_NETWORK`` choose the
-lab, as for ``lab/lab``; ``FAULT_LEASE`` is the lease in seconds, for a machine with much else to do. Writes a table to tests/output; exit code 0 when every cell held.
+lab, as for ``lab/lab``; ``FAULT_LEASE`` is the lease in seconds, for a machine with much else to do. Writes a table to
+tests/output; exit code 0 when every cell held.
 """
 
 from __future__ import annotations

@@ -73,8 +73,10 @@ def start(worker: str) -> None:
     clear()
     ssh(DESTINATION, "virsh", "create", "/dev/stdin", given=XML.encode())
     python(BEGIN)
-    properties = ["Restart=on-abnormal", "RestartSec=1", "StartLimitIntervalSec=0", f"ExecStopPost=/usr/bin/python3 -m {PACKAGE}._run.migrate_guard {NAME} ended"]
-    argv = ["systemd-run", "--quiet", "--collect", f"--unit={WORKER}", f"--setenv=PYTHONPATH={ZIP}", *(f"--property={each.replace(' ', chr(92) + ' ')}" for each in properties)]
+    properties = ["Restart=on-abnormal", "RestartSec=1", "StartLimitIntervalSec=0"]
+    properties += [f"ExecStopPost=/usr/bin/python3 -m {PACKAGE}._run.migrate_guard {NAME} ended"]
+    argv = ["systemd-run", "--quiet", "--collect", f"--unit={WORKER}", f"--setenv=PYTHONPATH={ZIP}"]
+    argv += [f"--property={each.replace(' ', chr(92) + ' ')}" for each in properties]
     ssh(DESTINATION, *argv, *worker.split())
 
 

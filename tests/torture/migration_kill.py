@@ -129,7 +129,8 @@ def key_left() -> list[str]:
     where = [SOURCE_ASIDE, "laptop"] if journal().get("state") == "done" else ["laptop"]
     left = [f"{each}: {MARKER}" for each in where if MARKER in ssh(each, "cat", "/root/.ssh/authorized_keys")]
     folder = str(pathlib.Path(JOURNAL).parent)
-    left += ssh(DESTINATION, f"find {folder} -name 'id_*' -o -name 'known_hosts*'; nft list tables bridge; ls /etc/systemd/system | grep -- -fence", ok=False).split()
+    look = f"find {folder} -name 'id_*' -o -name 'known_hosts*'; nft list tables bridge; ls /etc/systemd/system | grep -- -fence"
+    left += ssh(DESTINATION, look, ok=False).split()
     return left
 
 

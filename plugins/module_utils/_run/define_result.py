@@ -26,7 +26,8 @@ class DefineRequest:
 
     ``origin`` says who keeps the VMs: the list of the host, or something else (a migration), whose
     VMs a list never misses. Timeouts are in seconds. ``pending_images`` are file names of base images
-    that are on their way; in check mode they count as there. ``host_keys``: VM id → private ssh host key. ``moved_path``: where the notes about VMs that were moved stand.
+    that are on their way; in check mode they count as there. ``host_keys``: VM id → private ssh host key. ``moved_path``:
+    where the notes about VMs that were moved stand.
     """
 
     cluster: str

@@ -17,7 +17,8 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import authorized_keys, key_session, move_channel, move_live, move_look, move_place, moved
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import authorized_keys, key_session, move_channel, move_live
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_look, move_place, moved
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_text

@@ -53,7 +53,8 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     addresses = [_address(each, index) for index, each in enumerate(params.get("allowed_from") or ())]
     commands = [[str(word) for word in each] for each in params.get("commands") or ()]
     until = int(time.time()) + one_time_key.LIMIT
-    line = f"{one_time_key.options(addresses, one_time_key.expiry(time.time() + one_time_key.LIFETIME), _command(params['purpose'], name, until, check_mode))} {public_key}"
+    command = _command(params["purpose"], name, until, check_mode)
+    line = f"{one_time_key.options(addresses, one_time_key.expiry(time.time() + one_time_key.LIFETIME), command)} {public_key}"
     if not check_mode:
         if params["purpose"] == one_time_key.MIGRATE:
             authorized_keys.allow(name, commands)
@@ -66,7 +67,7 @@ def _address(text: str, index: int) -> str:
     try:
         return str(ipaddress.ip_address(str(text)))
     except ValueError as error:
-        raise InputError(f"{text!r} is not an IP address.", f"allowed_from[{index}]", "Write the address the other host comes from, e.g. 192.0.2.11.") from error
+        raise InputError(f"{text!r} is not an IP address.", f"allowed_from[{index}]", "Write the address the other host comes from.") from error
 
 
 def _command(purpose: str, name: str, until: int, check_mode: bool) -> str:

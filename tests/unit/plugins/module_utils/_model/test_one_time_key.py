@@ -47,11 +47,14 @@ def test_what_is_needed_is_allowed(purpose: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "id", "sh -c id", f"{program('source_agent', 'state master')};id", f"{program('source_agent', 'state master')}\nid", program("source_agent", "state other"),
-        program("source_agent", "watch master"), program("source_agent", "maintain master"), program("source_agent", "master"), program("move_agent", "look master"),
+        "", "id", "sh -c id", f"{program('source_agent', 'state master')};id", f"{program('source_agent', 'state master')}\nid",
+        program("source_agent", "state other"),
+        program("source_agent", "watch master"), program("source_agent", "maintain master"), program("source_agent", "master"),
+        program("move_agent", "look master"),
         program("source_agent", "state master extra"), program("define", "x master"), program("source_agent", "state master").replace(CODE, "/tmp/x.zip"),
         program("source_agent", "state $(id) master"), keys.install_command(CODE) + ";id", keys.install_command("/tmp/x.zip"),
-        "rsync --server -vlogDtpre.iLsfxCIvu . /", "rsync --server --daemon .", "rsync --server --sender --config=/x -s", f"{SENDS} extra", "rsync --server --sender -s'",
+        "rsync --server -vlogDtpre.iLsfxCIvu . /", "rsync --server --daemon .", "rsync --server --sender --config=/x -s",
+        f"{SENDS} extra", "rsync --server --sender -s'",
         "rsync --server --sender -l --remove-source-files . /", "rsync --server --sender -l --log-file=/x . /", "rsync --server --sender -l . / /etc",
         "rsync --server --sender -l . relative", "rsync --server --sender -lb . /", "rsync --server --sender -l --rsh=id . /", "rsync --sender -s",
         "/usr/bin/rsync --server --sender -s", " rsync --server --sender -s",
@@ -77,7 +80,8 @@ def test_a_move_receives_nothing_else(path: str) -> None:
 
 
 def test_a_comparison_writes_nothing_and_reads_any_path() -> None:
-    assert keys.check_rsync(MOVE, ["--server", "-nlHogDtpAXrcxSe.iLsfxCIvu", "--log-format=%i", "--delete", "--stats", "-@-1", "--numeric-ids", ".", "/var/lib/x"])
+    assert keys.check_rsync(MOVE, ["--server", "-nlHogDtpAXrcxSe.iLsfxCIvu", "--log-format=%i", "--delete", "--stats", "-@-1"]
+        + ["--numeric-ids", ".", "/var/lib/x"])
 
 
 def test_the_arguments_rsync_sends_apart_are_checked_and_no_longer_apart() -> None:

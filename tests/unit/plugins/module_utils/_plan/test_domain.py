@@ -57,7 +57,10 @@ CASES: list[tuple[str, dict[str, t.Any], t.Any, Needs, bool, tuple[str, ...], st
     ("the restart is still due", {}, RUNS, STALE, False, (), "running", True),
     ("the restart is made up for", {}, RUNS, STALE, True, ("power_cycle",), "running", False),
     ("protection changes without a restart", {"protected": True}, RUNS, NONE, False, ("update_metadata",), "running", False),
-    ("a creation that was killed", {}, OFF._replace(owned=OWNED._replace(pending_disks=("/p/a",))), NONE, False, ("update_metadata", "start"), "running", False),
+    (
+        "a creation that was killed", {}, OFF._replace(owned=OWNED._replace(pending_disks=("/p/a",))),
+        NONE, False, ("update_metadata", "start"), "running", False,
+    ),
     ("so does that of disks", {"protected_disks": ("p/a",)}, RUNS, NONE, False, ("update_metadata",), "running", False),
     ("autostart off", {"autostart": False}, RUNS, NONE, False, ("autostart_off",), "running", False),
     ("autostart on", {}, RUNS._replace(autostart=False), NONE, False, ("autostart_on",), "running", False),

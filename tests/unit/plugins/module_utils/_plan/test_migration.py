@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.handover import FENCE, GUARD
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, HANDING_OVER, PARKED, PHASES, QUIESCED, SERVING, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import HANDED_OVER, HANDING_OVER, PARKED, PHASES
+from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import QUIESCED, SERVING, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration import RENEW, converged, resume
 
 

@@ -111,6 +111,7 @@ def test_where_a_value_comes_from(path, given, found):
 
 
 def test_what_gives_itself_away_is_masked_without_being_known():
-    given = {"endpoint": "https://me:sesame@host/v3", "pem": "-----BEGIN RSA PRIVATE KEY-----\nsesame\n-----END RSA PRIVATE KEY-----", "snippet": "[a]\npassword = sesame\n"}
+    given = {"endpoint": "https://me:sesame@host/v3", "snippet": "[a]\npassword = sesame\n"}
+    given["pem"] = ("-----BEGIN RSA PRIVATE KEY-----\nsesame\n-----END RSA PRIVATE KEY-----")
     assert "sesame" not in str(redact(given, []))
     assert redact({"url": "https://host:5000/v3", "number": 3}, []) == {"url": "https://host:5000/v3", "number": 3}

@@ -216,7 +216,8 @@ def test_a_libvirtd_that_comes_back_is_waited_for(world):
 
 @pytest.mark.parametrize(
     ("state", "said", "runs", "lost"),
-    [(SERVING, None, True, None), (SERVING, FINAL, True, None), (HANDING_OVER, FINAL, False, None), (PARKED, None, False, None), (PARKED, None, True, "not heard")],
+    [(SERVING, None, True, None), (SERVING, FINAL, True, None), (HANDING_OVER, FINAL, False, None), (PARKED, None, False, None)]
+    + [(PARKED, None, True, "not heard")],
 )
 def test_a_source_that_did_not_let_go_gets_everything_back(world, state, said, runs, lost):
     world.lease.armed, world.source.state, world.runs, world.lease.lost = False, state, runs, lost
