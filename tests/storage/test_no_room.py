@@ -125,7 +125,7 @@ def test_a_seed_in_a_root_leaves_nothing_half_written(pool: Pool) -> None:
     seeded = parse_vms([{"id": "a", "hypervisor": "lxc", "user_data": "#cloud-config\n# " + "x" * 60000}], cluster="storage")[0]
     with pytest.raises(BackendError, match="the pool small has no room left"), room.explained(pool, str(root)):
         seed.write_tree(str(root), seeded.cloud_init)
-    assert [path for path in root.rglob("*partial*")] == []
+    assert list(root.rglob("*partial*")) == []
 
 
 def test_another_failure_keeps_its_own_words(pool: Pool) -> None:

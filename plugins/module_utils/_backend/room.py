@@ -70,4 +70,3 @@ def need_of(plan: storage.VolumePlan) -> str | None:
     except (errors.CommandError, ValueError, KeyError, TypeError):
         return None
     return f"{sizes.size_text(required)} for the content of the base image {plan.image.name}"
-

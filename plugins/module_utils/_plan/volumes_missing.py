@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import posixpath
+import types
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
@@ -24,7 +25,7 @@ class History(t.NamedTuple):
 
     open: frozenset[str] = frozenset()
     had: frozenset[str] = frozenset()
-    places: t.Mapping[str, str] = {}
+    places: t.Mapping[str, str] = types.MappingProxyType({})
 
 
 def refuse_missing(

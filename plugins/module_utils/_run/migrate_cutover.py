@@ -20,7 +20,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.migration
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import fixup_context
 from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_blocks, migrate_guard, migrate_health
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import stop_clone
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_lease import Lease
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse, ports_of
 

@@ -19,12 +19,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts 
 
 if t.TYPE_CHECKING:
     # what a key may run must be among the code that is kept on this host
-    from ansible_collections.reduced.footprint.plugins.module_utils._run import block_agent as block_agent
-    from ansible_collections.reduced.footprint.plugins.module_utils._run import key_dispatch as key_dispatch
-    from ansible_collections.reduced.footprint.plugins.module_utils._run import manifest_agent as manifest_agent
-    from ansible_collections.reduced.footprint.plugins.module_utils._run import move_agent as move_agent
-    from ansible_collections.reduced.footprint.plugins.module_utils._run import move_channel as move_channel
-    from ansible_collections.reduced.footprint.plugins.module_utils._run import source_agent as source_agent
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import block_agent
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import key_dispatch
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import manifest_agent
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import move_agent
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import move_channel
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import source_agent
+
+    _CODE = (block_agent, key_dispatch, manifest_agent, move_agent, move_channel, source_agent)
 
 _PUBLIC_KEY = re.compile(r"\Assh-ed25519 [A-Za-z0-9+/=]+ (\S+)\Z")
 _PYTHON = re.compile(r"\A/[A-Za-z0-9._/+-]+\Z")

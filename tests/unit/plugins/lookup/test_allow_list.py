@@ -22,8 +22,8 @@ HOSTS = {
 GROUPS = {"all": list(HOSTS), "controller": ["c1", "c2"], "keystone": ["id1"]}
 
 
-def lookup(*services, hosts=HOSTS, groups=GROUPS, **variables):
-    known = {"hostvars": hosts, "groups": groups, **variables}
+def lookup(*services, hosts=None, groups=None, **variables):
+    known = {"hostvars": HOSTS if hosts is None else hosts, "groups": GROUPS if groups is None else groups, **variables}
     return plugin.LookupModule(loader=None, templar=Templar(loader=None, variables=known)).run(list(services), variables=known)
 
 

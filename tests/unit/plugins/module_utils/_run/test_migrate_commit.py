@@ -108,7 +108,11 @@ def fixture_world(tmp_path, monkeypatch):
     context = Context(spec, vm_details(spec), store, journal, tmp_path, FakeSource(trace))
     context.trace, context.runs, context.refuses = trace, True, 0
     context.lease = FakeLease(trace)
-    monkeypatch.setattr(Context, "domains", lambda self: Host(self))
+
+    def domains(self):
+        return Host(self)
+
+    monkeypatch.setattr(Context, "domains", domains)
     monkeypatch.setattr(Context, "clone_running", lambda self: self.runs)
     monkeypatch.setattr(migrate_commit, "_POLL", 0.0)
     monkeypatch.setattr(migrate_cutover, "let_clients_in", lambda each: trace.append("clients"))
