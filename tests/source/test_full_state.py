@@ -18,6 +18,7 @@ import pytest
 from own_mounts import own_mounts
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import Identity
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.vm_guard import VmGuard
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PARKED, PHASES, SERVING, Journal
@@ -71,6 +72,7 @@ class FakeSource:
     def __init__(self, trace: list[str]) -> None:
         self.trace = trace
         self.state = PARKED
+        self.identity = Identity()
 
     def ask(self, command: str, given: t.Any = None, timeout: float = 0) -> dict[str, t.Any]:
         self.trace.append(command)
@@ -123,7 +125,7 @@ def test_a_full_state_directory_in_the_pause(disk: pathlib.Path, phase: str, res
     monkeypatch.setattr(worker, "_PAUSE", {each: goes_wrong if each == phase else nothing for each in PAUSE})
     monkeypatch.setattr(worker.migrate_verify, "catch_up", nothing)
     monkeypatch.setattr(worker, "Lease", Clock)
-    monkeypatch.setattr(worker, "remote", lambda *unused: None)
+    monkeypatch.setattr(worker, "remote", lambda *unused: FakeSource(trace))
     monkeypatch.setattr(worker, "_one_destination", nothing)
     monkeypatch.setattr(worker, "_release", nothing)
     for each in (worker.migrate_rehearse, worker.migrate_bootstrap):
