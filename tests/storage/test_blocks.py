@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import multiprocessing
+import os
 import pathlib
 import subprocess
 import typing as t
@@ -21,9 +23,12 @@ import typing as t
 import libvirt
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_pools
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import volumes as volumes_module
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
 from storage_host import MIB, StorageHost
+
+FORK = multiprocessing.get_context("fork")
 
 
 def run(*argv: str) -> str:
@@ -63,7 +68,6 @@ def pool_of(host: StorageHost, xml: str, build: int | None = None) -> t.Iterator
 def fixture_blocks(host: StorageHost, device: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[str]:
     """A pool of partitions; the name its next volume has to have."""
     monkeypatch.setattr(volumes_module, "_MARKERS", tmp_path / "markers")
-    monkeypatch.setattr(volumes_module.VolumeStore.__init__, "__defaults__", (tmp_path / "markers", (), 300))
     xml = f"<pool type='disk'><name>blocks</name><source><device path='{device}'/><format type='gpt'/></source><target><path>/dev</path></target></pool>"
     with pool_of(host, xml, libvirt.VIR_STORAGE_POOL_BUILD_OVERWRITE):
         yield f"{pathlib.Path(device).name}p1"
@@ -86,11 +90,31 @@ def test_an_image_is_copied_onto_a_block_device(host: StorageHost, blocks: str, 
     said = run("qemu-io", "-r", "-f", "raw", "-c", "read -P 0x5a 1M 64k", f"/dev/{blocks}")
     assert "failed" not in said
     assert list((tmp_path / "markers").iterdir()) == []
-    # a run that was killed while it copied: what it left does not count and is made anew
-    (tmp_path / "markers" / f"blocks.{blocks}.unfinished").write_text("")
+
+
+def test_a_copy_that_was_killed_is_done_again(host: StorageHost, blocks: str, tmp_path: pathlib.Path) -> None:
+    host.image("tiny.qcow2")
+    vm = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks, "image": "tiny"}]}
+
+    def work() -> None:
+        true = volume_pools.command.run
+
+        def deadly(argv: t.Sequence[str], *arguments: t.Any, **options: t.Any) -> t.Any:
+            if "convert" in argv:
+                os.kill(os.getpid(), 9)
+            return true(argv, *arguments, **options)
+
+        volume_pools.command.run = deadly
+        host.call(vm, state="present")
+
+    victim = FORK.Process(target=work)
+    victim.start()
+    victim.join(60)
+    assert victim.exitcode == -9 and [each.name for each in (tmp_path / "markers").iterdir()] == [f"blocks.{blocks}.unfinished"]
     run("qemu-io", "-f", "raw", "-c", "write -P 0 1M 64k", f"/dev/{blocks}")
-    assert host.one(vm, state="present").actions == [f"create_volume blocks/{blocks}"]
+    assert f"create_volume blocks/{blocks}" in host.one(vm, state="present").actions
     assert "failed" not in run("qemu-io", "-r", "-f", "raw", "-c", "read -P 0x5a 1M 64k", f"/dev/{blocks}")
+    assert not list((tmp_path / "markers").iterdir())
 
 
 def test_a_block_device_is_wiped_before_it_goes(host: StorageHost, blocks: str, device: str) -> None:
@@ -106,10 +130,11 @@ def test_a_block_device_is_wiped_before_it_goes(host: StorageHost, blocks: str, 
     if removed.error is None:
         assert removed.actions == [f"wipe_volume blocks/{blocks}", "undefine"]
     else:
-        # libvirt cannot take a partition from a device whose name ends in a digit; it is told, and
-        # what is half gone is never taken for a disk again
+        # libvirt cannot remove a partition of a device whose name ends in a digit: the error says so, and a wiped
+        # volume is neither used again nor replaced without being asked
         assert "cannot remove the volume" in removed.error and host.domain("a") is not None
-        assert host.call(vm, check=True).vms[0].actions[0] == f"create_volume blocks/{blocks}"
+        assert "is missing" in host.call(vm, check=True).vms[0].error
+        assert host.call(vm, check=True, recreate_disks=(blocks,)).vms[0].actions[0] == f"create_volume blocks/{blocks}"
 
 
 def test_what_partitions_cannot_do_is_told(host: StorageHost, blocks: str) -> None:

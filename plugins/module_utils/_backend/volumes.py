@@ -49,13 +49,13 @@ class VolumeStore:
     def __init__(
         self,
         host: domains.DomainHost,
-        markers: pathlib.Path = _MARKERS,
+        markers: pathlib.Path | None = None,
         pending: t.Container[str] = (),
         lock_timeout: float = 300,
         remember: bool = True,
     ) -> None:
         self.host = host
-        self._markers = markers
+        self._markers = markers or _MARKERS
         self._pending = pending
         self._lock_timeout = lock_timeout
         self._remember = remember
