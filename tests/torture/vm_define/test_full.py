@@ -52,7 +52,7 @@ def test_a_copy_that_does_not_fit(host: Host, small: pathlib.Path, tell: Tell, f
     wide = guest("wide", disks=[{"image": "fat", "pool": SMALL, "format": form}])
     slim = guest("slim", disks=[{"image": "base", "format": "qcow2"}])
     outcome = host.run(wide, slim)
-    assert not outcome.ok and "space" in outcome.message.lower(), outcome.output
+    assert not outcome.ok and "no room left" in outcome.message, outcome.output
     assert (bool(outcome.vm(0)["error"]), outcome.vm(1)["error"], outcome.vm(1)["state"]) == (True, None, "running"), outcome.output
     _empty(small)
     again = host.run(wide, slim)
@@ -69,7 +69,7 @@ def test_a_new_disk_for_a_running_guest_does_not_fit(host: Host, small: pathlib.
     first = host.done(guest("grows")).vm()
     before = host.domain(first["uuid"])
     outcome = host.run(guest("grows", 40, disks=[{"image": "fat", "pool": SMALL}]))
-    assert not outcome.ok and "space" in outcome.message.lower(), outcome.output
+    assert not outcome.ok and "no room left" in outcome.message, outcome.output
     after = host.domain(first["uuid"])
     assert before is not None and after is not None
     assert (after.state, after.config_xml) == (before.state, before.config_xml)
