@@ -29,6 +29,8 @@ After=local-fs.target systemd-modules-load.service nftables.service
 Before=network-pre.target shutdown.target
 Wants=network-pre.target
 Conflicts=shutdown.target
+# every start of a service that requires it starts it again; systemd gives up the service where it gives up this one
+StartLimitIntervalSec=0
 
 [Service]
 Type=oneshot

@@ -98,6 +98,12 @@ def test_written_loaded_and_then_left_alone():
     assert (again["changed"], again["actions"], world.done) == (False, [], [])
 
 
+def test_services_that_restart_often_do_not_exhaust_the_loader():
+    world = World()
+    run(world, one())
+    assert "StartLimitIntervalSec=0" in world.files[f"/etc/systemd/system/{LOADER}"]
+
+
 def test_the_list_is_in_force_before_systemd_is_asked_anything():
     world = World()
     run(world, one())
