@@ -210,9 +210,11 @@ def test_the_cache_is_used_and_unreadable(lab: ControllersLab, client: Client) -
     token = client.issue()
     client.validate(token)
     script = "import socket, sys; s = socket.create_connection((sys.argv[1], 11211)); s.sendall(b'stats\\r\\n'); print(s.recv(9999).decode())"
+
     def hits() -> int:
         texts = [lab.run(name, ["python3", "-c", script, lab.addresses[name]]) for name in SERVERS]
         return sum(int(line.split()[2]) for text in texts for line in text.splitlines() if line.startswith("STAT get_hits"))
+
     before = hits()
     for unused in range(6):
         client.validate(token)

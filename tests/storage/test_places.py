@@ -84,8 +84,6 @@ def test_what_another_container_has_in_its_folder_or_around_it_stays(host: Stora
     assert (result.vms[0].state, host.volumes()) == ("absent", ["box-disk0"])
 
 
-
-
 def test_a_move_does_not_take_them_along(host: StorageHost, inner: str) -> None:
     for number, folder in enumerate((host.images, host.folder / inner)):
         container(host, f"box{number}", str(folder))

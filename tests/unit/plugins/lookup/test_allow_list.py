@@ -45,7 +45,6 @@ def allowed(found, port):
     return next(rule["allowed"] for rule in found["rules"] if port in rule["ports"])
 
 
-
 def test_peers_and_clients():
     (found,) = lookup("galera")
     assert found["served"] == ["192.0.2.11", "198.51.100.12"]

@@ -80,8 +80,8 @@ def test_a_move_receives_nothing_else(path: str) -> None:
 
 
 def test_a_comparison_writes_nothing_and_reads_any_path() -> None:
-    assert keys.check_rsync(MOVE, ["--server", "-nlHogDtpAXrcxSe.iLsfxCIvu", "--log-format=%i", "--delete", "--stats", "-@-1"]
-        + ["--numeric-ids", ".", "/var/lib/x"])
+    options = ["--server", "-nlHogDtpAXrcxSe.iLsfxCIvu", "--log-format=%i", "--delete", "--stats", "-@-1"]
+    assert keys.check_rsync(MOVE, [*options, "--numeric-ids", ".", "/var/lib/x"])
 
 
 def test_the_arguments_rsync_sends_apart_are_checked_and_no_longer_apart() -> None:
