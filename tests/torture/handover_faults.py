@@ -49,7 +49,9 @@ def hold_the_answer() -> None:
     """The source does what the final word asks for, and keeps its answer to itself, once."""
     # before the interpreter ends, and what it printed leaves it
     hold = f"lambda: (open({_HELD!r}, 'w').close(), __import__('time').sleep(600))"
-    line = f"import atexit, os, sys; 'confirm' in sys.orig_argv and not os.path.exists({_HELD!r}) and atexit.register({hold})\n"
+    # behind the forced command of the one-time key, or run by name
+    asked = "sys.orig_argv + os.environ.get('SSH_ORIGINAL_COMMAND', '').split()"
+    line = f"import atexit, os, sys; 'confirm' in {asked} and not os.path.exists({_HELD!r}) and atexit.register({hold})\n"
     ssh("laptop", "rm", "-f", _HELD)
     ssh("laptop", "mkdir", "-p", str(pathlib.Path(_HOOK).parent))
     ssh("laptop", "tee", _HOOK, given=line.encode())
