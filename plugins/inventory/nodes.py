@@ -171,7 +171,7 @@ options:
       - The file with the public ssh host keys of the virtual machines, in the format of OpenSSH and by their names. The role
         P(reduced.footprint.virt_guests#role) writes it, before a new machine is connected to for the first time.
       - Ansible connects to a machine that it names only if the machine has that key, whoever answers at its address. Relative
-        to this file. Default C(known_hosts.txt) in C(secrets/) and the name of the environment.
+        to this file. Default C(known_hosts.txt) in C(.secrets/) and the name of the environment.
     type: str
   timeout:
     description: Seconds to wait for a server that holds leases or runs libvirt.

@@ -33,7 +33,7 @@ options:
     elements: str
     default: []
   directory:
-    description: Where the files are kept. Default C(secrets/) and the name of the environment, beside the inventory.
+    description: Where the files are kept. Default C(.secrets/) and the name of the environment, beside the inventory.
     type: str
     vars:
       - name: footprint_secrets

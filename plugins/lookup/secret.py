@@ -46,7 +46,7 @@ options:
     choices: [base64url, base64, hex]
     default: base64url
   directory:
-    description: Where the secrets are kept. Default C(secrets/) and the name of the environment, beside the inventory.
+    description: Where the secrets are kept. Default C(.secrets/) and the name of the environment, beside the inventory.
     type: str
     vars:
       - name: footprint_secrets

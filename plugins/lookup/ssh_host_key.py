@@ -22,7 +22,7 @@ options:
     elements: str
     required: true
   directory:
-    description: Where the secrets are kept. Default C(secrets/) and the name of the environment, beside the inventory.
+    description: Where the secrets are kept. Default C(.secrets/) and the name of the environment, beside the inventory.
     type: str
     vars:
       - name: footprint_secrets

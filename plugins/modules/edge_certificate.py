@@ -61,7 +61,7 @@ options:
 EXAMPLES = r"""
 - name: Have a certificate for the virtual address
   reduced.footprint.edge_certificate:
-    directory: "{{ inventory_dir }}/secrets/footprint/tls"
+    directory: "{{ inventory_dir }}/.secrets/footprint/tls"
     names: [192.0.2.20, cloud.example.com]
   delegate_to: localhost
   run_once: true

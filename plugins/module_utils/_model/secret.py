@@ -15,6 +15,9 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
 
+#: Beside the inventory. Hidden, because Ansible reads every other directory below a directory that is its inventory, and reports
+#: one in which it finds no inventory file; with any_unparsed_is_failed it stops there.
+DIRECTORY = ".secrets"
 _PART = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
 _SETS: t.Mapping[str, str] = {
     "ascii_letters": string.ascii_letters,

@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend import 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import known_hosts
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.json_text import parse_json
-from ansible_collections.reduced.footprint.plugins.module_utils._model.secret import environment_name
+from ansible_collections.reduced.footprint.plugins.module_utils._model.secret import DIRECTORY, environment_name
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails, parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import addresses as address_plan
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.addresses import Found, Table
@@ -277,7 +277,7 @@ def host_keys_path(given: t.Any, folder: str, environment: str) -> pathlib.Path:
 
     :arg given: the user's own path, relative to ``folder``, which is that of the inventory file.
     """
-    return pathlib.Path(os.path.abspath(folder)) / (str(given) if given else f"secrets/{environment_name(environment)}/{known_hosts.NAME}")
+    return pathlib.Path(os.path.abspath(folder)) / (str(given) if given else f"{DIRECTORY}/{environment_name(environment)}/{known_hosts.NAME}")
 
 
 def hosts(inventory: Inventory, found: t.Mapping[str, Found], keys: HostKeys | None = None) -> tuple[Host, ...]:

@@ -12,10 +12,10 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import secret_file
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.secret import Recipe, environment_name, secret_name
+from ansible_collections.reduced.footprint.plugins.module_utils._model.secret import DIRECTORY, Recipe, environment_name, secret_name
 
-# Ansible reads every file below a directory that is its inventory, and takes a strange line for the name of a host. It passes
-# by files that end so.
+# Ansible reads every file below a directory that is its inventory, and takes a strange line for the name of a host. It skips
+# files that end in .txt.
 _SUFFIX = ".txt"
 _VAULT = "$ANSIBLE_VAULT;"
 
@@ -34,7 +34,7 @@ def secrets_directory(given: t.Any, inventory_dir: t.Any, environment: t.Any) ->
         return path
     if not inventory_dir:
         raise InputError("is not set, and there is no inventory file beside which secrets could be kept.", "footprint_secrets", "Name a directory.")
-    return pathlib.Path(str(inventory_dir)) / "secrets" / name
+    return pathlib.Path(str(inventory_dir)) / DIRECTORY / name
 
 
 def secret(

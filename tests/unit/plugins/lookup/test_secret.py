@@ -47,6 +47,7 @@ def play(folder: pathlib.Path, *words: str, ok: bool = True) -> str:
     """What the play says."""
     (folder / "ansible.cfg").write_text("", "utf-8")
     settings = {"ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_NOCOLOR": "1"}
+    settings["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] = "1"
     environment = dict(os.environ, **settings)
     ansible = pathlib.Path(sys.executable).with_name("ansible-playbook")
     argv = [str(ansible), "-i", "hosts", "--forks", "8", "-e", f"answer={folder / 'answer'}", *words, "play.yml"]
@@ -64,14 +65,23 @@ def fixture_folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def test_forks_get_the_same_and_nobody_tells(folder: pathlib.Path) -> None:
     said = play(folder, "--check", "-vvv", "--diff")
-    assert not (folder / "secrets").exists()
+    assert not (folder / ".secrets").exists()
     stand_in = (folder / "answer").read_text("utf-8")
     said += play(folder, "-vvv", "--diff")
-    file = folder / "secrets" / "footprint" / "rabbitmq" / "shop.txt"
+    file = folder / ".secrets" / "footprint" / "rabbitmq" / "shop.txt"
     value = file.read_text("utf-8").strip()
     assert (folder / "answer").read_text("utf-8") == value != stand_in
     assert value not in said
     assert stand_in not in said
+
+
+def test_an_inventory_directory_may_contain_them(folder: pathlib.Path) -> None:
+    (folder / "inventory").mkdir()
+    (folder / "hosts").rename(folder / "inventory" / "hosts")
+    (folder / "hosts").symlink_to("inventory")
+    for _unused in range(2):
+        assert "Unable to parse" not in play(folder, "-vvvv")
+    assert (folder / "hosts" / ".secrets" / "footprint" / "rabbitmq" / "shop.txt").is_file()
 
 
 def test_environment_vault_and_bad_names(folder: pathlib.Path) -> None:
@@ -79,10 +89,10 @@ def test_environment_vault_and_bad_names(folder: pathlib.Path) -> None:
     play(folder, "-e", json.dumps({"footprint_cluster": "blue", "footprint_environment": "{{ 'gr' ~ 'een' }}"}))
     play(folder, "-e", json.dumps({"footprint_secrets": "{{ inventory_dir }}/mine"}))
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("shop.txt"))
-    assert files == ["mine/rabbitmq/shop.txt", "secrets/blue/rabbitmq/shop.txt", "secrets/green/rabbitmq/shop.txt"]
+    assert files == [".secrets/blue/rabbitmq/shop.txt", ".secrets/green/rabbitmq/shop.txt", "mine/rabbitmq/shop.txt"]
     assert len({(folder / file).read_text("utf-8") for file in files}) == 3
 
-    file, password = folder / files[0], folder / "vault-password"
+    file, password = folder / files[-1], folder / "vault-password"
     value = file.read_text("utf-8").strip()
     password.write_text("opensesame", "utf-8")
     vault = pathlib.Path(sys.executable).with_name("ansible-vault")

@@ -186,7 +186,7 @@ def test_the_host_keys_of_vms_are_pinned(tmp_path):
     plan = parse("blue", servers())
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs"
     path = host_keys_path(None, str(tmp_path), "blue")
-    assert path == tmp_path / "secrets" / "blue" / "known_hosts.txt"
+    assert path == tmp_path / ".secrets" / "blue" / "known_hosts.txt"
     path.parent.mkdir(parents=True)
     path.write_text(f"c1 {key}\nstranger {key}\n")
     found = {host.name: host.variables for host in hosts(plan, {}, host_keys(path))}

@@ -137,8 +137,8 @@ def test_a_kill_between_leaves_no_half_secret(tmp_path: pathlib.Path, monkeypatc
 @pytest.mark.parametrize(
     ("given", "inventory", "environment", "wanted"),
     [
-        ("", "/inv", "blue", "/inv/secrets/blue"),
-        (None, "/inv", "footprint", "/inv/secrets/footprint"),
+        ("", "/inv", "blue", "/inv/.secrets/blue"),
+        (None, "/inv", "footprint", "/inv/.secrets/footprint"),
         ("/srv/keys", "/inv", "blue", "/srv/keys"),
         ("/srv/keys", None, "blue", "/srv/keys"),
     ],
