@@ -305,7 +305,7 @@ def test_encrypted_while_a_client_writes(lab: ControllersLab) -> None:
     kept = lab.promises_kept()
     again = deploy(lab)
     assert again.changed == 0, again.changed_tasks()
-    secrets = lab.inventory_path / "secrets" / "lab" / "galera"
+    secrets = lab.inventory_path / ".secrets" / "lab" / "galera"
     assert sorted(path.name for path in secrets.iterdir()) == ["ca.pem.txt", *(f"{host}.pem.txt" for host in SERVERS)]
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in secrets.iterdir())
     assert not any("PRIVATE KEY" in log.read_text(encoding="utf-8") for log in LOGS.glob("*.log"))

@@ -44,7 +44,7 @@ def note(what: str, **figures: t.Any) -> None:
 
 
 def secrets(lab: ControllersLab) -> pathlib.Path:
-    return lab.inventory_path / "secrets" / "lab"
+    return lab.inventory_path / ".secrets" / "lab"
 
 
 def openrc(lab: ControllersLab) -> dict[str, str]:

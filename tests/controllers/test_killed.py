@@ -53,7 +53,7 @@ def fixture_empty(lab: ControllersLab) -> ControllersLab:
 
 
 def openrc(lab: ControllersLab) -> pathlib.Path:
-    return lab.inventory_path / "secrets" / "lab" / "openrc-lab.txt"
+    return lab.inventory_path / ".secrets" / "lab" / "openrc-lab.txt"
 
 
 def test_a_server_that_loses_power_while_packages_are_installed(empty: ControllersLab) -> None:

@@ -87,7 +87,7 @@ def replicas(lab: ControllersLab, host: str) -> list[str]:
 
 
 def password(lab: ControllersLab) -> str:
-    return (lab.inventory_path / "secrets" / "lab" / "rabbitmq" / "footprint.txt").read_text("utf-8").strip()
+    return (lab.inventory_path / ".secrets" / "lab" / "rabbitmq" / "footprint.txt").read_text("utf-8").strip()
 
 
 def write(lab: ControllersLab, host: str, path: str, text: str) -> None:
@@ -173,7 +173,7 @@ def test_a_cluster_of_three(lab: ControllersLab) -> None:
     note("deploy", fresh=fresh, seconds=round(took, 1), again_seconds=round(time.monotonic() - again, 1))
     third = deploy(lab, check=True)
     assert not any(third.recap[name]["changed"] for name in SERVERS), third.output[-6000:]
-    secrets = lab.inventory_path / "secrets" / "lab" / "rabbitmq"
+    secrets = lab.inventory_path / ".secrets" / "lab" / "rabbitmq"
     values = [path.read_text("utf-8").strip() for path in secrets.glob("*.txt")]
     assert len(values) == 2
     for name in SERVERS:

@@ -102,7 +102,7 @@ def held_by(lab: ControllersLab) -> list[str]:
 
 @pytest.fixture(name="client")
 def fixture_client(lab: ControllersLab) -> Client:
-    path = lab.inventory_path / "secrets" / "lab" / "openrc-lab.txt"
+    path = lab.inventory_path / ".secrets" / "lab" / "openrc-lab.txt"
     return Client(read_openrc(path.read_text("utf-8")), timeout=30)
 
 

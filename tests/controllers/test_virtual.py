@@ -74,7 +74,7 @@ class Virtual:
 
     def client(self, environment: str) -> Client:
         """The operator of an environment."""
-        path = self.lab.inventory_path / "secrets" / environment / f"openrc-{environment}.txt"
+        path = self.lab.inventory_path / ".secrets" / environment / f"openrc-{environment}.txt"
         return Client(read_openrc(path.read_text("utf-8")), timeout=20)
 
     def guests(self) -> dict[str, str]:

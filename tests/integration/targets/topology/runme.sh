@@ -66,7 +66,7 @@ for file in "${work}"/dumped* "${work}"/dump-*.log "${work}/shown.log"; do
     fi
 done
 # no secret was made on the way
-test ! -e "${work}/dump/secrets"
+test ! -e "${work}/dump/.secrets"
 ansible-playbook --vault-password-file "${work}/password" -i "${work}/dump/hosts.yml" -i "${work}/dump/net.footprint.yml" \
     files/look.yml -e "dump_file=${work}/dumped"
 refused "galera cannot be reached from outside: no frontend of the load balancer serves it with TLS" \
