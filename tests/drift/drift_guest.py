@@ -16,7 +16,8 @@ from lxml import etree
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Comparison, compare, echo_of
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import compare, echo_of
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.comparison import Comparison
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import flatten
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.merge import merge
 

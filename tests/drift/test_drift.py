@@ -17,7 +17,7 @@ import pytest
 from drift_case import LEFT, RESTORED, Case
 from drift_guest import CONTAINER, MACHINE, Guest, Host
 
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Comparison
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.comparison import Comparison
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import macs_of
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import flatten
 

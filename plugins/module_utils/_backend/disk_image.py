@@ -19,9 +19,10 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.pool_space import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import RAW, DiskLayout, PlannedDisk, PlannedMount, PlannedPartition, is_esp
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, LostWriteError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB
 
 BIOS_GRUB = "21686148-6449-6E6F-744E-656564454649"
 EFI_SYSTEM = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
@@ -33,8 +34,6 @@ _TYPE = {"ext4": LINUX, "xfs": LINUX, "btrfs": LINUX, "swap": SWAP, "vfat": BASI
 _SECTORS = MIB // 512
 # below this a FAT of 32 bits has too few clusters
 _FAT32 = 64 * MIB
-# a pool with less room than that is full: a file system is given up before the last byte is
-_LITTLE = 64 * MIB
 
 
 class DiskImage:
@@ -244,17 +243,6 @@ class DiskImage:
 
     def _free(self, loop: str) -> None:
         run(["losetup", "--detach", loop], ok=(0, 1))
-
-
-def full_pool(image: str) -> BackendError | None:
-    """What is to be said when the file system an image lies in has no room left."""
-    space = os.statvfs(os.path.dirname(image) or "/")
-    free = space.f_bavail * space.f_frsize
-    if free >= _LITTLE:
-        return None
-    return BackendError(
-        f"The pool that holds the copy's disk is full: {size_text(free)} free beside {image}.", "pool", "Free room there, or use another pool; then run again."
-    )
 
 
 def mount_options(mount: PlannedMount) -> str:

@@ -21,6 +21,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal, parse_journal
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/migrations")
+#: The same on the source.
+SOURCE_HOME = pathlib.Path("/var/lib/reduced.footprint/source")
 # several times what a journal takes, and what a file system needs beside it
 _RESERVE = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)

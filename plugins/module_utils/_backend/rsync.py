@@ -14,7 +14,7 @@ import tempfile
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.pool_space import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import size_text
 

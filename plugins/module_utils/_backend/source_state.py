@@ -13,11 +13,10 @@ import contextlib
 import fcntl
 import json
 import os
-import pathlib
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, maintenance, source_network, source_services
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, journal, maintenance, source_network, source_services
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_text
@@ -27,7 +26,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.migration
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import MAINTENANCE_BOOT, STOP_SERVICES, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import holds_everything
 
-HOME = pathlib.Path("/var/lib/reduced.footprint/source")
+HOME = journal.SOURCE_HOME
 # how long a network manager may take to come to terms with a changed address, in seconds
 _SETTLE = 30.0
 

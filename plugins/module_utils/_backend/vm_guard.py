@@ -23,18 +23,13 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.worker_starts import HOME, clock
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.handover import GUARD, stop_is_due
 
-HOME = pathlib.Path("/run/reduced.footprint")
 PIDS = pathlib.Path("/run/libvirt/qemu")
 # seconds libvirtd has to stop the VM before its process is killed: the shortest lease leaves six of them
 _PATIENCE = 3.0
-
-
-def clock() -> float:
-    """Seconds since the host was switched on, those it was suspended included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class VmGuard:

@@ -9,12 +9,19 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.vm_guard import HOME, clock
 
+#: Gone with a restart of the host.
+HOME = pathlib.Path("/run/reduced.footprint")
 _KEPT = 50
+
+
+def clock() -> float:
+    """Seconds since the host was switched on, those it was suspended included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _file(name: str, home: pathlib.Path | None) -> pathlib.Path:

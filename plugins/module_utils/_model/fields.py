@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import re
 import typing as t
@@ -39,6 +40,19 @@ def number(value: t.Any, default: int, least: int, most: int, path: str) -> int:
     if not least <= found <= most:
         raise InputError(f"{found} is not between {least} and {most}.", path, f"Use a number from {least} to {most}.")
     return found
+
+
+def check_known(entry: t.Any, known: t.Sequence[str], path: str, mend: str) -> None:
+    """Refuse a value that is not a mapping, and unknown keys.
+
+    :raises InputError: with the nearest key that is known.
+    """
+    if not isinstance(entry, t.Mapping):
+        raise InputError(f"is {type(entry).__name__}, not a mapping.", path, mend)
+    for key in entry:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            raise InputError("is not known here.", f"{path}.{key}", f"Did you mean {near[0]}?" if near else f"Use {', '.join(known)}.")
 
 
 def ipv4(value: t.Any, path: str) -> str:

@@ -13,7 +13,7 @@ import typing as t
 import uuid
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._model.placement import check_known
+from ansible_collections.reduced.footprint.plugins.module_utils._model.fields import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_bool, parse_name
 

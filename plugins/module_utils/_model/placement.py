@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.fields import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._model.json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import CapacityPolicy, HostCapacity, parse_policy
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import parse_size
@@ -220,19 +220,6 @@ def as_list(value: t.Any, path: str) -> list[t.Any]:
     if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
         raise InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings, or that list as JSON text.")
     return list(value)
-
-
-def check_known(entry: t.Any, known: t.Sequence[str], path: str, mend: str) -> None:
-    """Refuse what is no mapping, and keys nobody would read.
-
-    :raises InputError: with the nearest key that is known.
-    """
-    if not isinstance(entry, t.Mapping):
-        raise InputError(f"is {type(entry).__name__}, not a mapping.", path, mend)
-    for key in entry:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, 1)
-            raise InputError("is not known here.", f"{path}.{key}", f"Did you mean {near[0]}?" if near else f"Use {', '.join(known)}.")
 
 
 def parse_names(value: t.Any, path: str) -> tuple[str, ...]:

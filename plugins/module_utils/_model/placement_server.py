@@ -10,6 +10,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._model.fields import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._model.node import PROVABLE, ROLE_VIRT, CapacityPolicy, HostCapacity, HostFacts, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._model.placement import (
     MOST_CPUS,
@@ -19,7 +20,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.placement
     PlanVm,
     WantedServer,
     as_list,
-    check_known,
     one_of,
     parse_bytes,
     parse_count,

@@ -10,11 +10,11 @@ that ``_backend.source_facts`` and ``_backend.destination_facts`` return); probl
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import BIOS, EFI, DiskLayout, Filesystem
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import MigrationSpec
+from ansible_collections.reduced.footprint.plugins.module_utils._model.problem import TOOLS_PATH, Problem
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import MIB, size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import VmDetails
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import bootstrap
@@ -29,26 +29,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._plan.raw_device
 SOURCE_TOOLS = ("rsync", "blkid", "ip", "systemctl", "systemd-run")
 DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "losetup", "partx", "mount", "chroot", "ip", "qemu-img")
 # where a problem stands that installing a package mends
-TOOLS_PATH = "destination.tools"
 MKFS_TOOLS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "btrfs": "mkfs.btrfs", "vfat": "mkfs.vfat", "swap": "mkswap"}
 
 # the source's subvolumes are listed with it
 BTRFS_TOOL = "btrfs"
 # what UEFI firmware starts from is written with it
 ESP_TOOL = "mcopy"
-
-
-@dataclasses.dataclass(frozen=True)
-class Problem:
-    """One thing that stands in the way, and what to do about it."""
-
-    message: str
-    mend: str
-    path: str | None = None
-
-    def as_dict(self) -> dict[str, t.Any]:
-        """For the journal and the module's result."""
-        return {"path": self.path, "message": self.message, "mend": self.mend}
 
 
 def filesystems_of(source: t.Mapping[str, t.Any]) -> tuple[Filesystem, ...]:

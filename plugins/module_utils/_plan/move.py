@@ -18,7 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.move_jour
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move_journal import PLACE, PREFLIGHT, SETTLE, START, SWITCH, VERIFY, MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import ARRIVING, MOVED, MOVING
 from ansible_collections.reduced.footprint.plugins.module_utils._model.size import size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import TOOLS_PATH, Problem
+from ansible_collections.reduced.footprint.plugins.module_utils._model.problem import TOOLS_PATH, Problem
 
 Facts = t.Mapping[str, t.Any]
 

@@ -22,8 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model import er
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.selection import select
-from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
-from ansible_collections.reduced.footprint.plugins.module_utils._run import define_render
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look, define_render
 from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineRequest, DefineResult, VmResult
 from ansible_collections.reduced.footprint.plugins.module_utils._run import define_work
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
@@ -34,6 +33,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._xml import temp
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
     from ansible_collections.reduced.footprint.plugins.module_utils._model.moved import Moved
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_prepared
     from ansible_collections.reduced.footprint.plugins.module_utils._run.define_check import HostChecks
     from ansible_collections.reduced.footprint.plugins.module_utils._run.define_users import DiskUsers
 
@@ -350,7 +350,7 @@ class _Run:
         work.waits = needs.waits
         work.plan = plan_of.plan_domain(define_work.need(work.wanted), work.actual, needs, self.request.allow_power_cycling)
 
-    def _wanted(self, vm: vm_model.VmDetails, prepared: define_render.Prepared | None = None) -> plan_of.Wanted:
+    def _wanted(self, vm: vm_model.VmDetails, prepared: define_prepared.Prepared | None = None) -> plan_of.Wanted:
         return plan_of.Wanted(
             id=vm.id,
             name=prepared.name if prepared else vm.name,

@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._xml.blame impor
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
 
 if t.TYPE_CHECKING:
-    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_render
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_prepared
 
 _MEND = "Mend the template."
 
@@ -91,7 +91,7 @@ def syntax_error(
     return errors.TemplateError(f"the result is not well-formed XML: {message}.", f"VM {vm.id!r}, template line {origin.line(error.line)}", _MEND)
 
 
-def refused(prepared: define_render.Prepared, error: errors.BackendError) -> errors.TemplateError:
+def refused(prepared: define_prepared.Prepared, error: errors.BackendError) -> errors.TemplateError:
     """libvirt's own words with the line they are about, where that can be told."""
     origin = Origin(prepared.template, prepared.variables)
     place = spoken_of(origin.document(), error.message)
@@ -99,7 +99,7 @@ def refused(prepared: define_render.Prepared, error: errors.BackendError) -> err
     return errors.TemplateError(error.message, where, error.mend)
 
 
-def line_of(prepared: define_render.Prepared, element: t.Any) -> str:
+def line_of(prepared: define_prepared.Prepared, element: t.Any) -> str:
     """Where an element of the finished document comes from, as a path for a message."""
     line = Origin(prepared.template, prepared.variables).twin_of(element)
     return f"VM {prepared.vm.id!r}, template" + (f" line {line}" if line else "")
@@ -108,7 +108,7 @@ def line_of(prepared: define_render.Prepared, element: t.Any) -> str:
 _Valid = t.Callable[[t.Any], bool]
 
 
-def check_schema(prepared: define_render.Prepared, known: dict[str, _Valid]) -> None:
+def check_schema(prepared: define_prepared.Prepared, known: dict[str, _Valid]) -> None:
     """See to it that libvirt's schema knows every part of a document; libvirt drops the others without a word.
 
     :arg known: keeps the schema from one VM to the next.
@@ -129,7 +129,7 @@ def check_schema(prepared: define_render.Prepared, known: dict[str, _Valid]) -> 
     raise errors.TemplateError(f"strict: libvirt's schema does not know {', '.join(dict.fromkeys(parts))} as it is written there.", where, _MEND)
 
 
-def refuse_loose_ends(vm: vm_model.VmDetails, prepared: define_render.Prepared) -> None:
+def refuse_loose_ends(vm: vm_model.VmDetails, prepared: define_prepared.Prepared) -> None:
     """With ``strict``: what the template does not use, and what it wants and does not get.
 
     :raises InputError: there is such a thing.

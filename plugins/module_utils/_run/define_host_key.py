@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model import st
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 
 if t.TYPE_CHECKING:
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_volumes import VolumeSteps
+    from ansible_collections.reduced.footprint.plugins.module_utils._run.define_steps import VolumeSteps
 
 
 def given(

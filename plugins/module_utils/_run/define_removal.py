@@ -16,6 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model import er
 from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import kept_because
+from ansible_collections.reduced.footprint.plugins.module_utils._run import define_steps
 from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import devices
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
@@ -32,7 +33,7 @@ def plan_removal(
     wipe: bool,
     owned: metadata.Ownership | None = None,
     config: t.Any = None,
-) -> define_volumes.VolumeSteps:
+) -> define_steps.VolumeSteps:
     """Decide which volumes of a VM to delete.
 
     They are the ones its domain has and the template put there, and the ones the details name: a
@@ -44,7 +45,7 @@ def plan_removal(
     :arg owned: what the domain's metadata say, ``config`` its parsed definition, where it is there.
     :raises InputError: a pool the details name is not there.
     """
-    steps = define_volumes.VolumeSteps(store, uuid)
+    steps = define_steps.VolumeSteps(store, uuid)
     if vm.protected:
         # of a domain that is there the plan says so; the disks of one that is gone are protected all the same
         return steps

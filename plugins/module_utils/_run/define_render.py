@@ -19,6 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.files i
 from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
 from ansible_collections.reduced.footprint.plugins.module_utils._model import size
 from ansible_collections.reduced.footprint.plugins.module_utils._model import vm as vm_model
+from ansible_collections.reduced.footprint.plugins.module_utils._run.define_prepared import Prepared
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import template as templates
 from ansible_collections.reduced.footprint.plugins.module_utils._xml.variables import unused_attributes, variables_of
@@ -27,12 +28,9 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
     from ansible_collections.reduced.footprint.plugins.module_utils._model import storage
     from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
-    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
 
 # with what was applied before and now it has to fit into one message of libvirt's, which takes 4 MiB
 _MOST_TEXT = 1024 * 1024
-
-FACTS_PATH = "/etc/ansible/facts.d/reduced_footprint.fact"
 
 
 class Hypervisor(t.NamedTuple):
@@ -42,25 +40,6 @@ class Hypervisor(t.NamedTuple):
     uri: str
 
 
-class Prepared(t.NamedTuple):
-    """A VM, rendered: ``document`` is the parsed domain, ``applied`` its canonical text without passwords, ``steps`` what its storage needs.
-
-    ``template`` and ``variables`` are what it was made of, for messages.
-    """
-
-    vm: vm_model.VmDetails
-    name: str
-    document: t.Any
-    applied: str
-    volumes: tuple[storage.VolumePlan, ...]
-    unused: tuple[str, ...]
-    missing: tuple[str, ...]
-    told: tuple[str, ...]
-    steps: define_volumes.VolumeSteps | None
-    template: templates.Template
-    variables: t.Mapping[str, t.Any]
-
-
 class HypervisorChoice:
     """Decides each VM's hypervisor type from its details and what was proven on the host (T1).
 
@@ -68,7 +47,7 @@ class HypervisorChoice:
     :arg facts_path: where ``virt_node`` recorded its proofs.
     """
 
-    def __init__(self, uri: str | None, facts_path: str = FACTS_PATH) -> None:
+    def __init__(self, uri: str | None, facts_path: str) -> None:
         self._uri = uri
         self._scheme = urllib.parse.urlsplit(uri).scheme.split("+")[0] if uri else None
         self._proofs = _proofs(facts_path) if self.local else {}

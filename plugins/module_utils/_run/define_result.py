@@ -11,7 +11,6 @@ import math
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model import errors
-from ansible_collections.reduced.footprint.plugins.module_utils._run import define_render
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import metadata
 
 _LONGEST = 4096
@@ -53,7 +52,7 @@ class DefineRequest:
     origin: str = metadata.ORIGIN_LIST
     pending_images: t.Sequence[str] = ()
     host_keys: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict, repr=False)
-    facts_path: str = define_render.FACTS_PATH
+    facts_path: str = "/etc/ansible/facts.d/reduced_footprint.fact"
     moved_path: str = MOVED_PATH
 
     def __post_init__(self) -> None:

@@ -17,9 +17,9 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._plan import apply_class
     from ansible_collections.reduced.footprint.plugins.module_utils._plan import domain as plan_of
     from ansible_collections.reduced.footprint.plugins.module_utils._run import define_look
-    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_render
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_prepared
     from ansible_collections.reduced.footprint.plugins.module_utils._run import define_result
-    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_volumes
+    from ansible_collections.reduced.footprint.plugins.module_utils._run import define_steps
 
 
 @dataclasses.dataclass
@@ -36,8 +36,8 @@ class Work:
     vm: vm_model.VmDetails
     result: define_result.VmResult
     host: domains.DomainHost
-    prepared: define_render.Prepared | None = None
-    steps: define_volumes.VolumeSteps | None = None
+    prepared: define_prepared.Prepared | None = None
+    steps: define_steps.VolumeSteps | None = None
     wanted: plan_of.Wanted | None = None
     document: t.Any = None
     applied: str = ""

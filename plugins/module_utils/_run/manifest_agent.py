@@ -17,7 +17,7 @@ import sys
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import manifest_wire
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_state import HOME
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import SOURCE_HOME
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.manifest import excluded
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._run.manifest_agent"
@@ -32,11 +32,11 @@ def main(argv: t.Sequence[str]) -> int:
     if given.get("nice"):
         # it still serves
         os.nice(10)
-    HOME.mkdir(parents=True, exist_ok=True, mode=0o700)
+    SOURCE_HOME.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         manifest_wire.send(
             sys.stdout.buffer,
-            HOME / f"{argv[0]}.manifest",
+            SOURCE_HOME / f"{argv[0]}.manifest",
             excluded(given["patterns"], given["names"]),
             have=given.get("have"),
             mounts={os.fsencode(each) for each in given["mounts"]},

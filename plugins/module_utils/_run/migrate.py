@@ -18,10 +18,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.handover 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_text import MigrationFailed, still_running, summary
+from ansible_collections.reduced.footprint.plugins.module_utils._model.problem import TOOLS_PATH
 from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._model.vm_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.fixups import fixups_diff, plan_fixups
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import TOOLS_PATH, find_problems, find_warnings, fixup_context
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_preflight import find_problems, find_warnings, fixup_context
 from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_guard, migrate_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import layout_of, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_copy import destination, problem_text

@@ -12,7 +12,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import arp, fence, health, rehearsal
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.pool_space import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.health_check import HealthCheck
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PARKED, QUIESCED, SERVING

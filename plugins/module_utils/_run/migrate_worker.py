@@ -19,8 +19,8 @@ import time
 import traceback
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import units, vm_guard, worker_starts
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import units, worker_starts
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.pool_space import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import HOME, JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import drop_key_files
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, InputError, RefusedError
@@ -123,7 +123,7 @@ def carry_out(context: Context, action: str, starts: t.Sequence[float] = ()) -> 
         journal.state = "retired"
     elif journal.facts.get("returning"):
         migrate_return.give_back(context, journal.facts["returning"])
-    elif worn_out(starts, vm_guard.clock()) and not journal.facts.get("handed_over") and journal.facts.get("handing_over") != FINAL:
+    elif worn_out(starts, worker_starts.clock()) and not journal.facts.get("handed_over") and journal.facts.get("handing_over") != FINAL:
         _give_up(context, f"its worker was killed {len(starts) - 1} times")
     else:
         _migrate(context)

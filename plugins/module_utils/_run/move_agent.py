@@ -20,8 +20,8 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import authorized_keys, key_session, move_channel, move_live
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_look, move_place, moved
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_facts import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.move import DISK, Item

@@ -14,6 +14,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import normal
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.comparison import Comparison
 
 # elements whose attributes mean something else than they say, depending on others
 _LOOSE = frozenset(("vcpu", "interface", "source", "graphics", "memory", "currentMemory", "domain"))
@@ -25,31 +26,6 @@ _REMOVABLE = frozenset(("cdrom", "floppy"))
 _LIVE_PARTS = ("source", "target", "vlan", "link", "model")
 
 _Echo = t.Mapping[str, t.Optional[str]]
-
-
-class Difference(t.NamedTuple):
-    """One path at which something has to be done.
-
-    ``path`` names a value (``memory``, ``vcpu/@current``), or a whole element with one line of XML as
-    its value (``devices/disk[vdb]``). ``wanted`` is ``None`` for what is to go, ``config`` and
-    ``live`` for what is not there. ``outside``: somebody else changed it since it was applied.
-    """
-
-    path: str
-    applied: str | None
-    wanted: str | None
-    config: str | None
-    live: str | None
-    outside: bool
-    config_differs: bool
-    live_differs: bool
-
-
-class Comparison(t.NamedTuple):
-    """The differences by path, and the paths of a BMC emulator that were left as found."""
-
-    differences: tuple[Difference, ...]
-    kept: tuple[str, ...]
 
 
 def compare(

@@ -10,7 +10,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import rules
-from ansible_collections.reduced.footprint.plugins.module_utils._xml import compare as comparing
+from ansible_collections.reduced.footprint.plugins.module_utils._xml import comparison
 from ansible_collections.reduced.footprint.plugins.module_utils._xml import flatten as flat
 
 _NO_ECHO: rules.Echo = {}
@@ -37,7 +37,7 @@ class _Five:
 
 def differences(
     wanted: t.Any, applied: t.Any | None, config: t.Any, live: t.Any | None, live_applied: t.Any | None, echo: rules.Echo | None
-) -> comparing.Comparison:
+) -> comparison.Comparison:
     """See :func:`compare.compare`."""
     root = flat.Node(wanted)
     before = _again(applied, wanted, root)
@@ -50,7 +50,7 @@ def differences(
     comparer.most = None if live is None or five.live is None else _text(five.live.children.get("memory"))
     comparer.boot(five)
     comparer.inside("", five)
-    return comparing.Comparison(tuple(sorted(comparer.found, key=lambda difference: difference.path)), tuple(sorted(set(comparer.kept))))
+    return comparison.Comparison(tuple(sorted(comparer.found, key=lambda difference: difference.path)), tuple(sorted(set(comparer.kept))))
 
 
 def _again(document: t.Any | None, wanted: t.Any, root: flat.Node) -> flat.Node | None:
@@ -71,7 +71,7 @@ class _Comparer:
         self.host_model = False
         self.most: str | None = None
         self.kinds: set[str] = set()
-        self.found: list[comparing.Difference] = []
+        self.found: list[comparison.Difference] = []
         self.kept: list[str] = []
 
     def boot(self, five: _Five) -> None:
@@ -253,7 +253,7 @@ class _Comparer:
             self._add(path, applied, wanted, config, live, outside, differs, live_differs)
 
     def _add(self, *values: t.Any) -> None:
-        self.found.append(comparing.Difference(*values))
+        self.found.append(comparison.Difference(*values))
 
 
 def _nothing(name: str) -> bool:

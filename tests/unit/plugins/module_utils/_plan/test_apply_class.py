@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.apply_class import Device, Facts, classify, refuse
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import Difference
+from ansible_collections.reduced.footprint.plugins.module_utils._xml.comparison import Difference
 
 NIC = "devices/interface[52:54:00:00:00:01]"
 DISKS = {

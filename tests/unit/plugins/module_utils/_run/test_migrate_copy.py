@@ -10,7 +10,7 @@ import types
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import disk_image, rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._backend import pool_space, rsync
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_copy
@@ -92,6 +92,6 @@ def test_a_full_pool_is_told_by_its_name(context, monkeypatch):
         raise CommandError(["rsync"], 11, "rsync: write failed: Input/output error (5)")
 
     monkeypatch.setattr(rsync, "pull", fail)
-    monkeypatch.setattr(disk_image, "_LITTLE", 1 << 62)
+    monkeypatch.setattr(pool_space, "_LITTLE", 1 << 62)
     with pytest.raises(BackendError, match="pool that holds the copy's disk is full"):
         migrate_copy.copy_pass(context, "live", tolerate_vanished=True)

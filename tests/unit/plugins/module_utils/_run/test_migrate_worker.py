@@ -347,7 +347,7 @@ def test_no_room_beside_the_disk_is_told_by_the_name_of_the_pool(world, monkeypa
 
 def killed_in(world, monkeypatch, phase):
     """A worker that was killed in a phase, a minute ago for the last time."""
-    monkeypatch.setattr(worker.vm_guard, "clock", lambda: 60.0)
+    monkeypatch.setattr(worker.worker_starts, "clock", lambda: 60.0)
     world.fail = {phase: Killed()}
     with pytest.raises(Killed):
         world.run()

@@ -1,0 +1,26 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What stands in the way of a migration or a move, found before anything is changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+#: The path of problems with the tools of the destination host.
+TOOLS_PATH = "destination.tools"
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """One thing that stands in the way, and what to do about it."""
+
+    message: str
+    mend: str
+    path: str | None = None
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """For the journal and the module's result."""
+        return {"path": self.path, "message": self.message, "mend": self.mend}
