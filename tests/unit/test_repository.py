@@ -24,7 +24,7 @@ FQCN = "reduced.footprint"
 DOCUMENTED = ("modules", "inventory", "filter", "action", "lookup", "callback")
 #: Hosts an address in the repository may name; anything else is a slip of somebody's own network.
 HOSTS = (
-    "gnu.org", "spdx.org", "ansible.com", "redhat.com", "github.com", "libvirt.org", "debian.org", "ubuntu.com", "qemu.org", "python.org",
+    "gnu.org", "spdx.org", "ansible.com", "redhat.com", "github.com", "libvirt.org", "debian.org", "ubuntu.com", "rabbitmq.com", "qemu.org", "python.org",
     "mariadb.com", "mariadb.org", "galeracluster.com", "haproxy.org", "keepalived.org", "openstack.org", "opensource.org", "w3.org",
     "semver.org", "keepachangelog.com", "readthedocs.io", "pytest.org", "ietf.org", "rfc-editor.org", "kernel.org", "freedesktop.org", "fsf.org",
     "reduced.footprint", "example.com", "example.org", "example.net", "localhost",
