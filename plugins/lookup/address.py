@@ -13,6 +13,8 @@ short_description: Where a service of the control plane is reached
 description:
   - Returns the virtual address when the load balancer fronts the service, otherwise the addresses of the service's members, one
     element each. C(lookup) joins them with commas, C(query) keeps the list.
+  - The port and scheme of C(rabbitmq) are those with TLS (C(amqps), 5671) when C(rabbitmq_tls) says so or, unless it is set, when
+    the role C(rabbitmq) has made certificates below C(footprint_secrets), as it does for a new cluster.
   - Who the members are follows from the groups, in the same way as for P(reduced.footprint.deploy_plan#lookup). The address of a
     member is its variable C(SERVICE_address), else its C(ansible_host), else its name.
 options:
@@ -77,14 +79,17 @@ _raw:
   sample: ["https://192.0.2.20:5000"]
 """
 
+import dataclasses
 import os
 import typing as t
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import LOAD_BALANCER, Service, parse_services
 from ansible_collections.reduced.footprint.plugins.module_utils._plan import deploy_order, topology_address
+from ansible_collections.reduced.footprint.plugins.module_utils._run.secret import secrets_directory
 
 _DEFAULTS = os.path.join(os.path.dirname(__file__), "..", "..", "roles", LOAD_BALANCER, "defaults", "main.yml")
 
@@ -100,7 +105,11 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         known = variables or {}
         try:
-            services = parse_services(self._templar.template(self.get_option("services")), "footprint_services")
+            declared = self._templar.template(self.get_option("services"))
+            services = parse_services(declared, "footprint_services")
+            if not ((declared or {}).get("rabbitmq") or {}).get("port") and self._messages_by_tls(known):
+                port = int(self._templar.template(known.get("rabbitmq_tls_port")) or 5671)
+                services = {**services, "rabbitmq": dataclasses.replace(services["rabbitmq"], port=port, scheme="amqps")}
             wish = topology_address.Wish(self._port(), self.get_option("external"), self.get_option("with_scheme"))
             edge = self._edge(services[LOAD_BALANCER], known)
             found: list[str] = []
@@ -110,6 +119,19 @@ class LookupModule(LookupBase):
             return found
         except FootprintError as error:
             raise AnsibleError(f"address: {error}") from error
+
+    def _messages_by_tls(self, known: t.Mapping[str, t.Any]) -> bool:
+        """Whether RabbitMQ serves by TLS: as the operator says, else whether its role has made certificates for it here."""
+        asked = self._templar.template(known.get("rabbitmq_tls"))
+        if asked is not None:
+            return boolean(asked)
+        environment = known.get("footprint_environment") or known.get("footprint_cluster") or "footprint"
+        try:
+            given = self._templar.template(known.get("footprint_secrets"))
+            directory = secrets_directory(given, known.get("inventory_dir"), self._templar.template(environment))
+        except InputError:
+            return False  # nobody keeps secrets here
+        return (directory / "amqp" / "ca.pem.txt").exists()
 
     def _port(self) -> int | bool | None:
         value = self.get_option("port")

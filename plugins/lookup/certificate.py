@@ -14,8 +14,9 @@ description:
   - Returns key, certificate and the authority's certificate of a name, as PEM texts. What there is not yet is made and kept on
     the control node, key and certificate in one file that only its owner can read (0600, in directories 0700).
   - The certificates are for servers that are each other's clients, such as the members of a cluster. They are valid for ten
-    years; remove the file to get a new one.
-  - A file may be encrypted with C(ansible-vault) afterwards. What is there is never changed.
+    years. One that lacks an address or a name asked for, or ends within 30 days, is made anew; remove the file to get a new one
+    before that.
+  - A file may be encrypted with C(ansible-vault) afterwards; such a file is never changed. Remove it when its addresses change.
   - In check mode nothing is written. The texts of what is still missing are empty.
 options:
   _terms:
@@ -29,6 +30,11 @@ options:
     required: true
   addresses:
     description: Addresses the certificate is for.
+    type: list
+    elements: str
+    default: []
+  names:
+    description: More names the certificate is for.
     type: list
     elements: str
     default: []
@@ -81,6 +87,7 @@ class LookupModule(SecretsLookup):
         """
         try:
             directory, given = self.begin(variables, kwargs)
+            given["names"] = self.get_option("names")
             return [certificate(term, self.get_option("authority"), directory, self.get_option("addresses"), **given) for term in terms]
         except FootprintError as error:
             raise AnsibleError(f"certificate: {error}") from error

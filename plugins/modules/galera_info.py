@@ -112,6 +112,13 @@ galera:
     tls:
       description: What it speaks with its peers, plain text (V(off)), TLS (V(on)) or V(both), none when it does not run.
       type: str
+    tls_written:
+      description: The same as the server's configuration files say, whether it runs or not. None when they do not speak of Galera.
+      type: str
+    vouched_for:
+      description: Names and addresses in the certificate the server shows its clients, empty when it offers them no TLS.
+      type: list
+      elements: str
     tls_both:
       description: Whether its Galera is able to speak both, none when it does not run.
       type: bool

@@ -55,6 +55,10 @@ options:
         description: Privileges by scope, for example V(SELECT) on V(shop.*).
         type: dict
         default: {}
+      require_tls:
+        description: Let the user in over TLS alone. It is never taken back.
+        type: bool
+        default: false
 """
 
 EXAMPLES = r"""
@@ -97,6 +101,7 @@ def main() -> None:
                     "host": {"type": "str", "default": "%"},
                     "password": {"type": "str", "no_log": True},
                     "privileges": {"type": "dict", "default": {}},
+                    "require_tls": {"type": "bool", "default": False},
                 },
             },
             "unit": {"type": "str", "default": "mariadb.service"},

@@ -108,6 +108,12 @@ rabbitmq:
     version:
       description: The server's version.
       type: str
+    tls:
+      description: What it speaks with clients by its configuration, V(off), V(on) or V(both). Null for a node that is still to be made.
+      type: str
+    internode_tls:
+      description: What it speaks with its peers by its configuration, V(off) or V(on). Null for a node that is still to be made.
+      type: str
     contents:
       description: What a node that is no member keeps beside a fresh one's own. Nothing (null) if it is stopped and cannot tell.
       type: list

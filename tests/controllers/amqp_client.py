@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import pathlib
+import ssl
 import sys
 import time
 
@@ -25,7 +26,8 @@ CONFIRMED = pathlib.Path("/run/amqp-confirmed.jsonl")
 
 def connect(host: str) -> amqp.Connection:
     connection = amqp.Connection(
-        host=f"{host}:5672", userid=SETTINGS["user"], password=SETTINGS["password"], virtual_host=SETTINGS["vhost"],
+        host=f"{host}:5671", ssl={"ca_certs": SETTINGS["ca"], "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": host},
+        userid=SETTINGS["user"], password=SETTINGS["password"], virtual_host=SETTINGS["vhost"],
         confirm_publish=True, connect_timeout=3, read_timeout=5, write_timeout=5,
     )
     connection.connect()

@@ -17,6 +17,7 @@ import time
 import typing as t
 
 import yaml
+from capture import Capture
 from rflab.plays import REPOSITORY, PlayRun, environment, play
 from rflab.settings import current
 from support import Lab, eventually, sql
@@ -157,6 +158,10 @@ class ControllersLab(Lab):
             self.command("start", host)
         for host in hosts:
             eventually(f"{host} answers", lambda host=host: self.answers(host, ["true"]), seconds)
+
+    def capture(self, canary: str) -> Capture:
+        """Listen on the wires of all servers and the laptop while it is entered."""
+        return Capture([self.settings.host_nic(name) for name in (*SERVERS, "laptop")], canary.encode("ascii"))
 
     def holder(self) -> str | None:
         """Who holds the virtual address."""

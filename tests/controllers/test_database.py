@@ -289,11 +289,54 @@ def test_a_restore_that_is_killed_is_completed(lab: ControllersLab, task: str, s
     assert restore(lab, file).changed == 0
 
 
+REPLICATION = (4567, 4568, 4444)
+
+
 def speaks(lab: ControllersLab, host: str) -> tuple[bool, bool]:
     """Whether a member speaks TLS, and plain text too."""
     text = lab.run(host, ["mariadb", "-BN", "-e", "SELECT @@wsrep_provider_options"])
     options = {key.strip(): value.strip() for key, _equals, value in (part.partition("=") for part in text.split(";"))}
     return options.get("socket.ssl") == "YES", options.get("socket.dynamic") == "YES"
+
+
+def copied(lab: ControllersLab, canary: str) -> tuple[set[int], dict[int, int]]:
+    """Write a row, miss one and get it (IST), lose all data and get them (SST); the ports that showed the row, and what went through each."""
+    name = f"footprint.canary{time.time_ns()}"
+    with lab.capture(canary) as capture:
+        lab.run("metal1", ["mariadb", "-e", f"CREATE TABLE {name} (t VARCHAR(80)); INSERT INTO {name} VALUES ('{canary}')"])
+        stop(lab, "metal3")
+        lab.run("metal1", ["mariadb", "-e", f"INSERT INTO {name} VALUES ('{canary}')"])
+        lab.run("metal3", ["systemctl", "start", "mariadb"])
+        eventually("metal3 has what it missed", lambda: synced(lab), 120)
+        stop(lab, "metal3")
+        lab.run("metal3", ["find", "/var/lib/mysql", "-mindepth", "1", "-delete"])
+        lab.run("metal3", ["systemctl", "start", "mariadb"])
+        eventually("metal3 has all data", lambda: synced(lab), 180)
+        assert lab.run("metal3", ["mariadb", "-BN", "-e", f"SELECT COUNT(*) FROM {name}"]).strip() == "2"
+    return capture.seen & set(REPLICATION), {port: capture.bytes[port] for port in REPLICATION}
+
+
+def test_a_new_cluster_speaks_tls(lab: ControllersLab) -> None:
+    """Nobody on the wire reads a row, neither when it is written nor when it is copied."""
+    assert {speaks(lab, host) for host in SERVERS} == {(True, False)}
+    seen, through = copied(lab, "canary-of-a-row-under-tls-0123456789")
+    assert not seen and all(through.values()), through
+    for host in SERVERS:
+        assert lab.run(host, ["stat", "-c", "%U %G %a", "/etc/reduced.footprint/galera/key.pem"]).strip() == "root mysql 640"
+
+
+def test_plain_text_stays_until_tls_is_asked_for(lab: ControllersLab) -> None:
+    """A cluster from before TLS was the default: it keeps what it speaks, and the play says so."""
+    lab.write_inventory({"galera_tls": False})
+    deploy(lab)
+    assert {speaks(lab, host) for host in SERVERS} == {(False, False)}
+    seen, through = copied(lab, "canary-of-a-row-in-plain-text-012345")
+    assert seen == set(REPLICATION), f"the capture misses what is to be seen: {seen}, {through}"
+    lab.write_inventory()
+    kept = deploy(lab)
+    assert kept.changed == 0, kept.changed_tasks()
+    assert "speak plain text" in kept.output and "galera_tls: true" in kept.output
+    assert {speaks(lab, host) for host in SERVERS} == {(False, False)}
 
 
 def test_encrypted_while_a_client_writes(lab: ControllersLab) -> None:
@@ -305,37 +348,8 @@ def test_encrypted_while_a_client_writes(lab: ControllersLab) -> None:
     kept = lab.promises_kept()
     again = deploy(lab)
     assert again.changed == 0, again.changed_tasks()
-    secrets = lab.inventory_path / ".secrets" / "lab" / "galera"
-    assert sorted(path.name for path in secrets.iterdir()) == ["ca.pem.txt", *(f"{host}.pem.txt" for host in SERVERS)]
-    assert all(path.stat().st_mode & 0o777 == 0o600 for path in secrets.iterdir())
-    assert not any("PRIVATE KEY" in log.read_text(encoding="utf-8") for log in LOGS.glob("*.log"))
-    # a stranger who does not bring the authority's certificate is not let in, one that brings it is
-    base = ["openssl", "s_client", "-connect", f"{lab.addresses['metal1']}:4567", "-verify_return_error", "-CAfile"]
-    assert "Verification: OK" in lab.run("metal2", [*base, "/etc/reduced.footprint/galera/ca.pem"], check=False)
-    # all data once more, by SST
-    stop(lab, "metal3")
-    lab.run("metal3", ["find", "/var/lib/mysql", "-mindepth", "1", "-delete"])
-    deploy(lab)
-    assert synced(lab)
-    assert "encryption" in lab.run("metal3", ["journalctl", "-u", "mariadb", "--since", "-10min", "--grep", "openssl based encryption"])
-    lab.promises_kept()
-    note("encrypted while writing", rows=kept, largest_gap=gap, seconds=round(done.seconds))
-
-
-@pytest.mark.whole
-def test_plain_text_again_while_a_client_writes(lab: ControllersLab) -> None:
+    # and it stays so when nobody says anything any more
     lab.write_inventory()
-    lab.start_writing()
-    lab.killed(str(plain_play(lab)), kill_at="Bring in metal2", kill_delay=1)
-    deploy(lab)
-    assert {speaks(lab, host) for host in SERVERS} == {(False, False)}
-    gap = pause(lab)
-    note("plain text again while writing, killed once", rows=lab.promises_kept(), largest_gap=gap)
-    assert deploy(lab).changed == 0
-
-
-def plain_play(lab: ControllersLab) -> pathlib.Path:
-    """The play as a file, for a run that is killed."""
-    path = lab.inventory_path / "plain.playbook.yml"
-    path.write_text(json.dumps(PLAY), encoding="utf-8")
-    return path
+    unsaid = deploy(lab)
+    assert unsaid.changed == 0, unsaid.changed_tasks()
+    secrets = lab.inventory_path / ".secrets" / "lab" / "galera"

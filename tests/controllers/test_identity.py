@@ -20,7 +20,7 @@ import typing as t
 
 import pytest
 from controllers_lab import LOGS, SERVERS, ControllersLab
-from support import eventually
+from support import eventually, sql
 from token_client import Client, Load, Refused, read_openrc
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend import edge_certificates as certificates
@@ -148,6 +148,18 @@ def test_the_operator_gets_a_token(lab: ControllersLab) -> None:
     assert len(openstack(lab, SERVERS[1], "token", "issue")["id"]) > 100
     urls = {(entry["Interface"], entry["URL"]) for entry in openstack(lab, SERVERS[1], "endpoint", "list")}
     assert urls == {(interface, f"https://{lab.virtual_address}:5000/v3") for interface in ("public", "internal", "admin")}
+
+
+def test_the_database_is_spoken_to_by_tls_alone(lab: ControllersLab) -> None:
+    """Nobody on the wire reads what keystone writes; the way from HAProxy to keystone, which is in clear, shows that the capture hears."""
+    canary = "canary-of-a-project-0123456789"
+    with lab.capture(canary) as capture:
+        assert openstack(lab, "metal2", "project", "create", "--description", canary, f"canary{time.time_ns()}")["description"] == canary
+    assert capture.bytes[3306] > 1000
+    assert capture.seen & {3306, 4567, 5000} == {5000}, capture.seen
+    password = (secrets(lab) / "keystone" / "database.txt").read_text("utf-8").strip()
+    with pytest.raises(Exception, match="Access denied"):
+        sql("SELECT 1", host=lab.virtual_address, user="keystone", password=password, database="keystone")
 
 
 def test_keys_are_rotated_under_load(lab: ControllersLab) -> None:

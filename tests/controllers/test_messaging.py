@@ -109,8 +109,9 @@ class Publisher:
         write(self.lab, CLIENT, "/run/amqp_client.py", (pathlib.Path(__file__).parent / "amqp_client.py").read_text("utf-8"))
         settings = {
             "hosts": [self.lab.addresses[name] for name in SERVERS], "user": "footprint", "password": password(self.lab),
-            "vhost": "notifications", "queue": QUEUE,
+            "vhost": "notifications", "queue": QUEUE, "ca": "/run/amqp-ca.pem",
         }
+        write(self.lab, CLIENT, "/run/amqp-ca.pem", self.lab.run(SERVERS[0], ["cat", "/etc/rabbitmq/footprint-tls/ca.pem"]))
         write(self.lab, CLIENT, "/run/amqp-client.json", json.dumps(settings))
 
     def start(self) -> None:
@@ -180,16 +181,30 @@ def test_a_cluster_of_three(lab: ControllersLab) -> None:
         address = lab.addresses[name]
         assert running(lab, name) == sorted(SERVERS)
         listening = {line.split()[3] for line in lab.run(name, ["ss", "-Htln"]).splitlines()}
-        assert {f"{address}:{port}" for port in (4369, 5672, 25672, 11211)} <= listening
+        assert {f"{address}:{port}" for port in (4369, 5671, 25672, 11211)} <= listening
+        assert f"{address}:5672" not in listening
         others = {entry for entry in listening if entry.rpartition(":")[2] not in ("22",)}
         assert all(entry.startswith((f"{address}:", "127.0.0.1:")) for entry in others), listening
         assert lab.run(name, ["stat", "-c", "%U %a", "/var/lib/rabbitmq/.erlang.cookie"]).strip() == "rabbitmq 400"
+        assert lab.run(name, ["stat", "-c", "%U %G %a", "/etc/rabbitmq/footprint-tls/key.pem"]).strip() == "root rabbitmq 640"
         users = lab.run(name, ["rabbitmqctl", "-q", "list_users"])
         assert "footprint" in users
         assert "guest" not in users
         journal = lab.run(name, ["journalctl", "--no-pager", "-q"], check=False) + lab.run(name, ["ps", "-eo", "args"])
         assert not any(value in journal for value in values)
     assert not any(value in first.output + said.output for value in values)
+
+
+def test_nobody_on_the_wire_reads_messages(lab: ControllersLab, publisher: Publisher) -> None:
+    """Between a client and the member it uses. What members tell each other is in clear, and shows that the capture hears."""
+    publisher.prepare()
+    with lab.capture(QUEUE) as capture:
+        publisher.start()
+        time.sleep(5)
+        publisher.stop()
+    assert capture.bytes[5671] > 1000
+    assert capture.seen & {5671, 5672, 25672} == {25672}, capture.seen
+    assert not lab.answers(CLIENT, ["python3", "-c", f"import socket; socket.create_connection(('{lab.addresses['metal1']}', 5672), 5)"])
 
 
 def test_an_isolated_member_pauses_and_returns(lab: ControllersLab, publisher: Publisher) -> None:

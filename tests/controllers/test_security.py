@@ -145,7 +145,7 @@ def test_a_stranger_is_refused_everywhere_and_a_member_nowhere(lab: ControllersL
     # clients have their way in
     assert connects(lab.virtual_address, 3306) and connects(lab.virtual_address, 5000) and connects(lab.addresses["metal1"], 22)
     open_ports = {port for port, where, unused in listeners(lab, "metal2") if where == "own" and port}
-    assert {3306, 4369, 4567, 5000, 5672, 9200, 10240, 11211, 25672} <= open_ports
+    assert {3306, 4369, 4567, 5000, 5671, 9200, 10240, 11211, 25672} <= open_ports
     assert [port for port in sorted(open_ports) if not knocks(lab, "metal1", "metal2", port)] == []
     text = lab.run("metal1", ["nft", "list", "ruleset"])
     assert all(f"table inet footprint_{name}" in text for name in ("galera", "rabbitmq", "memcached", "load_balancer", "keystone"))
@@ -243,7 +243,7 @@ def test_the_lists_are_there_after_a_power_loss(lab: ControllersLab) -> None:
     lab.power_on("metal3")
     began = time.monotonic()
     while time.monotonic() - began < 40:
-        assert not any(connects(lab.addresses["metal3"], port, timeout=1) for port in (3306, 4567, 11211, 5000, 5672))
+        assert not any(connects(lab.addresses["metal3"], port, timeout=1) for port in (3306, 4567, 11211, 5000, 5671))
         time.sleep(0.5)
     eventually("metal3 serves its peers", lambda: knocks(lab, "metal1", "metal3", 11211) and knocks(lab, "metal1", "metal3", 4567), 240)
 

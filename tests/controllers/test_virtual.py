@@ -93,7 +93,7 @@ class Virtual:
     def listeners(self, name: str) -> set[int]:
         """The ports of the control plane that somebody listens at on a machine."""
         ports = {int(line.split()[3].rpartition(":")[2]) for line in self.lab.ssh(self.address(name), "ss -Hltn").splitlines()}
-        return ports & {3306, 5000, 5672, 8404, 11211}
+        return ports & {3306, 5000, 5671, 8404, 11211}
 
 
 @pytest.fixture(name="virtual", scope="module")
@@ -119,9 +119,9 @@ def test_the_whole_control_plane_is_deployed(virtual: Virtual, environment: str)
 
 
 def test_each_machine_has_its_service_alone(virtual: Virtual) -> None:
-    assert virtual.listeners("one") == {3306, 5000, 5672, 8404, 11211}
+    assert virtual.listeners("one") == {3306, 5000, 5671, 8404, 11211}
     found = {name: virtual.listeners(name) for name in SERVICES}
-    assert found == {"db": {3306}, "mq": {5672}, "cache": {11211}, "front": {3306, 5000, 8404}, "ident": {5000}}
+    assert found == {"db": {3306}, "mq": {5671}, "cache": {11211}, "front": {3306, 5000, 8404}, "ident": {5000}}
 
 
 def test_environments_know_nothing_of_each_other(virtual: Virtual) -> None:

@@ -39,10 +39,11 @@ def make_authority(name: str) -> str:
     return _pem_key(key) + _pem(builder.sign(key, hashes.SHA256()))
 
 
-def make_certificate(authority: str, name: str, addresses: t.Iterable[str]) -> str:
+def make_certificate(authority: str, name: str, addresses: t.Iterable[str], more_names: t.Iterable[str] = ()) -> str:
     """Key and certificate of a machine that is server and client at once, in one text.
 
     :arg authority: as :func:`make_authority` returned it.
+    :arg more_names: further names it vouches for.
     :raises BackendError: the library is missing, or the authority cannot be read.
     """
     _require_library()
@@ -54,7 +55,7 @@ def make_certificate(authority: str, name: str, addresses: t.Iterable[str]) -> s
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     builder = _dated(x509.CertificateBuilder().subject_name(subject).issuer_name(ca.subject).public_key(key.public_key()))
-    names = [x509.DNSName(name), *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses)]
+    names = [*(x509.DNSName(one) for one in dict.fromkeys((name, *more_names))), *(x509.IPAddress(ipaddress.ip_address(address)) for address in addresses)]
     builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs=False), critical=True)
@@ -72,6 +73,27 @@ def make_ssh_key() -> str:
     _require_library()
     key = ed25519.Ed25519PrivateKey.generate()
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()).decode("ascii")
+
+
+def lacking(text: str, addresses: t.Iterable[str], names: t.Iterable[str], spare_days: int) -> tuple[str, ...]:
+    """What a certificate does not vouch for, and its end if that is near; nothing when it serves on.
+
+    :raises BackendError: the library is missing, or the certificate cannot be read.
+    """
+    _require_library()
+    try:
+        found = x509.load_pem_x509_certificate(certificate_of(text).encode("ascii"))
+    except ValueError as error:
+        raise BackendError(f"the certificate cannot be read: {error}.", mend="Remove its file to get a new one.") from error
+    try:
+        vouched = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return tuple([*addresses, *names])
+    there = {str(address) for address in vouched.get_values_for_type(x509.IPAddress)} | set(vouched.get_values_for_type(x509.DNSName))
+    # not_valid_after without a zone is what old versions of the library have
+    ends = found.not_valid_after.replace(tzinfo=datetime.timezone.utc) if not hasattr(found, "not_valid_after_utc") else found.not_valid_after_utc
+    late = ["its end"] if ends - datetime.datetime.now(datetime.timezone.utc) < spare_days * _DAY else []
+    return tuple([*(name for name in [*addresses, *names] if name not in there), *late])
 
 
 def certificate_of(text: str) -> str:

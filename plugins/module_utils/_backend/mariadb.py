@@ -80,6 +80,28 @@ class MariaDb:
         found = {row[0]: row[1] for row in rows if len(row) > 1}
         return found.get("wsrep_provider_version", ""), found.get("wsrep_provider_options", ""), found.get("wsrep_cluster_name", "")
 
+    def written_options(self) -> str:
+        """Galera's options in the server's configuration files, empty when there are none or nobody can tell."""
+        program = shutil.which("my_print_defaults")
+        try:
+            told = run([program, "mysqld"], timeout=30).stdout.splitlines() if program else []
+        except CommandError:
+            return ""
+        found = [line.partition("=")[2] for line in told if line.replace("-", "_").startswith("__wsrep_provider_options=")]
+        return found[-1] if found else ""
+
+    def vouched_for(self) -> tuple[str, ...]:
+        """The names and addresses for which the certificate vouches that the server shows its clients, empty without TLS."""
+        try:
+            rows = self.query("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('have_ssl', 'ssl_cert');", timeout=15)
+            found = {row[0]: row[1] for row in rows if len(row) > 1}
+            if found.get("have_ssl") != "YES" or not found.get("ssl_cert"):
+                return ()
+            told = run(["openssl", "x509", "-noout", "-ext", "subjectAltName", "-in", found["ssl_cert"]], timeout=30).stdout
+        except CommandError:
+            return ()
+        return tuple(re.findall(r"(?:DNS|IP Address):([^,\s]+)", told))
+
     def view(self) -> tuple[str, ...]:
         """The ids of the members of the component this one is in; empty when the server does not say."""
         try:

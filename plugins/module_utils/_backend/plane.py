@@ -118,6 +118,11 @@ def rabbitmq(timeout: float = 20) -> dict[str, t.Any] | None:
         return None
 
 
+def rabbitmq_texts(directory: str = "/etc/rabbitmq") -> tuple[str, str]:
+    """The texts of ``rabbitmq.conf`` and ``rabbitmq-env.conf``, empty where there is none."""
+    return read_text(f"{directory}/rabbitmq.conf") or "", read_text(f"{directory}/rabbitmq-env.conf") or ""
+
+
 def read_cluster(told: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """What ``rabbitmqctl cluster_status`` tells, less what nobody asks for."""
     running = sorted(str(name) for name in told["running_nodes"])

@@ -17,6 +17,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import Completed, run
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._backend.plane import rabbitmq_texts
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
 
 _USER = "rabbitmq"
@@ -123,6 +124,10 @@ class RabbitMq:
         data = self.home / "mnesia" / self.node
         members, running = read_text(data / "cluster_nodes.config"), read_text(data / "nodes_running_at_shutdown")
         return _nodes(members), _nodes(running)
+
+    def texts(self) -> tuple[str, str]:
+        """The texts of ``rabbitmq.conf`` and ``rabbitmq-env.conf``, empty where there is none."""
+        return rabbitmq_texts()
 
     def cookie(self) -> str | None:
         """The Erlang cookie in its file."""

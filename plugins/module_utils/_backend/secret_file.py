@@ -80,6 +80,26 @@ def create_once(path: pathlib.Path, text: str) -> bool:
     return True
 
 
+def replace(path: pathlib.Path, text: str) -> None:
+    """Write another text into a file that is there; whoever reads it meanwhile gets the old one or the new one, whole.
+
+    :raises BackendError: it cannot be written.
+    """
+    try:
+        handle, temporary = tempfile.mkstemp(dir=str(path.parent), prefix=".new-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(f"{text}\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise BackendError(f"cannot be written: {error.strerror}.", str(path), "Let the user who runs Ansible own it and its directory.") from error
+
+
 def _directories(path: pathlib.Path) -> None:
     """The directory and its parents; those that are made are nobody else's."""
     if path.is_dir():

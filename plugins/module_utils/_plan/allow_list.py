@@ -50,7 +50,7 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
             # 4369 port mapper, then the members' own connections, and the command line tools while they run
             (
                 Access(PEERS, ("4369", "rabbitmq_distribution_port:25672", "35672-35682")),
-                Access(CLIENTS, ("5671", "rabbitmq_port:5672")),
+                Access(CLIENTS, ("rabbitmq_tls_port:5671", "rabbitmq_port:5672")),
             ),
             ("rabbitmq-server.service", "epmd.socket"),
         ),

@@ -165,6 +165,7 @@ class Report:
     :arg holders: virtual address → who holds it.
     :arg position: where its cluster stands, in words.
     :arg why: what is wrong with the service although its members are well.
+    :arg clear: what it says in plain text that could be encrypted.
     """
 
     name: str
@@ -175,6 +176,7 @@ class Report:
     writer: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     holders: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     links: tuple[str, ...] = ()
+    clear: str = ""
 
     @property
     def well(self) -> int:
@@ -200,6 +202,7 @@ class Report:
             "writer": dict(self.writer),
             "virtual_addresses": {address: list(names) for address, names in self.holders.items()},
             "links": list(self.links),
+            "clear": self.clear,
         }
 
 
@@ -228,6 +231,7 @@ def judge(members: t.Mapping[str, t.Sequence[str]], looks: t.Mapping[str, t.Mapp
             writers if name == "galera" else {},
             holders if name == "load_balancer" else {},
             _links(name, looks),
+            _clear(name, parts),
         )
     return found
 
@@ -306,6 +310,18 @@ def _position(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any] | None]) ->
     return ""
 
 
+def _clear(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> str:
+    """With whom a service speaks plain text although it could speak TLS, and where it is told how to change that."""
+    facts = [part["facts"] for part in parts.values() if part and part.get("facts")]
+    whom = []
+    if name == "galera" and any(fact.get("tls") == "off" for fact in facts):
+        whom.append("its members")
+    if name == "rabbitmq" and any(fact.get("tls") in ("off", "both") for fact in facts):
+        whom.append("clients")
+    guide = {"galera": "docs/database.md", "rabbitmq": "docs/messaging.md"}.get(name)
+    return f"plain text with {' and '.join(whom)} ({guide}, Encryption)" if whom else ""
+
+
 def _links(name: str, looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> tuple[str, ...]:
     """Where clients find it."""
     ports = {"galera": 3306, "keystone": 5000}
@@ -339,4 +355,6 @@ def _notes(one: Report) -> t.Iterator[str]:
     yield from (f"{address} is on {names[0]}" for address, names in one.holders.items() if len(names) == 1)
     if one.position:
         yield one.position
+    if one.clear:
+        yield one.clear
     yield from one.links

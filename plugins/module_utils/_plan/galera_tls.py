@@ -35,6 +35,21 @@ def tls_steps(live: t.Iterable[str | None], wanted: bool) -> tuple[str, ...]:
     return ("both", goal) if opposite in set(live) else (goal,)
 
 
+def tls_wanted(asked: bool | None, looks: t.Iterable[t.Mapping[str, t.Any] | None]) -> bool:
+    """Whether the members are to speak TLS: what the operator says; else what the cluster does already; else, being new, they are.
+
+    Some that speak both are between two stages. Both ways out are safe, and plain text is kept where somebody still speaks it alone.
+
+    :arg looks: what ``galera_info`` returns of each member, nothing for one that does not answer.
+    """
+    if asked is not None:
+        return asked
+    known = [facts for facts in looks if facts]
+    spoken = {facts.get("tls") for facts in known} - {None}
+    written = {facts.get("tls_written") for facts in known} - {None}
+    return "off" not in (spoken or written)
+
+
 def speaks_both(version: str) -> bool:
     """Whether a Galera of this version (``26.4.23(r...)``, or ``4.23`` without the interface's number) can speak both."""
     found = re.match(r"(?:\d+\.)?(\d+)\.(\d+)(?:\(|$)", version.strip())

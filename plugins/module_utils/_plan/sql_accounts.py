@@ -22,12 +22,16 @@ _ALL = "ALL PRIVILEGES"
 
 @dataclasses.dataclass(frozen=True)
 class Account:
-    """A user as asked for. Without a password it may only log in as the system user of that name."""
+    """A user as asked for. Without a password it may only log in as the system user of that name.
+
+    :arg require_tls: it may not log in without TLS.
+    """
 
     name: str
     host: str
     password: str | None
     privileges: t.Mapping[str, tuple[str, ...]]
+    require_tls: bool = False
 
     @property
     def label(self) -> str:
@@ -37,11 +41,12 @@ class Account:
 
 @dataclasses.dataclass(frozen=True)
 class Existing:
-    """A user as it is: its plugin, the hash of its password, the lines of SHOW GRANTS."""
+    """A user as it is: its plugin, the hash of its password, the lines of SHOW GRANTS, whether it has to use TLS."""
 
     plugin: str
     hashed: str
     grants: tuple[str, ...]
+    requires_tls: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +93,7 @@ def parse_accounts(value: t.Any, path: str = "users") -> tuple[Account, ...]:
             if bad:
                 raise InputError(f"{bad[0]!r} is no privilege.", where, "Write e.g. ALL, or SELECT, INSERT.")
             privileges[_scope(str(scope), where)] = names
-        accounts.append(Account(name, host, entry.get("password"), privileges))
+        accounts.append(Account(name, host, entry.get("password"), privileges, bool(entry.get("require_tls"))))
     return tuple(accounts)
 
 
@@ -148,6 +153,8 @@ def _account(item: Account, there: Existing | None) -> t.Iterator[Statement]:
         yield Statement(f"create user {item.label}", f"CREATE USER IF NOT EXISTS {account(item)} {how}")
     elif not _same_login(item, there):
         yield Statement(f"change how {item.label} logs in", f"ALTER USER {account(item)} {how}")
+    if item.require_tls and not (there and there.requires_tls):
+        yield Statement(f"let {item.label} log in over TLS alone", f"ALTER USER {account(item)} REQUIRE SSL")
     granted: dict[str, set[str]] = {}
     for line in there.grants if there else ():
         found = _GRANT.match(line)

@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.haproxy
 from ansible_collections.reduced.footprint.plugins.module_utils._backend.mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.controlplane import SERVICES, SERVING, ailments
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.rabbitmq_tls import between_nodes, listens
 from ansible_collections.reduced.footprint.plugins.module_utils._run import galera
 
 SERVICE_NAMES = tuple(SERVICES)
@@ -74,7 +75,11 @@ class Host:
         return seen if seen["running"] or seen["standalone"] else None
 
     def _rabbitmq(self) -> dict[str, t.Any] | None:
-        return plane.rabbitmq(self.timeout)
+        seen = plane.rabbitmq(self.timeout)
+        if seen is None:
+            return None
+        configuration, environment = plane.rabbitmq_texts()
+        return {**seen, "tls": listens(configuration, True), "internode_tls": between_nodes(environment, True)}
 
     def _memcached(self) -> dict[str, t.Any] | None:
         address = listeners.reachable_at(_MEMCACHED, listeners.listeners(), plane.virtual_addresses())

@@ -76,6 +76,7 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         sleep(_PAUSE)
         waited += _PAUSE
     note = database.grastate()
+    written = database.written_options()
     facts: dict[str, t.Any] = {
         "installed": database.installed(),
         "unit": unit.get("ActiveState", "unknown"),
@@ -99,6 +100,9 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         "cluster_name": None,
         "tls": None,
         "tls_both": None,
+        # an empty answer is that of a server nobody has configured yet
+        "tls_written": tls_stage(written) if written else None,
+        "vouched_for": list(database.vouched_for()) if wsrep else [],
     }
     if wsrep:
         version, options, name = database.provider()

@@ -59,13 +59,15 @@ def _read(accounts: t.Sequence[Account], database: MariaDb) -> tuple[tuple[str, 
     there = tuple(row[0] for row in database.query("SELECT schema_name FROM information_schema.schemata;"))
     rows = database.query(
         "SELECT CONCAT(user, '@', host), COALESCE(JSON_VALUE(Priv, '$.plugin'), ''), "
-        "COALESCE(JSON_VALUE(Priv, '$.authentication_string'), '') FROM mysql.global_priv;"
+        "COALESCE(JSON_VALUE(Priv, '$.authentication_string'), ''), COALESCE(JSON_VALUE(Priv, '$.ssl_type'), '0') FROM mysql.global_priv;"
     )
     logins = {row[0]: (row[1], row[2] if len(row) > 2 else "") for row in rows}
+    # the server notes any TLS as 1, and a certificate it asks for as more
+    encrypted = {row[0] for row in rows if len(row) > 3 and row[3] != "0"}
     existing = {}
     for item in accounts:
         if item.label in logins:
             # --batch doubles the backslashes of what it prints
             lines = tuple(row[0].replace("\\\\", "\\") for row in database.query(f"SHOW GRANTS FOR {account(item)};"))
-            existing[item.label] = Existing(*logins[item.label], grants=lines)
+            existing[item.label] = Existing(*logins[item.label], grants=lines, requires_tls=item.label in encrypted)
     return there, existing

@@ -14,6 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._backend.rabbitm
 from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.rabbitmq import ailments
 from ansible_collections.reduced.footprint.plugins.module_utils._plan.rabbitmq_schema import contents
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.rabbitmq_tls import between_nodes, listens
 
 _PAUSE = 1.0
 # A paused broker starts by itself when it sees a majority again; one whose run was killed half-way does not.
@@ -113,6 +114,7 @@ def _look(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> di
         has = list(contents(broker.definitions()))
     elif members and len(members) <= 1:
         has = None
+    configuration, environment = broker.texts()
     is_there = broker.cookie() if installed else None
     sick = ailments(status, broker.node, expected) if installed else (f"{broker.node} is not installed",)
     return {
@@ -132,6 +134,8 @@ def _look(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> di
         "alarms": list((status or {}).get("alarms") or ()),
         "maintenance": ((status or {}).get("maintenance_status") or {}).get(broker.node),
         "version": _version(status, mine),
+        "tls": listens(configuration, bool(status or members)),
+        "internode_tls": between_nodes(environment, bool(status or members)),
         "contents": has,
         "cookie": "none" if not is_there else "same" if cookie in (None, "", is_there) else "other",
     }

@@ -113,3 +113,20 @@ def test_the_worst_counts() -> None:
     assert worst(["ok", "degraded", "wip"]) == "degraded"
     assert worst([]) == "ok"
     assert table({}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "clear"),
+    [
+        ("galera", galera(tls="on"), ""),
+        ("galera", galera(tls="both"), ""),
+        ("galera", galera(tls="off"), "plain text with its members (docs/database.md, Encryption)"),
+        ("rabbitmq", rabbitmq(tls="on", internode_tls="off"), ""),
+        ("rabbitmq", rabbitmq(tls="both", internode_tls="on"), "plain text with clients (docs/messaging.md, Encryption)"),
+        ("rabbitmq", rabbitmq(tls="off", internode_tls="off"), "plain text with clients (docs/messaging.md, Encryption)"),
+    ],
+)
+def test_plain_text_is_told_and_is_no_illness(name: str, part: t.Any, clear: str) -> None:
+    report = judge({name: NAMES}, {host: {"addresses": [], "services": {name: part}} for host in NAMES})[name]
+    assert (report.state, report.clear, report.as_dict()["clear"]) == ("ok", clear, clear)
+    assert not clear or clear in table({name: report})[1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera_tls import STAGES, speaks_both, tls_stage, tls_steps
+from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera_tls import STAGES, speaks_both, tls_stage, tls_steps, tls_wanted
 
 # who hears whom; plain text alone and TLS alone do not
 HEARS = {("off", "on"): False, ("on", "off"): False}
@@ -47,6 +47,32 @@ def test_stage(options, stage):
 )
 def test_steps(live, wanted, steps):
     assert tls_steps(live, wanted) == steps
+
+
+def spoken(live, written):
+    return {"tls": live, "tls_written": written}
+
+
+@pytest.mark.parametrize(
+    ("what", "asked", "looks", "wanted"),
+    [
+        ("new", None, [spoken(None, None)] * 3, True),
+        ("new, one does not answer", None, [spoken(None, None), None, {}], True),
+        ("new, on plain text", False, [spoken(None, None)], False),
+        ("lives in plain text", None, [spoken("off", "off")] * 3, False),
+        ("a new member of one that lives in plain text", None, [spoken(None, None), spoken("off", "off")], False),
+        ("a member of one that lives in plain text was given TLS", None, [spoken(None, "on"), spoken("off", "off")], False),
+        ("stopped, in plain text", None, [spoken(None, "off"), spoken(None, "off")], False),
+        ("stopped, with TLS", None, [spoken(None, "on"), None], True),
+        ("lives with TLS", None, [spoken("on", "on"), spoken(None, None)], True),
+        ("killed on the way to both", None, [spoken("off", "both"), spoken("both", "both")], False),
+        ("killed on the way to TLS alone", None, [spoken("both", "on"), spoken("on", "on")], True),
+        ("lives in plain text, TLS is asked for", True, [spoken("off", "off")], True),
+        ("lives with TLS, plain text is asked for", False, [spoken("on", "on")], False),
+    ],
+)
+def test_new_clusters_speak_tls_and_others_keep_what_they_speak(what, asked, looks, wanted):
+    assert tls_wanted(asked, looks) is wanted, what
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -53,6 +53,23 @@ def test_what_differs():
     ]
 
 
+@pytest.mark.parametrize(
+    ("there", "statements"),
+    [
+        (None, ["create user app@%", "let app@% log in over TLS alone"]),
+        (Existing("mysql_native_password", native_hash("x"), ()), ["let app@% log in over TLS alone"]),
+        (Existing("mysql_native_password", native_hash("x"), (), True), []),
+    ],
+)
+def test_tls_is_required_and_never_taken_back(there, statements):
+    users = parse_accounts([{"name": "app", "password": "x", "require_tls": True}])
+    existing = {"app@%": there} if there else {}
+    found = plan([], users, [], existing)
+    assert [one.what for one in found] == statements
+    assert not found or found[-1].sql == "ALTER USER 'app'@'%' REQUIRE SSL"
+    assert plan([], parse_accounts([{"name": "app", "password": "x"}]), [], {"app@%": Existing("mysql_native_password", native_hash("x"), (), True)}) == ()
+
+
 def test_local_users_do_without_a_password():
     users = parse_accounts([{"name": "look", "host": "localhost"}])
     assert plan([], users, [], {})[0].sql.endswith("'look'@'localhost' IDENTIFIED VIA unix_socket")

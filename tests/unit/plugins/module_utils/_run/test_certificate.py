@@ -15,8 +15,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._model.errors im
 from ansible_collections.reduced.footprint.plugins.module_utils._run.certificate import certificate
 
 
-def ask(directory, name="galera/metal1", authority="galera/ca", addresses=("192.0.2.7",), check_mode=False, decrypt=None):
-    return certificate(name, authority, directory, addresses, check_mode=check_mode, decrypt=decrypt or (lambda path: "?"))
+def ask(directory, name="galera/metal1", authority="galera/ca", addresses=("192.0.2.7",), check_mode=False, decrypt=None, names=()):
+    return certificate(name, authority, directory, addresses, check_mode=check_mode, decrypt=decrypt or (lambda path: "?"), names=names)
 
 
 def context(directory, made, server):
@@ -80,6 +80,26 @@ def test_all_who_ask_at_once_get_the_same(tmp_path):
     assert len(set(answers)) == 1
 
 
+def test_one_that_lacks_an_address_or_a_name_is_made_anew(tmp_path, monkeypatch):
+    first = ask(tmp_path)
+    assert ask(tmp_path, addresses=["192.0.2.7", "192.0.2.20"], check_mode=True) == first
+    second = ask(tmp_path, addresses=["192.0.2.7", "192.0.2.20"], names=["cloud.example.net"])
+    assert second["certificate"] != first["certificate"] and second["ca"] == first["ca"]
+    for name in ("192.0.2.20", "cloud.example.net", "metal1"):
+        assert shake_hands(tmp_path, second, ask(tmp_path, "galera/metal2"), name)
+    # who asks for less, such as for the authority alone, changes nothing
+    assert ask(tmp_path) == second == ask(tmp_path, addresses=[])
+    path = tmp_path / "galera" / "metal1.pem.txt"
+    assert path.stat().st_mode & 0o777 == 0o600
+    plain = path.read_text(encoding="ascii")
+    path.write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n", encoding="ascii")
+    assert ask(tmp_path, addresses=["192.0.2.99"], decrypt=lambda unused: plain) == second
+    path.write_text(plain, encoding="ascii")
+    # eleven years before its end
+    monkeypatch.setattr("ansible_collections.reduced.footprint.plugins.module_utils._run.certificate.RENEW_DAYS", 11 * 365)
+    assert ask(tmp_path)["certificate"] != second["certificate"]
+
+
 def test_check_mode_writes_nothing(tmp_path):
     assert ask(tmp_path / "s", check_mode=True) == {"key": "", "certificate": "", "ca": ""}
     assert not (tmp_path / "s").exists()
@@ -99,7 +119,12 @@ def test_vault(tmp_path):
 
 @pytest.mark.parametrize(
     ("more", "words"),
-    [({"addresses": ["host"]}, "addresses: 'host' is no address"), ({"name": "../x"}, r"\.\./x"), ({"authority": ""}, "''")],
+    [
+        ({"names": ["two words"]}, "names: 'two words' is no name of a host"),
+        ({"addresses": ["host"]}, "addresses: 'host' is no address"),
+        ({"name": "../x"}, r"\.\./x"),
+        ({"authority": ""}, "''"),
+    ],
 )
 def test_bad_input(tmp_path, more, words):
     with pytest.raises(InputError, match=words):

@@ -50,6 +50,12 @@ class Server:
     def provider(self):
         return "26.4.23(rabc)", "gcache.size = 128M; socket.ssl = YES; socket.dynamic = no", "blue"
 
+    def written_options(self):
+        return "socket.ssl=YES"
+
+    def vouched_for(self):
+        return "c1", "192.0.2.20"
+
     def view(self):
         return "n1", "n2", "n3"
 

@@ -57,6 +57,9 @@ class Node:
     def definitions(self) -> dict[str, t.Any]:
         return self.has
 
+    def texts(self) -> tuple[str, str]:
+        return "listeners.ssl.1 = 192.0.2.1:5671\n", ""
+
     def cookie(self) -> str | None:
         return self.secret
 

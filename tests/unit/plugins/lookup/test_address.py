@@ -1,0 +1,50 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lookup ``address`` in a real play: RabbitMQ's port is the one at which it serves."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+INVENTORY = {
+    "controller": {"hosts": {"c1": {"ansible_host": "192.0.2.1"}}},
+    "all": {"vars": {"ansible_connection": "local", "load_balancer_frontends": []}},
+}
+ASKED = "lookup('reduced.footprint.address', 'rpc', port=true, with_scheme=true)"
+#: what is set, and what the lookup says then
+CASES = (
+    ({}, "amqp://192.0.2.1:5672"),
+    ({"rabbitmq_tls": True}, "amqps://192.0.2.1:5671"),
+    ({"rabbitmq_tls": True, "rabbitmq_tls_port": 5670}, "amqps://192.0.2.1:5670"),
+    ({"footprint_secrets": "{folder}/made"}, "amqps://192.0.2.1:5671"),
+    ({"footprint_secrets": "{folder}/made", "rabbitmq_tls": False}, "amqp://192.0.2.1:5672"),
+    ({"footprint_secrets": "{folder}/made", "footprint_services": {"rabbitmq": {"port": 5600}}}, "amqp://192.0.2.1:5600"),
+)
+
+
+def test_the_port_of_messages(tmp_path: pathlib.Path) -> None:
+    """A cluster from before TLS was the default has no certificates, and keeps its port."""
+    (tmp_path / "made" / "amqp").mkdir(parents=True)
+    (tmp_path / "made" / "amqp" / "ca.pem.txt").write_text("", "utf-8")
+    (tmp_path / "ansible.cfg").write_text("", "utf-8")
+    (tmp_path / "hosts.json").write_text(json.dumps(INVENTORY), "utf-8")
+    tasks = [
+        {
+            "name": f"Case {number}",
+            "vars": {key: value.format(folder=tmp_path) if isinstance(value, str) else value for key, value in variables.items()},
+            "ansible.builtin.assert": {"that": f"{ASKED} == '{told}'", "fail_msg": f"{number}: {{{{ {ASKED} }}}}"},
+        }
+        for number, (variables, told) in enumerate(CASES)
+    ]
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "c1", "gather_facts": False, "tasks": tasks}]), "utf-8")
+    settings = {"ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_NOCOLOR": "1"}
+    argv = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), "-i", "hosts.json", "play.yml"]
+    done = subprocess.run(argv, cwd=tmp_path, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr
