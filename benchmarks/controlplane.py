@@ -26,7 +26,7 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.write_gaps import parse_acknowledged, tell
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_write_gaps import parse_acknowledged, tell
 from benchmarks import figures, process
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

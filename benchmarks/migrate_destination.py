@@ -18,13 +18,13 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import remote_source, units
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.migration_prediction import predict
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_copy, migrate_verify
-from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, remote, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy, run_verify
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, remote, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_prediction import predict
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 
 WRITER = "footprint-bench-writer.service"
 HOME = pathlib.Path("/var/lib/reduced.footprint/bench")
@@ -72,7 +72,7 @@ def context_of(params: t.Mapping[str, t.Any]) -> Context:
     """A context as the worker has it after its preflight, with a disk that is new."""
     spec = parse_spec(params)
     store = JournalStore(spec.name, HOME)
-    code = units.keep_code()
+    code = io_units.keep_code()
     context = Context(spec=spec, vm=vm_details(spec), store=store, journal=Journal(name=spec.name), code=code, source=remote(spec, store, code))
     facts = context.source.ask("facts", {"services": [], "containers": [], "address": spec.admin.address})["facts"]
     facts.pop("tree", None)
@@ -98,16 +98,16 @@ def stop_writer(context: Context) -> None:
 def ours(context: Context, bootable: bool = True) -> dict[str, t.Any]:
     """The steps of a migration up to the proof, timed."""
     if bootable:
-        migrate_copy.precopy(context)
+        run_copy.precopy(context)
     else:
-        migrate_copy.copy_pass(context, "live", tolerate_vanished=True)
-    migrate_verify.live(context)
-    migrate_verify.catch_up(context)
+        run_copy.copy_pass(context, "live", tolerate_vanished=True)
+    run_verify.live(context)
+    run_verify.catch_up(context)
     foretold = predict(context.journal.passes, context.journal.facts, 0)
     stop_writer(context)
     began = time.monotonic()
     parts = {}
-    for name, step in (("final", migrate_copy.final), ("fixup", migrate_copy.fixup if bootable else lambda context: None), ("verify", migrate_verify.verify)):
+    for name, step in (("final", run_copy.final), ("fixup", run_copy.fixup if bootable else lambda context: None), ("verify", run_verify.verify)):
         at = time.monotonic()
         step(context)
         parts[name] = round(time.monotonic() - at, 3)
@@ -144,7 +144,7 @@ def main() -> None:
     """Read what to do, do it, tell."""
     asked = json.load(sys.stdin)
     if asked["what"] == "key":
-        print(json.dumps({"key": remote_source.ensure_key(HOME / asked["params"]["name"], asked["params"]["name"])}))
+        print(json.dumps({"key": io_remote_source.ensure_key(HOME / asked["params"]["name"], asked["params"]["name"])}))
         return
     context = context_of(asked["params"])
     memory = Memory()

@@ -19,10 +19,10 @@ import statistics
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.placement import PlacementQuestion, parse_placement_policy
-from ansible_collections.reduced.footprint.plugins.module_utils._model.placement_server import parse_question
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.placement import plan_placement
-from ansible_collections.reduced.footprint.plugins.module_utils._run.footprint_plan import PlanRequest, plan_footprint
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.run_plan import PlanRequest, plan_footprint
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import PlacementQuestion, parse_placement_policy
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_server import parse_question
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import plan_placement
 
 SIZES = ((3, 15), (10, 50), (30, 150), (100, 500), (178, 890), (300, 1500), (1000, 5000))
 QUICK = ((3, 15), (30, 150), (178, 890))

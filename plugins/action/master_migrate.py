@@ -14,7 +14,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_text import MigrationFailed, progress_line, still_running, summary
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, progress_line, still_running, summary
 
 _MODULE = "reduced.footprint.master_migrate"
 _INFO = "reduced.footprint.master_migrate_info"

@@ -43,7 +43,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.controlplane import members_of
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import members_of
 
 
 def controlplane_members(hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]]) -> dict[str, list[str]]:

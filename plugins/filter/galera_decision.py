@@ -48,7 +48,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera import Member, decide, describe
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import Member, decide, describe
 
 
 def galera_decision(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], force: str | None = None) -> dict[str, t.Any]:

@@ -43,7 +43,7 @@ _value:
   elements: str
 """
 
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera_tls import tls_steps
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import tls_steps
 
 
 def galera_tls_steps(live: t.Iterable[str | None], wanted: bool) -> list[str]:

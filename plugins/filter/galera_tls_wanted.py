@@ -42,7 +42,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.galera_tls import tls_wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import tls_wanted
 
 
 def galera_tls_wanted(looks: t.Iterable[t.Mapping[str, t.Any] | None], asked: bool | None = None) -> bool:

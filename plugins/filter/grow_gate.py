@@ -54,7 +54,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.grow import judge
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_grow import judge
 
 
 def grow_gate(

@@ -61,7 +61,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.grow import listed_elsewhere, steps
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_grow import listed_elsewhere, steps
 
 
 def grow_steps(

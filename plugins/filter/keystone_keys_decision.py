@@ -50,7 +50,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.fernet import decide
+from ansible_collections.reduced.footprint.plugins.module_utils._keystone.plan_fernet import decide
 
 
 def keystone_keys_decision(

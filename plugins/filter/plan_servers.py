@@ -51,7 +51,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.placement_facts import servers_from_variables
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import servers_from_variables
 
 
 def plan_servers(hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> list[dict[str, t.Any]]:

@@ -54,7 +54,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.removal import quorums_from_variables
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.plan_removal import quorums_from_variables
 
 
 def quorum_members(hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]) -> dict[str, list[dict[str, t.Any]]]:

@@ -56,7 +56,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.rabbitmq import Member, decide
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import Member, decide
 
 
 def rabbitmq_decision(

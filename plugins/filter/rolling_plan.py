@@ -72,9 +72,9 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.controlplane import members_of
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.rolling import looks_of, parse_request, plan
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import members_of
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import looks_of, parse_request, plan
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 
 def rolling_plan(

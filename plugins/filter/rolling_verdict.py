@@ -61,8 +61,8 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.controlplane import members_of
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.rolling import looks_of, verdict
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import members_of
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import looks_of, verdict
 
 
 def rolling_verdict(

@@ -58,7 +58,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.status import build_status, read_results
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status, read_results
 
 
 def status(

@@ -247,13 +247,13 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._run import inventory as use_case
-from ansible_collections.reduced.footprint.plugins.module_utils._run import topology
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import run_topology
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
-    """Thin shell around the use case in ``_run/inventory.py``."""
+    """Thin shell around the use case in ``_inventory/run_inventory.py``."""
 
     NAME = "reduced.footprint.nodes"
 
@@ -270,11 +270,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             raise AnsibleParserError(f"{path}: {error}") from error
 
     def _populate(self, path: str, cache: bool) -> None:
-        wanted = topology.parse({key: self.get_option(key) for key in topology.KEYS}, list(self._included(path)))
-        servers = use_case.parse_servers(self.get_option("servers"))
+        wanted = run_topology.parse({key: self.get_option(key) for key in run_topology.KEYS}, list(self._included(path)))
+        servers = run_inventory.parse_servers(self.get_option("servers"))
         named = {item.name for item in servers}
         servers += tuple(item for item in self._servers_already_there() if item.name not in named)
-        plan = use_case.parse(self._option("cluster"), topology.give_roles(servers, wanted))
+        plan = run_inventory.parse(self._option("cluster"), run_topology.give_roles(servers, wanted))
         laid = self._lay(wanted, plan)
         found = self._addresses(plan, path, cache)
         if self.get_option("strict"):
@@ -284,8 +284,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for key, value in laid.common.items():
             self.inventory.set_variable("all", key, value)
         environment = self._option("environment") or plan.cluster
-        keys = use_case.host_keys(use_case.host_keys_path(self._option("known_hosts"), os.path.dirname(path), environment))
-        mine = topology.over(use_case.hosts(plan, found, keys), laid)
+        keys = run_inventory.host_keys(run_inventory.host_keys_path(self._option("known_hosts"), os.path.dirname(path), environment))
+        mine = run_topology.over(run_inventory.hosts(plan, found, keys), laid)
         for host in mine:
             self._add(host)
         done = {host.name for host in mine}
@@ -305,41 +305,41 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """What stands in a YAML file of the operator's, templates in it remaining templates."""
         return self.loader.load_from_file(file, cache="none", trusted_as_template=True)
 
-    def _lay(self, wanted: topology.Topology, plan: use_case.Inventory) -> topology.Laid:
+    def _lay(self, wanted: run_topology.Topology, plan: run_inventory.Inventory) -> run_topology.Laid:
         mine = {item.name for item in plan.servers} | {machine.vm.name for machine in plan.machines}
         others = []
         for host in [] if wanted.empty else list(self.inventory.hosts.values()):
             if host.name not in mine:
                 variables = combine_vars(get_group_vars(host.get_groups()), host.get_vars())
-                others.append(topology.known(host.name, variables, [group.name for group in host.get_groups()]))
+                others.append(run_topology.known(host.name, variables, [group.name for group in host.get_groups()]))
         roles = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
         defaults = {}
-        for name in [] if wanted.empty else topology.COMPONENTS:
+        for name in [] if wanted.empty else run_topology.COMPONENTS:
             file = os.path.join(roles, name, "defaults", "main.yml")
-            defaults[name] = topology.component_defaults(name, self._read(file) if os.path.isfile(file) else {})
-        laid = topology.lay(wanted, plan, others, self._option("environment") or "", self.get_option("own_groups"), defaults)
+            defaults[name] = run_topology.component_defaults(name, self._read(file) if os.path.isfile(file) else {})
+        laid = run_topology.lay(wanted, plan, others, self._option("environment") or "", self.get_option("own_groups"), defaults)
         if self.get_option("strict") and laid.warnings:
             raise RefusedError(" ".join(laid.warnings), "strict", "Mend the topology, or drop strict.")
         for warning in laid.warnings:
             self.display.warning(warning)
         return laid
 
-    def _complete(self, name: str, laid: topology.Laid) -> None:
+    def _complete(self, name: str, laid: run_topology.Laid) -> None:
         """A host of another source gets what the topology adds; what is said of it there stays."""
         host = self.inventory.hosts[name]
         for group, members in laid.groups.items():
             if name in members:
                 self.inventory.add_host(name, group=self.inventory.add_group(self._sanitize_group_name(group)))
         for key, value in laid.variables[name].items():
-            if key not in host.vars or key in (topology.TOPOLOGY, topology.ENVIRONMENTS):
-                before = host.vars.get(key) if key == topology.ENVIRONMENTS else None
+            if key not in host.vars or key in (run_topology.TOPOLOGY, run_topology.ENVIRONMENTS):
+                before = host.vars.get(key) if key == run_topology.ENVIRONMENTS else None
                 self.inventory.set_variable(name, key, {**before, **value} if before else value)
 
     def _option(self, name: str) -> t.Any:
         """An option that may be a template."""
         return self.templar.template(self.get_option(name))
 
-    def _servers_already_there(self) -> t.Iterator[use_case.Server]:
+    def _servers_already_there(self) -> t.Iterator[run_inventory.Server]:
         for host in list(self.inventory.hosts.values()):
             variables = combine_vars(get_group_vars(host.get_groups()), host.get_vars())
             # VM details often stand in host_vars/SERVER.yml, which no inventory source reads by itself
@@ -350,10 +350,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 continue
             # its own variables stay where they are; only what decides about machines is read
             entry = {key: variables[key] for key in ("vms", "node_roles", "ansible_host") if key in variables}
-            virt = [use_case.VIRT_ROLE] if use_case.VIRT_ROLE in [group.name for group in host.get_groups()] else []
-            yield use_case.server(host.name, entry, host.name, virt)
+            virt = [run_inventory.VIRT_ROLE] if run_inventory.VIRT_ROLE in [group.name for group in host.get_groups()] else []
+            yield run_inventory.server(host.name, entry, host.name, virt)
 
-    def _addresses(self, plan: use_case.Inventory, path: str, cache: bool) -> dict[str, use_case.Found]:
+    def _addresses(self, plan: run_inventory.Inventory, path: str, cache: bool) -> dict[str, run_inventory.Found]:
         self.load_cache_plugin()
         key = self.get_cache_key(path)
         reads_cache = cache and self.get_option("cache")
@@ -365,8 +365,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 kept = None
             # a machine that came, went or changed its NICs makes what is kept useless
             if kept and kept.get("machines") == wanted:
-                return {name: use_case.Found(*entry) for name, entry in kept["found"].items()}
-        lookup = use_case.Lookup(
+                return {name: run_inventory.Found(*entry) for name, entry in kept["found"].items()}
+        lookup = run_inventory.Lookup(
             sources=tuple(self.get_option("address_sources")),
             leases=tuple(self._option("dhcp_leases")),
             libvirt_uri=self._option("libvirt_uri"),
@@ -374,7 +374,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             exclude=tuple(self._option("exclude_addresses")),
             timeout=self.get_option("timeout"),
         )
-        found, warnings = use_case.find_addresses(plan, lookup)
+        found, warnings = run_inventory.find_addresses(plan, lookup)
         if self.get_option("strict") and warnings:
             raise RefusedError(" ".join(warnings), "strict", "Drop strict to go on without.")
         for warning in warnings:
@@ -384,7 +384,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self._cache[key] = {"machines": wanted, "found": {name: [item.address, item.source] for name, item in found.items()}}
         return found
 
-    def _add(self, host: use_case.Host) -> None:
+    def _add(self, host: run_inventory.Host) -> None:
         self.inventory.add_host(host.name)
         for group in host.groups:
             self.inventory.add_host(host.name, group=self.inventory.add_group(self._sanitize_group_name(group)))

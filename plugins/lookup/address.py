@@ -86,10 +86,10 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import LOAD_BALANCER, Service, parse_services
-from ansible_collections.reduced.footprint.plugins.module_utils._plan import deploy_order, topology_address
-from ansible_collections.reduced.footprint.plugins.module_utils._run.secret import secrets_directory
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import secrets_directory
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_address, plan_deploy_order
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import LOAD_BALANCER, Service, parse_services
 
 _DEFAULTS = os.path.join(os.path.dirname(__file__), "..", "..", "roles", LOAD_BALANCER, "defaults", "main.yml")
 
@@ -110,12 +110,12 @@ class LookupModule(LookupBase):
             if not ((declared or {}).get("rabbitmq") or {}).get("port") and self._messages_by_tls(known):
                 port = int(self._templar.template(known.get("rabbitmq_tls_port")) or 5671)
                 services = {**services, "rabbitmq": dataclasses.replace(services["rabbitmq"], port=port, scheme="amqps")}
-            wish = topology_address.Wish(self._port(), self.get_option("external"), self.get_option("with_scheme"))
+            wish = plan_address.Wish(self._port(), self.get_option("external"), self.get_option("with_scheme"))
             edge = self._edge(services[LOAD_BALANCER], known)
             found: list[str] = []
             for term in terms:
-                service = topology_address.target(str(term), services, self.get_option("consumer"))
-                found += topology_address.addresses(service, self._members(service, known), edge, wish)
+                service = plan_address.target(str(term), services, self.get_option("consumer"))
+                found += plan_address.addresses(service, self._members(service, known), edge, wish)
             return found
         except FootprintError as error:
             raise AnsibleError(f"address: {error}") from error
@@ -143,7 +143,7 @@ class LookupModule(LookupBase):
 
     def _hosts(self, service: Service, known: t.Mapping[str, t.Any]) -> tuple[str, ...]:
         chosen = self._templar.template(known.get(f"{service.variable_prefix}_group"))
-        return deploy_order.members(service, known.get("groups") or {}, str(chosen) if chosen else None)
+        return plan_deploy_order.members(service, known.get("groups") or {}, str(chosen) if chosen else None)
 
     def _members(self, service: Service, known: t.Mapping[str, t.Any]) -> list[str]:
         hostvars = known.get("hostvars") or {}
@@ -153,10 +153,10 @@ class LookupModule(LookupBase):
             found.append(str(own.get(f"{service.variable_prefix}_address") or own.get("ansible_host") or host))
         return found
 
-    def _edge(self, service: Service, known: t.Mapping[str, t.Any]) -> topology_address.Edge:
+    def _edge(self, service: Service, known: t.Mapping[str, t.Any]) -> plan_address.Edge:
         """The load balancer as its role sees it: its defaults, below what is set."""
         if not self._hosts(service, known):
-            return topology_address.Edge()
+            return plan_address.Edge()
         defaults = self._loader.load_from_file(_DEFAULTS, trusted_as_template=True)
         settings = {key: known.get(key, defaults.get(key)) for key in {*defaults, "load_balancer_virtual_address", "footprint_external_name"}}
         templar = self._templar.copy_with_new_env(available_variables={**known, **{key: value for key, value in settings.items() if value is not None}})
@@ -164,7 +164,7 @@ class LookupModule(LookupBase):
         def value(name: str) -> t.Any:
             return templar.template(settings.get(name))
 
-        addresses = {topology_address.MAIN: str(value("load_balancer_virtual_address") or "")}
+        addresses = {plan_address.MAIN: str(value("load_balancer_virtual_address") or "")}
         addresses.update({str(item["name"]): str(item["address"]) for item in value("load_balancer_virtual_addresses") or ()})
         there = {name: address for name, address in addresses.items() if address}
-        return topology_address.Edge(there, str(value("footprint_external_name") or ""), tuple(value("load_balancer_frontends") or ()))
+        return plan_address.Edge(there, str(value("footprint_external_name") or ""), tuple(value("load_balancer_frontends") or ()))

@@ -49,10 +49,11 @@ import typing as t
 
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.reduced.footprint.plugins.module_utils._model.allow_list import networks
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import Service, known, parse_services
-from ansible_collections.reduced.footprint.plugins.module_utils._plan import allow_list, deploy_order
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._service import plan_allow_list
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import networks
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, known, parse_services
 
 
 class LookupModule(LookupBase):
@@ -73,12 +74,12 @@ class LookupModule(LookupBase):
             clients = [*everybody, *self._virtual(), *self._listed("footprint_allowed")]
             found = []
             for term in terms:
-                if str(term) not in allow_list.SERVICES:
-                    raise InputError(f"{term!r} has no allow-list.", "service", f"Use some of {known(allow_list.SERVICES)}.")
+                if str(term) not in plan_allow_list.SERVICES:
+                    raise InputError(f"{term!r} has no allow-list.", "service", f"Use some of {known(plan_allow_list.SERVICES)}.")
                 service = services[str(term)]
                 peers = [self._own(host, service) for host in hosts.get(service.name, ())]
                 allowed = networks([*clients, *self._listed(f"{service.variable_prefix}_allowed")], f"{service.variable_prefix}_allowed")
-                found.append(allow_list.wanted(service.name, peers, allowed, self._ports(service.name)))
+                found.append(plan_allow_list.wanted(service.name, peers, allowed, self._ports(service.name)))
             return found
         except FootprintError as error:
             raise AnsibleError(f"allow_list: {error}") from error
@@ -88,7 +89,7 @@ class LookupModule(LookupBase):
 
     def _hosts(self, service: Service) -> tuple[str, ...]:
         chosen = self._value(f"{service.variable_prefix}_group")
-        return deploy_order.members(service, self.variables.get("groups") or {}, str(chosen) if chosen else None)
+        return plan_deploy_order.members(service, self.variables.get("groups") or {}, str(chosen) if chosen else None)
 
     def _of(self, host: str) -> t.Mapping[str, t.Any]:
         hostvars = self.variables.get("hostvars") or {}
@@ -121,5 +122,5 @@ class LookupModule(LookupBase):
         return list(networks(value, name))
 
     def _ports(self, service: str) -> dict[str, t.Any]:
-        names = [port.partition(":")[0] for access in allow_list.SERVICES[service].access for port in access.ports if ":" in port]
+        names = [port.partition(":")[0] for access in plan_allow_list.SERVICES[service].access for port in access.ports if ":" in port]
         return {name: self._value(name) for name in names if self.variables.get(name) is not None}

@@ -72,8 +72,8 @@ _raw:
 import typing as t
 
 from ansible.errors import AnsibleError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.certificate import certificate
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate.run_certificate import certificate
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup import SecretsLookup
 
 

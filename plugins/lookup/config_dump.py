@@ -57,9 +57,9 @@ import typing as t
 
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import Service, parse_services
-from ansible_collections.reduced.footprint.plugins.module_utils._plan import deploy_order, layers, topology_dump
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order, plan_dump, plan_layers
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, parse_services
 
 _ROLES = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
 _OURS = "reduced.footprint."
@@ -80,7 +80,7 @@ class LookupModule(LookupBase):
         # a template that leads to a secret finds the mask instead of it
         sealed = self._sealed(known.get("inventory_dir"))
         safe = {
-            name: value if name in _NO_SETTINGS else topology_dump.hide(value) if name in sealed else topology_dump.shield(value, name, _vaulted)
+            name: value if name in _NO_SETTINGS else plan_dump.hide(value) if name in sealed else plan_dump.shield(value, name, _vaulted)
             for name, value in known.items()
         }
         topology = safe.get("footprint_topology") or {}
@@ -111,11 +111,11 @@ class LookupModule(LookupBase):
             "configs": configs,
             **({"origins": origins} if self.get_option("origins") else {}),
         }
-        return [{**found, "configs": topology_dump.redact(configs, self._secrets(known))}]
+        return [{**found, "configs": plan_dump.redact(configs, self._secrets(known))}]
 
     def _hosts(self, service: Service, safe: t.Mapping[str, t.Any]) -> tuple[str, ...]:
         chosen = self._value(safe.get(f"{service.variable_prefix}_group"), safe)
-        return deploy_order.members(service, safe.get("groups") or {}, str(chosen) if chosen else None)
+        return plan_deploy_order.members(service, safe.get("groups") or {}, str(chosen) if chosen else None)
 
     def _value(self, value: t.Any, scope: t.Mapping[str, t.Any]) -> t.Any:
         """What becomes of a value; one that cannot be told here, without facts for example, stays a template."""
@@ -131,8 +131,8 @@ class LookupModule(LookupBase):
             return dict(service.defaults)
         content = self._loader.load_from_file(file, trusted_as_template=True)
         prefix = f"{service.variable_prefix}_"
-        found = {name[len(prefix) :]: topology_dump.shield(value, name) for name, value in (content or {}).items() if name.startswith(prefix)}
-        return layers.merge(found, service.defaults)
+        found = {name[len(prefix) :]: plan_dump.shield(value, name) for name, value in (content or {}).items() if name.startswith(prefix)}
+        return plan_layers.merge(found, service.defaults)
 
     def _sealed(self, inventory: t.Any) -> set[str]:
         """Names of variables that stand in files which Ansible vault encrypted as a whole, beside the inventory."""
@@ -150,17 +150,17 @@ class LookupModule(LookupBase):
 
     def _secrets(self, known: t.Mapping[str, t.Any]) -> set[str]:
         """Secrets that stand in plain text in the variables of any host; what is derived from them is masked as well."""
-        found = set(topology_dump.secrets_in({name: value for name, value in known.items() if name not in _NO_SETTINGS}))
+        found = set(plan_dump.secrets_in({name: value for name, value in known.items() if name not in _NO_SETTINGS}))
         hostvars = known.get("hostvars") or {}
         for host in hostvars:
             raw = hostvars.raw_get(host) if hasattr(hostvars, "raw_get") else {}
-            found |= set(topology_dump.secrets_in({name: value for name, value in dict(raw).items() if name not in _NO_SETTINGS}))
+            found |= set(plan_dump.secrets_in({name: value for name, value in dict(raw).items() if name not in _NO_SETTINGS}))
         return found
 
 
 def _origins(name: str, value: t.Any, told: t.Mapping[str, str], given: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
-    for path, unused in layers.leaves({name: value}):
-        yield ".".join(path), topology_dump.origin(path, told, len(path) > 1 and path[1] in given)
+    for path, unused in plan_layers.leaves({name: value}):
+        yield ".".join(path), plan_dump.origin(path, told, len(path) > 1 and path[1] in given)
 
 
 def _plain(value: t.Any) -> t.Any:

@@ -69,9 +69,9 @@ import typing as t
 
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.topology_services import Service, parse_services
-from ansible_collections.reduced.footprint.plugins.module_utils._plan import deploy_order
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, parse_services
 
 _ROLES = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
 _OURS = "reduced.footprint."
@@ -89,10 +89,10 @@ class LookupModule(LookupBase):
         known = variables or {}
         try:
             services = parse_services(self._templar.template(self.get_option("services")), "footprint_services")
-            wanted = deploy_order.components(self._templar.template(self.get_option("components")), services)
+            wanted = plan_deploy_order.components(self._templar.template(self.get_option("components")), services)
             chosen = {name: self._group(service, known) for name, service in services.items() if service.role and self._group(service, known)}
             groups = known.get("groups") or {}
-            steps = deploy_order.plan(services, groups, wanted, self.get_option("with_dependencies"), chosen)
+            steps = plan_deploy_order.plan(services, groups, wanted, self.get_option("with_dependencies"), chosen)
         except FootprintError as error:
             raise AnsibleError(f"deploy_plan: {error}") from error
         environment = self._templar.template(known.get("footprint_environment", known.get("footprint_cluster"))) or "footprint"
@@ -100,7 +100,7 @@ class LookupModule(LookupBase):
         found = [step.as_dict(str(environment)) for step in steps]
         for step in found:
             step["check"] = step["check"] or not step["once"] and _has_check(step["role"])
-        return [{"steps": found, "hosts": hosts, "memory": {host: deploy_order.memory(host, steps) for host in hosts}}]
+        return [{"steps": found, "hosts": hosts, "memory": {host: plan_deploy_order.memory(host, steps) for host in hosts}}]
 
     def _group(self, service: Service, known: t.Mapping[str, t.Any]) -> str:
         """The group that the operator told the service's role to use."""

@@ -82,9 +82,9 @@ _raw:
 import typing as t
 
 from ansible.errors import AnsibleError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.secret import Recipe
-from ansible_collections.reduced.footprint.plugins.module_utils._run.secret import secret
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import Recipe
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import secret
 from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup import SecretsLookup
 
 

@@ -57,8 +57,8 @@ _raw:
 import typing as t
 
 from ansible.errors import AnsibleError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.ssh_host_key import ssh_host_key
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.run_ssh_host_key import ssh_host_key
 from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup import SecretsLookup
 
 

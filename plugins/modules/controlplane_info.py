@@ -102,8 +102,8 @@ controlplane:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.controlplane import SERVICE_NAMES, LookRequest, look, parse_sizes
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import SERVICE_NAMES, LookRequest, look, parse_sizes
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 
 
 def main() -> None:

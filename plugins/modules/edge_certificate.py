@@ -100,8 +100,8 @@ fingerprint:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.edge_certificate import EdgeRequest, Pair, ensure
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate.run_edge_certificate import EdgeRequest, Pair, ensure
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 
 
 def main() -> None:

@@ -306,9 +306,9 @@ error:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._run.footprint_plan import (
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.run_plan import (
     FAIL,
     REPORT,
     PlanRequest,

@@ -107,9 +107,9 @@ path:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import SERVER_ARGUMENTS, local_database
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera_backup import BackupRequest, local_tool, make
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_backup import BackupRequest, local_tool, make
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import SERVER_ARGUMENTS, local_database
 
 
 def main() -> None:

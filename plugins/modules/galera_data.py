@@ -76,10 +76,10 @@ aside:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import SERVER_ARGUMENTS, local_database
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera_backup import local_tool, parse_backup
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera_data import DataRequest, ensure_data, summary
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_backup import local_tool, parse_backup
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_data import DataRequest, ensure_data, summary
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import SERVER_ARGUMENTS, local_database
 
 
 def main() -> None:

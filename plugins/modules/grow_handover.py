@@ -78,8 +78,8 @@ handed_over:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.grow import HandoverRequest, hand_over, local_balancer, parse_ports
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_grow import HandoverRequest, hand_over, local_balancer, parse_ports
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 
 
 def main() -> None:

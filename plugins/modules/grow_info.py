@@ -110,9 +110,9 @@ controller:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import SERVER_ARGUMENTS, local_database
-from ansible_collections.reduced.footprint.plugins.module_utils._run.grow import LookRequest, local_balancer, look, wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_grow import LookRequest, local_balancer, look, wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import SERVER_ARGUMENTS, local_database
 
 
 def main() -> None:

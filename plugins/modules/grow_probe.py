@@ -104,9 +104,9 @@ report:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run import grow_probe
-from ansible_collections.reduced.footprint.plugins.module_utils._run.galera import local_database
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import run_grow_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import local_database
 
 
 def main() -> None:
@@ -124,11 +124,11 @@ def main() -> None:
     )
     given, dry = module.params, module.check_mode
     states = {
-        "prepared": lambda: grow_probe.prepare(dry),
-        "account": lambda: grow_probe.open_account(given["password"], dry, local_database(given["unit"])),
-        "started": lambda: grow_probe.start(given["address"], given["port"], dry),
-        "stopped": lambda: grow_probe.stop(dry),
-        "no_account": lambda: grow_probe.close_account(dry, local_database(given["unit"])),
+        "prepared": lambda: run_grow_probe.prepare(dry),
+        "account": lambda: run_grow_probe.open_account(given["password"], dry, local_database(given["unit"])),
+        "started": lambda: run_grow_probe.start(given["address"], given["port"], dry),
+        "stopped": lambda: run_grow_probe.stop(dry),
+        "no_account": lambda: run_grow_probe.close_account(dry, local_database(given["unit"])),
     }
     try:
         result = states[given["state"]]()

@@ -84,8 +84,8 @@ actions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.keystone_bootstrap import ensure, local_keystone, wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_bootstrap import ensure, local_keystone, wanted
 
 
 def main() -> None:

@@ -84,8 +84,8 @@ fingerprints:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.keystone_keys import KeysRequest, ensure, local_repository, parse_keys
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_keys import KeysRequest, ensure, local_repository, parse_keys
 
 
 def main() -> None:

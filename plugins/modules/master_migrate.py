@@ -281,11 +281,11 @@ migration:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_options import OPTIONS
-from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import hidden_values, url_passwords
-from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate import migrate
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values, url_passwords
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_options import OPTIONS
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_migrate import migrate
 
 
 def main() -> None:

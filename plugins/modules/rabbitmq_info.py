@@ -128,8 +128,8 @@ rabbitmq:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.rabbitmq import SERVER_ARGUMENTS, local_broker, look
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_rabbitmq import SERVER_ARGUMENTS, local_broker, look
 
 
 def main() -> None:

@@ -174,8 +174,8 @@ actions:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.rabbitmq_schema import ARGUMENTS, ensure_schema
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_schema import ARGUMENTS, ensure_schema
 
 
 def main() -> None:

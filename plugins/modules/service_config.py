@@ -149,9 +149,9 @@ error:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._run.service_config import configure, secrets_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._service.run_service_config import configure, secrets_of
 
 
 def main() -> None:

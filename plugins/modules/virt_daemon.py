@@ -227,15 +227,15 @@ error:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_imports import compile_once, keep_compiled
 
 
 def main() -> None:
     """Entry point."""
     compile_once()
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.host_settings import hidden_values, set_host
+    from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.run_settings import hidden_values, set_host
 
     pages = {"size": {"type": "str", "required": True}, "count": {"type": "int", "required": True}}
     module = quiet(AnsibleModule)(

@@ -219,8 +219,8 @@ error:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_imports import compile_once, keep_compiled
 
 _BRIDGE = {
     "name": {"type": "str", "required": True},
@@ -256,7 +256,7 @@ _VLAN = {
 def main() -> None:
     """Entry point."""
     compile_once()
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.network import NetworkRequest, bring
+    from ansible_collections.reduced.footprint.plugins.module_utils._network.run_network import NetworkRequest, bring
 
     module = AnsibleModule(
         argument_spec={

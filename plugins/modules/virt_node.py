@@ -304,9 +304,9 @@ error:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._run.zip_imports import compile_once, keep_compiled
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_imports import compile_once, keep_compiled
 
 _POOL = {
     "name": {"type": "str", "required": True},
@@ -334,9 +334,9 @@ _BOTH = ("name", "cluster", "roles", "vms", "uri", "container_uri", "facts_file"
 def main() -> None:
     """Entry point."""
     compile_once()
-    from ansible_collections.reduced.footprint.plugins.module_utils._model.cloud_init import without_secrets
-    from ansible_collections.reduced.footprint.plugins.module_utils._model.redaction import hidden_values
-    from ansible_collections.reduced.footprint.plugins.module_utils._run.node import NodeRequest, prepare_node
+    from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
+    from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import without_secrets
 
     module = quiet(AnsibleModule)(
         argument_spec={
@@ -371,7 +371,7 @@ def main() -> None:
         result: t.Any
         if given["state"] == "absent":
             # what removes is sent to the host by every call, and read by those alone that remove
-            from ansible_collections.reduced.footprint.plugins.module_utils._run.node_remove import RemovalRequest, remove_node
+            from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.run_removal import RemovalRequest, remove_node
 
             result = remove_node(RemovalRequest(**{key: given[key] for key in (*_BOTH, *_REMOVAL)}), check_mode=module.check_mode)
         else:

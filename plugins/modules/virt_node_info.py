@@ -169,8 +169,8 @@ node:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.node_info import NodeInfoRequest, read_node
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import NodeInfoRequest, read_node
 
 
 def main() -> None:

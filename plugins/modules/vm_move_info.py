@@ -69,8 +69,8 @@ moves:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.grow import departures
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_grow import departures
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import pathlib
 import typing as t
 
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.reduced.footprint.plugins.module_utils._run.secret import secrets_directory
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import secrets_directory
 
 
 class SecretsLookup(LookupBase):

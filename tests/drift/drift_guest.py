@@ -14,12 +14,12 @@ import typing as t
 import libvirt
 from lxml import etree
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import compare, echo_of
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.comparison import Comparison
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import flatten
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.merge import merge
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_compare import compare, echo_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_comparison import Comparison
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_flatten import flatten
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_merge import merge
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
 
 CLUSTER = "drift"
 
@@ -123,7 +123,7 @@ CONTAINER = """
 
 def document(text: str) -> t.Any:
     """Text of libvirt as the collection reads it."""
-    return domain_xml.parse(text)
+    return xml_domain.parse(text)
 
 
 @dataclasses.dataclass
@@ -166,18 +166,18 @@ class Guest:
 
     def make(self, template: str) -> None:
         """Define it, with nothing but the functions that compare and merge."""
-        self.domain = self.connection.defineXML(domain_xml.text_of(self.applied))
+        self.domain = self.connection.defineXML(xml_domain.text_of(self.applied))
 
     def rendered(self, template: str) -> t.Any:
         """What is wanted by a template, finished as the collection does it."""
         found = document(self.host.fill(template, self.name))
-        domain_xml.finish(found, self.vm, CLUSTER, self.hypervisor)
-        return document(domain_xml.canonical(found))
+        xml_domain.finish(found, self.vm, CLUSTER, self.hypervisor)
+        return document(xml_domain.canonical(found))
 
     @staticmethod
     def rendered_text(wanted: t.Any) -> str:
         """A document for libvirt."""
-        return domain_xml.text_of(wanted)
+        return xml_domain.text_of(wanted)
 
     def start(self) -> None:
         """Switch it on with what was applied."""
@@ -220,7 +220,7 @@ class Guest:
     def put_right(self, wanted: t.Any) -> None:
         """What the collection does about the definition."""
         merged = merge(self.config(), wanted, self.applied, self.echo)
-        self.connection.defineXML(domain_xml.text_of(merged))
+        self.connection.defineXML(xml_domain.text_of(merged))
         self.applied, self.echo = wanted, echo_of(wanted, self.config())
 
     def addresses(self) -> dict[str, str]:

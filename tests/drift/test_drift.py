@@ -17,9 +17,9 @@ import pytest
 from drift_case import LEFT, RESTORED, Case
 from drift_guest import CONTAINER, MACHINE, Guest, Host
 
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.comparison import Comparison
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import macs_of
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import flatten
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_comparison import Comparison
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import macs_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_flatten import flatten
 
 REMOVERS = concurrent.futures.ThreadPoolExecutor(4)
 CASES = drift_machine.CASES + drift_devices.CASES + drift_containers.CASES

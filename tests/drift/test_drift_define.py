@@ -23,10 +23,10 @@ import pytest
 from drift_case import LEFT, Case
 from drift_guest import CLUSTER, CONTAINER, MACHINE, Guest, Host
 
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import VmResult
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import macs_of
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import flatten
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import VmResult
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import macs_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_flatten import flatten
 
 WHOLE = bool(os.environ.get("DRIFT_WHOLE"))
 REMOVERS = concurrent.futures.ThreadPoolExecutor(4)

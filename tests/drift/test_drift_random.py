@@ -13,7 +13,7 @@ import typing as t
 import pytest
 from drift_guest import Guest, Host
 
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.flatten import flatten
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_flatten import flatten
 
 WHOLE = bool(os.environ.get("DRIFT_WHOLE"))
 STEPS = 25 if WHOLE else 8

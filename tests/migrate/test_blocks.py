@@ -15,14 +15,14 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import blocks, source_blocks
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import Filesystem, Partition, RawDevice
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout, same_schema
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.raw_devices import found
-from ansible_collections.reduced.footprint.plugins.module_utils._run import block_agent, migrate_blocks
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks, run_block_agent, run_blocks
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import Filesystem, Partition, RawDevice
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import plan_layout, same_schema
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_raw_devices import found
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_blocks as source_blocks
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 
 GIB, MIB = 1024**3, 1024**2
 SOURCE_VM, COPY_VM = "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11", "0d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a12"
@@ -91,7 +91,7 @@ def fixture_context(source: DiskImage, tmp_path: pathlib.Path) -> t.Iterator[t.A
     said: list[str] = []
     journal = Journal("master")
     journal.facts["vm"] = {"disks": list(copy.images)}
-    program = [sys.executable, "-m", block_agent.MODULE, "master"]
+    program = [sys.executable, "-m", run_block_agent.MODULE, "master"]
     yield types.SimpleNamespace(
         layout=lambda: copy.layout,
         disk=lambda: copy,
@@ -116,15 +116,15 @@ def test_a_volume_comes_over_changes_and_is_proven(source: DiskImage, context: t
     ((partition, raw),) = context.layout().raws
     write(old, 3 * MIB, os.urandom(2 * MIB))
     told: list[tuple[int, int]] = []
-    assert migrate_blocks.bring_all(context, "live", lambda seen, came: told.append((seen, came))) == (2 * MIB, 40 * MIB)
+    assert run_blocks.bring_all(context, "live", lambda seen, came: told.append((seen, came))) == (2 * MIB, 40 * MIB)
     assert content(context.disk().node(partition)) == content(old) and told
     # nobody wrote, so nobody reads
-    assert migrate_blocks.bring_all(context, "live", lambda seen, came: None) == (0, 40 * MIB)
+    assert run_blocks.bring_all(context, "live", lambda seen, came: None) == (0, 40 * MIB)
     assert context.said[-1].endswith("nothing written to it since it was read")
     # a byte more: one block
     write(old, 10 * MIB + 5, b"x")
-    assert migrate_blocks.bring_all(context, "final", lambda seen, came: None)[0] == blocks.BLOCK
-    migrate_blocks.verify(context)
+    assert run_blocks.bring_all(context, "final", lambda seen, came: None)[0] == io_blocks.BLOCK
+    run_blocks.verify(context)
     assert content(context.disk().node(partition)) == content(old)
     assert context.journal.facts["blocks"][raw.path]["sha256"]
     json.dumps(context.journal.facts)
@@ -133,30 +133,30 @@ def test_a_volume_comes_over_changes_and_is_proven(source: DiskImage, context: t
 def test_what_is_written_after_the_last_copy_is_found_by_the_proof(source: DiskImage, context: t.Any) -> None:
     old = source.node(source.layout.partitions[2])
     ((partition, _raw),) = context.layout().raws
-    migrate_blocks.bring_all(context, "final", lambda seen, came: None)
+    run_blocks.bring_all(context, "final", lambda seen, came: None)
     write(old, 0, b"late")
-    migrate_blocks.verify(context)
+    run_blocks.verify(context)
     assert content(context.disk().node(partition))[:4] == b"late" and "1 blocks fetched anew" in context.said[-1]
 
 
 def test_who_goes_on_writing_ends_the_pause(source: DiskImage, context: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     old = source.node(source.layout.partitions[2])
-    fetch = blocks.fetch
+    fetch = io_blocks.fetch
 
-    def restless(*arguments: t.Any, **more: t.Any) -> blocks.Brought:
+    def restless(*arguments: t.Any, **more: t.Any) -> io_blocks.Brought:
         write(old, 0, os.urandom(16))
         return fetch(*arguments, **more)
 
-    monkeypatch.setattr(blocks, "fetch", restless)
+    monkeypatch.setattr(io_blocks, "fetch", restless)
     with pytest.raises(BackendError, match="differs between source and copy after the services were stopped.*services"):
-        migrate_blocks.verify(context)
+        run_blocks.verify(context)
 
 
 def test_disks_made_anew_are_filled_anew(source: DiskImage, context: t.Any) -> None:
     write(source.node(source.layout.partitions[2]), 0, b"data")
-    migrate_blocks.bring_all(context, "live", lambda seen, came: None)
-    migrate_blocks.forget(context)
+    run_blocks.bring_all(context, "live", lambda seen, came: None)
+    run_blocks.forget(context)
     ((partition, _raw),) = context.layout().raws
     write(context.disk().node(partition), 0, b"gone")
-    assert migrate_blocks.bring_all(context, "live", lambda seen, came: None)[0] == blocks.BLOCK
+    assert run_blocks.bring_all(context, "live", lambda seen, came: None)[0] == io_blocks.BLOCK
     assert content(context.disk().node(partition))[:4] == b"data"

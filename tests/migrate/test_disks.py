@@ -14,10 +14,10 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage, loops_of
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.source_disks import filesystems
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import DiskLayout, Partition
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage, loops_of
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import DiskLayout, Partition
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import plan_layout
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_disks import filesystems
 from tests.support.own_mounts import own_mounts
 
 GIB, MIB = 1024**3, 1024**2

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "lab"))
 
 from rflab.settings import current  # noqa: E402
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import units  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units  # noqa: E402
 
 CLUSTER = "moves"
 POOL = "/var/lib/libvirt/images"
@@ -53,17 +53,17 @@ rm -r $root
 RUN = """
 import json, sys
 sys.path.insert(0, {code!r})
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 given = json.loads({given!r})
 try:
     if {what!r} == "move":
-        from ansible_collections.reduced.footprint.plugins.module_utils._run.move import move
+        from ansible_collections.reduced.footprint.plugins.module_utils._move.run_move import move
         result = move(given, check_mode={check!r})
     elif {what!r} == "key":
-        from ansible_collections.reduced.footprint.plugins.module_utils._run.one_time_key import apply
+        from ansible_collections.reduced.footprint.plugins.module_utils._keys.run_one_time_key import apply
         result = apply(given, check_mode={check!r})
     else:
-        from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
         result = define_vms(DefineRequest(**given), check_mode={check!r}).as_result()
     print(json.dumps({{"ok": result}}))
 except FootprintError as error:
@@ -112,7 +112,7 @@ class Server:
         :raises Refused: it failed.
         """
         if self._code is None:
-            archive = units.keep_code(ROOT / ".cache" / "move")
+            archive = io_units.keep_code(ROOT / ".cache" / "move")
             self._code = f"/root/{archive.name}"
             self.ssh(f"test -s {self._code} || cat > {self._code}", given=archive.read_bytes())
         text = RUN.format(code=self._code, given=json.dumps(given), what=what, check=check)

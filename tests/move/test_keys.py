@@ -37,7 +37,7 @@ def test_the_key_runs_nothing_but_the_moves_own_programs(pair: Pair, guest: str)
     forwarding = asked(pair, guest, "-W", "127.0.0.1:22") + asked(pair, guest, "-tt", "bash")
     assert "SSH-2.0" not in forwarding and "root@" not in forwarding
     # another VM's move is none of its business
-    other = "python3 -m ansible_collections.reduced.footprint.plugins.module_utils._run.move_agent state move-other"
+    other = "python3 -m ansible_collections.reduced.footprint.plugins.module_utils._move.run_agent state move-other"
     assert "rc=126" in asked(pair, guest, f"PYTHONPATH=/var/lib/reduced.footprint/lib/{'0' * 32}.zip {other}")
     own = other.replace("move-other", f"move-{guest}")
     assert "rc=1" in asked(pair, guest, f"PYTHONPATH=/var/lib/reduced.footprint/lib/{'0' * 32}.zip {own}")

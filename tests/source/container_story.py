@@ -16,18 +16,18 @@ import os
 import subprocess
 import sys
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import source_services
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_source import Container
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_services
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import Container
 
 WEB, DB, GONE = (Container("podman", name) for name in ("web", "db", "gone"))
 
 
 def states() -> list[str]:
-    return [source_services.container_state(each) for each in (WEB, DB, GONE)]
+    return [io_services.container_state(each) for each in (WEB, DB, GONE)]
 
 
 def running() -> list[str]:
-    return sorted(each.name for each in source_services.running_containers() if each.engine == "podman")
+    return sorted(each.name for each in io_services.running_containers() if each.engine == "podman")
 
 
 def make(name: str, root: str) -> None:
@@ -48,9 +48,9 @@ def main(root: str) -> None:
         for each in (WEB, DB):
             make(each.name, root)
         seen["before"] = [states(), running()]
-        source_services.stop_containers([WEB, DB])
+        io_services.stop_containers([WEB, DB])
         seen["stopped"] = [states(), running()]
-        seen["failed"] = source_services.start_containers([DB, WEB, GONE])
+        seen["failed"] = io_services.start_containers([DB, WEB, GONE])
         seen["after"] = [states(), running()]
     finally:
         subprocess.run(["podman", "rm", "--force", "--time=1", "--all"], check=False, stdout=sys.stderr)

@@ -15,10 +15,10 @@ import typing as t
 from address_watch import AddressWatch
 from support import REPOSITORY, Lab, eventually
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import units
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.source_units import MAINTENANCE_TARGET
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import MAINTENANCE_TARGET
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 
 NIC = "enp0s31f6"
 SERVICES = ("footprint-api.service", "dnsmasq.service", "mariadb.service")
@@ -36,7 +36,7 @@ class SourceMachine:
         self.root = lab.state / "laptop" / "root"
         shutil.copy(lab.settings.key, folder / "id_ed25519")
         keys = [line for line in lab.ssh("laptop", "cat", "/etc/ssh/ssh_host_ed25519_key.pub").splitlines() if line]
-        code = units.keep_code(folder / "lib")
+        code = io_units.keep_code(folder / "lib")
         self.remote = RemoteSource("master", folder, [self.admin, self.temporary], 22, [" ".join(keys[0].split()[:2])], code)
 
     def watch(self) -> AddressWatch:

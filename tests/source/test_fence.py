@@ -17,7 +17,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import fence
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_fence
 
 HERE = f"f{os.getpid() % 100000}"
 HOST, VM, CLIENT, OTHER = (f"{HERE}-{each}" for each in ("host", "vm", "client", "other"))
@@ -75,11 +75,11 @@ def fixture_network(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> 
     sh(HOST, "ip", "address", "add", "10.9.0.1/24", "dev", "br0")
     sh(CLIENT, "ip", "address", "add", "10.9.0.3/24", "dev", "e0")
     sh(OTHER, "ip", "address", "add", "10.9.0.4/24", "dev", "e1")
-    monkeypatch.setattr(fence, "HOME", tmp_path / "fences")
-    monkeypatch.setattr(fence, "UNITS", tmp_path / "units")
-    real = fence.run
-    monkeypatch.setattr(fence, "run", lambda argv, **how: real(["ip", "netns", "exec", HOST, *argv], **how))
-    monkeypatch.setattr(fence, "ports_of", lambda bridge: sh(HOST, "ls", f"/sys/class/net/{bridge}/brif").stdout.split())
+    monkeypatch.setattr(io_fence, "HOME", tmp_path / "fences")
+    monkeypatch.setattr(io_fence, "UNITS", tmp_path / "units")
+    real = io_fence.run
+    monkeypatch.setattr(io_fence, "run", lambda argv, **how: real(["ip", "netns", "exec", HOST, *argv], **how))
+    monkeypatch.setattr(io_fence, "ports_of", lambda bridge: sh(HOST, "ls", f"/sys/class/net/{bridge}/brif").stdout.split())
     yield
     for each in (HOST, VM, CLIENT, OTHER):
         subprocess.run(["ip", "netns", "delete", each], check=False)
@@ -155,7 +155,7 @@ def test_nothing_but_arp_passes_and_the_host_is_answered(network: None) -> None:
     assert arrives(CLIENT, "e2", VM, second) == every
     assert ping(CLIENT, "10.9.0.2") and ping(HOST, "10.9.0.2")
 
-    fence.tighten("master", MACS, PORTS)
+    io_fence.tighten("master", MACS, PORTS)
     assert arrives(CLIENT, "e0", VM, known) == set()
     assert arrives(CLIENT, "e2", VM, second) == set()
     out = frames(mac(CLIENT, "e0"), MACS[0])
@@ -170,13 +170,13 @@ def test_nothing_but_arp_passes_and_the_host_is_answered(network: None) -> None:
     others = frames(mac(OTHER, "e1"), mac(CLIENT, "e0"))
     assert arrives(CLIENT, "e0", OTHER, others) == every
 
-    fence.open_up("master")
+    io_fence.open_up("master")
     assert arrives(CLIENT, "e0", VM, known) == every
     assert ping(CLIENT, "10.9.0.2")
 
 
 def test_no_frame_passes_in_the_moment_of_the_start(network: None) -> None:
-    fence.close("master", MACS, ["br0", "br1"])
+    io_fence.close("master", MACS, ["br0", "br1"])
     start_vm()
     assert arrives(CLIENT, "e0", VM, frames(MACS[0], mac(CLIENT, "e0"))) == set()
     assert arrives(CLIENT, "e2", VM, frames(MACS[1], mac(CLIENT, "e2"))) == set()
@@ -184,7 +184,7 @@ def test_no_frame_passes_in_the_moment_of_the_start(network: None) -> None:
 
 
 def test_what_was_kept_for_a_reboot_keeps_out_all_that_is_told_to_the_vm(network: None, tmp_path: pathlib.Path) -> None:
-    fence.close("master", MACS, ["br0"])
+    io_fence.close("master", MACS, ["br0"])
     sh(HOST, "nft", "flush", "ruleset")
     start_vm()
     assert ping(CLIENT, "10.9.0.2")
@@ -195,7 +195,7 @@ def test_what_was_kept_for_a_reboot_keeps_out_all_that_is_told_to_the_vm(network
     # broadcasts are heard until the worker, which goes on with the host, knows the ports; nothing is answered
     assert arrives(CLIENT, "e0", VM, frames(MACS[0], mac(CLIENT, "e0"))) <= {10, 11, 12}
     assert arrives(VM, "eth0", CLIENT, frames(mac(CLIENT, "e0"), MACS[0])) == set()
-    fence.tighten("master", MACS, PORTS)
+    io_fence.tighten("master", MACS, PORTS)
     assert arrives(CLIENT, "e0", VM, frames(MACS[0], mac(CLIENT, "e0"))) == set()
 
 
@@ -211,7 +211,7 @@ def test_an_open_connection_is_cut_off(network: None) -> None:
         with subprocess.Popen(["ip", "netns", "exec", CLIENT, sys.executable, "-c", ask], stdin=subprocess.PIPE, text=True) as client:
             assert server.stdout and server.stderr and client.stdin
             assert server.stdout.readline() == "b'before'\n"
-            fence.tighten("master", MACS, PORTS)
+            io_fence.tighten("master", MACS, PORTS)
             client.stdin.write("\n")
             client.stdin.flush()
             assert "TimeoutError" in server.stderr.read() or server.stdout.read() == ""

@@ -17,14 +17,13 @@ import typing as t
 import pytest
 from own_mounts import own_mounts
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.journal import JournalStore
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import Identity
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.vm_guard import VmGuard
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration import parse_spec
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import PARKED, PHASES, SERVING, Journal
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_return
-from ansible_collections.reduced.footprint.plugins.module_utils._run import migrate_worker as worker
-from ansible_collections.reduced.footprint.plugins.module_utils._run.migrate_context import Context, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_return, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import Identity
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PARKED, PHASES, SERVING, Journal
 
 PAUSE = PHASES[PHASES.index("quiesce") :]
 # what the smallest xfs takes
@@ -106,7 +105,7 @@ def test_a_full_state_directory_in_the_pause(disk: pathlib.Path, phase: str, res
     )
     home = disk / f"{phase}-{reserve}"
     store = JournalStore("master", home)
-    store.write_job({"action": worker.MIGRATE, "params": {}})
+    store.write_job({"action": run_worker.MIGRATE, "params": {}})
     context = Context(spec, vm_details(spec), store, Journal("master"), tmp_path, t.cast(t.Any, FakeSource(trace)))
 
     def goes_wrong(context: Context, lease: object = None) -> None:
@@ -120,24 +119,24 @@ def test_a_full_state_directory_in_the_pause(disk: pathlib.Path, phase: str, res
     def nothing(context: Context, lease: object = None) -> None:
         pass
 
-    monkeypatch.setattr(worker, "open_context", lambda *unused: context)
-    monkeypatch.setattr(worker, "_BEFORE", dict.fromkeys(PHASES[: PHASES.index("quiesce")], nothing))
-    monkeypatch.setattr(worker, "_PAUSE", {each: goes_wrong if each == phase else nothing for each in PAUSE})
-    monkeypatch.setattr(worker.migrate_verify, "catch_up", nothing)
-    monkeypatch.setattr(worker, "Lease", Clock)
-    monkeypatch.setattr(worker, "remote", lambda *unused: FakeSource(trace))
-    monkeypatch.setattr(worker, "_one_destination", nothing)
-    monkeypatch.setattr(worker, "_release", nothing)
-    for each in (worker.migrate_rehearse, worker.migrate_bootstrap):
+    monkeypatch.setattr(run_worker, "open_context", lambda *unused: context)
+    monkeypatch.setattr(run_worker, "_BEFORE", dict.fromkeys(PHASES[: PHASES.index("quiesce")], nothing))
+    monkeypatch.setattr(run_worker, "_PAUSE", {each: goes_wrong if each == phase else nothing for each in PAUSE})
+    monkeypatch.setattr(run_worker.run_verify, "catch_up", nothing)
+    monkeypatch.setattr(run_worker, "Lease", Clock)
+    monkeypatch.setattr(run_worker, "remote", lambda *unused: FakeSource(trace))
+    monkeypatch.setattr(run_worker, "_one_destination", nothing)
+    monkeypatch.setattr(run_worker, "_release", nothing)
+    for each in (run_worker.run_rehearsal, run_worker.run_bootstrap):
         monkeypatch.setattr(each, "sweep", nothing)
-    monkeypatch.setattr(worker.worker_starts, "note", lambda name: [0.0])
-    monkeypatch.setattr(worker.units, "forget_at_boot", lambda unit: None)
+    monkeypatch.setattr(run_worker.io_worker_starts, "note", lambda name: [0.0])
+    monkeypatch.setattr(run_worker.io_units, "forget_at_boot", lambda unit: None)
     monkeypatch.setattr(Context, "guard", VmGuard("m", tmp_path))
-    monkeypatch.setattr(migrate_return, "stop_clone", lambda each: trace.append("stop") or True)
-    monkeypatch.setattr(migrate_return.fence, "open_up", lambda name: trace.append("open"))
-    monkeypatch.setattr(migrate_return, "leave", lambda *unused, **more: None)
+    monkeypatch.setattr(run_return, "stop_clone", lambda each: trace.append("stop") or True)
+    monkeypatch.setattr(run_return.io_fence, "open_up", lambda name: trace.append("open"))
+    monkeypatch.setattr(run_return, "leave", lambda *unused, **more: None)
     try:
-        assert worker.main(["master"], home) == 1
+        assert run_worker.main(["master"], home) == 1
     finally:
         for each in [*disk.glob("filler-*"), home / "something"]:
             each.unlink(missing_ok=True)

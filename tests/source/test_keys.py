@@ -17,11 +17,10 @@ import pytest
 from source_machine import SourceMachine
 from support import REPOSITORY
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import manifest_wire, rsync
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.remote_source import RemoteSource, ensure_key, key_marker
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.one_time_key import LIFETIME, RENEW_EVERY, expires_at, expiry
-from ansible_collections.reduced.footprint.plugins.module_utils._run import manifest_agent
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest_wire, io_rsync, run_manifest_agent
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource, ensure_key, key_marker
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import LIFETIME, RENEW_EVERY, expires_at, expiry
 
 NAME = "keytest"
 KEYS = "/root/.ssh/authorized_keys"
@@ -29,7 +28,7 @@ KEYS = "/root/.ssh/authorized_keys"
 APPLY = """
 import json, sys
 sys.path.insert(0, {code!r})
-from ansible_collections.reduced.footprint.plugins.module_utils._run.one_time_key import apply
+from ansible_collections.reduced.footprint.plugins.module_utils._keys.run_one_time_key import apply
 print(json.dumps(apply(json.loads({given!r}), check_mode=False)))
 """
 
@@ -83,31 +82,31 @@ def fixture_keyed(source: SourceMachine, tmp_path: pathlib.Path) -> t.Iterator[K
 
 def test_all_that_a_migration_does_works_with_the_key(keyed: Keyed, tmp_path: pathlib.Path) -> None:
     line = keyed.keys().splitlines()[-1]
-    assert line.startswith(f'from="{keyed.source.lab.net}.1",restrict,expiry-time="') and f'key_dispatch migrate {NAME} ' in line
+    assert line.startswith(f'from="{keyed.source.lab.net}.1",restrict,expiry-time="') and f'_keys.run_dispatch migrate {NAME} ' in line
     assert keyed.remote.ask("state")["state"]["state"] == "serving"
     assert keyed.remote.ask("facts", {"services": []})["facts"]["hostname"]
     target = tmp_path / "copy"
     target.mkdir()
     ssh, address = keyed.remote.ssh_argv(), keyed.source.admin
-    rsync.pull(ssh, address, "/etc/ssh", str(target), ["--exclude=/x y"], tolerate_vanished=False, limit=100000)
+    io_rsync.pull(ssh, address, "/etc/ssh", str(target), ["--exclude=/x y"], tolerate_vanished=False, limit=100000)
     assert (target / "sshd_config").read_text()
-    rsync.pull_paths(ssh, address, [b"/etc/hostname"], str(target), tolerate_vanished=False)
+    io_rsync.pull_paths(ssh, address, [b"/etc/hostname"], str(target), tolerate_vanished=False)
     assert (target / "etc" / "hostname").read_text()
     given = {"patterns": ["/proc/*", "/sys/*", "/dev/*", "/run/*", "/usr/*", "/var/*", "/opt/*", "/srv/*"], "names": [], "mounts": ["/"], "settle": False}
-    assert manifest_wire.fetch(keyed.remote.program(manifest_agent.MODULE), given, tmp_path / "manifest").files > 100
+    assert io_manifest_wire.fetch(keyed.remote.program(run_manifest_agent.MODULE), given, tmp_path / "manifest").files > 100
 
 
 def test_nothing_else_does(keyed: Keyed, tmp_path: pathlib.Path) -> None:
     library = f"PYTHONPATH=/var/lib/reduced.footprint/lib/{'0' * 32}.zip"
-    run = "ansible_collections.reduced.footprint.plugins.module_utils._run"
+    run = "ansible_collections.reduced.footprint.plugins.module_utils"
     install = f"/var/lib/reduced.footprint/lib/{'0' * 32}.zip"
     for command in (
         "", "id", "sh", "cat /etc/shadow", "scp -t /root", "internal-sftp", f"{library} python3 -c 'print(1)'",
-        f"{library} python3 -m {run}.source_agent state other",
-        f"{library} python3 -m {run}.source_agent state {NAME}; id",
-        f"{library} python3 -m {run}.source_agent watch {NAME}",
-        f"{library} python3 -m {run}.move_agent look {NAME}",
-        f"{library} python3 -m {run}.source_agent state {NAME}\nid", "rsync --server -vlogDtpre.iLsfxCIvu . /tmp/", "rsync --server --daemon .",
+        f"{library} python3 -m {run}._migrate.source.run_agent state other",
+        f"{library} python3 -m {run}._migrate.source.run_agent state {NAME}; id",
+        f"{library} python3 -m {run}._migrate.source.run_agent watch {NAME}",
+        f"{library} python3 -m {run}._move.run_agent look {NAME}",
+        f"{library} python3 -m {run}._migrate.source.run_agent state {NAME}\nid", "rsync --server -vlogDtpre.iLsfxCIvu . /tmp/", "rsync --server --daemon .",
         "rsync --server --sender --remove-source-files -vlogDtpr . /tmp/", "rsync --server --sender --log-file=/root/x -vlogDtpr . /tmp/",
         f"test -s {install} || (umask 077; mkdir -p /x && cat > {install}.new; id)",
     ):  # fmt: skip

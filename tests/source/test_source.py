@@ -12,7 +12,7 @@ import pytest
 from source_machine import LEASE, NIC, SERVICES, SourceMachine, lasting
 from support import eventually
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
 WATCH = "reduced-footprint-source-master.service"
 

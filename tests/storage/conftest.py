@@ -18,7 +18,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import pool_mounts  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_pool_mounts  # noqa: E402
 from storage_host import StorageHost  # noqa: E402
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support" / "libvirtd"
@@ -27,7 +27,7 @@ SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support" / "libvirtd"
 @pytest.fixture(name="mounts", autouse=True)
 def fixture_mounts(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written down of the pools' mount points is this test's own."""
-    monkeypatch.setattr(pool_mounts, "STATE", tmp_path / "state" / "pool-mounts.json")
+    monkeypatch.setattr(io_pool_mounts, "STATE", tmp_path / "state" / "pool-mounts.json")
 
 
 @pytest.fixture(scope="session", name="daemon")

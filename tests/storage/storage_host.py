@@ -16,9 +16,9 @@ import typing as t
 
 import libvirt
 
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineResult, VmResult
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.packaged import template_source
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineResult, VmResult
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import template_source
 
 POOL = "footprint-test"
 MIB = 1024 * 1024

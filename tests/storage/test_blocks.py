@@ -23,9 +23,8 @@ import typing as t
 import libvirt
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_pools
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import volumes as volumes_module
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_pools, io_volumes
 from storage_host import MIB, StorageHost
 
 FORK = multiprocessing.get_context("fork")
@@ -67,7 +66,7 @@ def pool_of(host: StorageHost, xml: str, build: int | None = None) -> t.Iterator
 @pytest.fixture(name="blocks")
 def fixture_blocks(host: StorageHost, device: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[str]:
     """A pool of partitions; the name its next volume has to have."""
-    monkeypatch.setattr(volumes_module, "_MARKERS", tmp_path / "markers")
+    monkeypatch.setattr(io_volumes, "_MARKERS", tmp_path / "markers")
     xml = f"<pool type='disk'><name>blocks</name><source><device path='{device}'/><format type='gpt'/></source><target><path>/dev</path></target></pool>"
     with pool_of(host, xml, libvirt.VIR_STORAGE_POOL_BUILD_OVERWRITE):
         yield f"{pathlib.Path(device).name}p1"
@@ -97,14 +96,14 @@ def test_a_copy_that_was_killed_is_done_again(host: StorageHost, blocks: str, tm
     vm = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks, "image": "tiny"}]}
 
     def work() -> None:
-        true = volume_pools.command.run
+        true = io_volume_pools.io_command.run
 
         def deadly(argv: t.Sequence[str], *arguments: t.Any, **options: t.Any) -> t.Any:
             if "convert" in argv:
                 os.kill(os.getpid(), 9)
             return true(argv, *arguments, **options)
 
-        volume_pools.command.run = deadly
+        io_volume_pools.io_command.run = deadly
         host.call(vm, state="present")
 
     victim = FORK.Process(target=work)

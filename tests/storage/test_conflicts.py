@@ -15,7 +15,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from storage_host import POOL, TEMPLATE, StorageHost
 
 A: dict[str, t.Any] = {"id": "a", "disks": [{"size": "4 MiB"}]}

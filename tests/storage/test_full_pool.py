@@ -13,10 +13,10 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.disk_image import DiskImage
-from ansible_collections.reduced.footprint.plugins.module_utils._model.disk import Partition
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import LostWriteError
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.disk_layout import plan_layout
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import LostWriteError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import Partition
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import plan_layout
 from storage_host import MIB
 from tests.support.own_mounts import own_mounts
 

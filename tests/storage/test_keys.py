@@ -19,10 +19,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import tiny_guest  # noqa: E402
 from storage_host import MIB, TEMPLATE, StorageHost  # noqa: E402
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.identity import nic_mac  # noqa: E402
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms  # noqa: E402
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import VmResult  # noqa: E402
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.packaged import template_source  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import VmResult  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import template_source  # noqa: E402
 
 NETWORK = "<network><name>{name}</name><bridge name='{bridge}' stp='off'/></network>"
 NETWORKS = ("keys-a", "keys-b", "keys-c")

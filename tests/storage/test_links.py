@@ -12,7 +12,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_look
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look
 from storage_host import MIB, StorageHost
 
 A: dict[str, t.Any] = {"id": "a", "disks": [{"size": "8 MiB"}]}
@@ -85,7 +85,7 @@ def test_a_move_does_not_take_a_link_for_the_disk(host: StorageHost, outside: pa
     host.one({"id": "a", "disks": [{"size": "4 MiB"}]}, state="present")
     (host.folder / "a-disk0.img").unlink()
     os.symlink(outside, host.folder / "a-disk0.img")
-    found = move_look.describe(host.uris["qemu"], host.domain("a").UUIDString())
+    found = io_look.describe(host.uris["qemu"], host.domain("a").UUIDString())
     assert f"{host.folder}/a-disk0.img is a symbolic link to {outside}" in found["unfit"]
 
 

@@ -15,9 +15,9 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import domains
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 from storage_host import MIB, POOL, StorageHost
 
 FORK = multiprocessing.get_context("fork")
@@ -195,7 +195,7 @@ def test_a_creation_killed_at_each_step_is_completed(host: StorageHost, step: st
     details = vm({}, {"format": "qcow2"})
 
     def work() -> None:
-        owner: t.Any = VolumeStore if step == "create" else domains.DomainHost
+        owner: t.Any = VolumeStore if step == "create" else io_domains.DomainHost
         true = getattr(owner, step)
 
         def deadly(*arguments: t.Any, **options: t.Any) -> t.Any:

@@ -13,11 +13,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import images, room, seed, volume_files
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.storage import Pool
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import plan_volume
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_images, io_room, io_volume_files
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import Pool
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.plan_volumes import plan_volume
 from storage_host import MIB, StorageHost
 from tests.support.own_mounts import own_mounts
 
@@ -56,8 +57,8 @@ def create(pool: Pool, hypervisor: str = "qemu", **disk: t.Any) -> None:
     image = None
     if "image" in disk:
         tar = hypervisor == "lxc"
-        image = images.inspect(disk["image"], folder / "images" / f"{disk['image']}{'.tar' if tar else '.raw'}", tar, "d")
-    volume_files.create(plan_volume(one, pool, None, image, "d"), folder / one.name)
+        image = io_images.inspect(disk["image"], folder / "images" / f"{disk['image']}{'.tar' if tar else '.raw'}", tar, "d")
+    io_volume_files.create(plan_volume(one, pool, None, image, "d"), folder / one.name)
 
 
 def fill(pool: Pool, left: int) -> pathlib.Path:
@@ -112,8 +113,8 @@ def test_no_inodes_are_another_reason_than_no_bytes(pool: Pool) -> None:
 def test_a_seed_that_has_no_room(pool: Pool, left: int) -> None:
     fill(pool, left)
     seeded = parse_vms([{"id": "a", "hypervisor": "qemu", "user_data": "#cloud-config\n# " + "x" * 60000}], cluster="storage")[0]
-    with pytest.raises(BackendError, match="the pool small has no room left.*are free") as raised, room.explained(pool, f"{pool.path}/a-seed.iso"):
-        seed.write_iso(pathlib.Path(pool.path, "a-seed.iso"), seeded.cloud_init)
+    with pytest.raises(BackendError, match="the pool small has no room left.*are free") as raised, io_room.explained(pool, f"{pool.path}/a-seed.iso"):
+        io_seed.write_iso(pathlib.Path(pool.path, "a-seed.iso"), seeded.cloud_init)
     assert "nstall" not in str(raised.value)
     assert content(pool) == ["images"]
 
@@ -123,15 +124,15 @@ def test_a_seed_in_a_root_leaves_nothing_half_written(pool: Pool) -> None:
     (root / "var" / "lib" / "cloud" / "seed" / "nocloud").mkdir(parents=True)
     fill(pool, 8192)
     seeded = parse_vms([{"id": "a", "hypervisor": "lxc", "user_data": "#cloud-config\n# " + "x" * 60000}], cluster="storage")[0]
-    with pytest.raises(BackendError, match="the pool small has no room left"), room.explained(pool, str(root)):
-        seed.write_tree(str(root), seeded.cloud_init)
+    with pytest.raises(BackendError, match="the pool small has no room left"), io_room.explained(pool, str(root)):
+        io_seed.write_tree(str(root), seeded.cloud_init)
     assert list(root.rglob("*partial*")) == []
 
 
 def test_another_failure_keeps_its_own_words(pool: Pool) -> None:
     (pathlib.Path(pool.path) / "images" / "large.raw").write_bytes(bytes(MIB))
     with pytest.raises(BackendError, match="qemu-img ended with exit code") as raised:
-        volume_files.run_tool(["qemu-img", "convert", "-f", "qcow2", "-O", "raw", f"{pool.path}/images/large.raw", f"{pool.path}/x"], "qemu-utils")
+        io_volume_files.run_tool(["qemu-img", "convert", "-f", "qcow2", "-O", "raw", f"{pool.path}/images/large.raw", f"{pool.path}/x"], "qemu-utils")
     assert "nstall" not in str(raised.value)
 
 
@@ -157,4 +158,4 @@ def test_vm_define_tells_it_of_the_vm_and_completes_it_later(host: StorageHost) 
 def test_a_missing_program_is_still_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(BackendError, match="qemu-img.*Install qemu-utils"):
-        volume_files.run_tool(["qemu-img", "create", "x"], "qemu-utils")
+        io_volume_files.run_tool(["qemu-img", "create", "x"], "qemu-utils")

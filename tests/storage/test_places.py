@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import move_look
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look
 from storage_host import StorageHost
 
 BOX: dict[str, t.Any] = {"id": "box", "disks": [{"image": "root"}]}
@@ -87,6 +87,6 @@ def test_what_another_container_has_in_its_folder_or_around_it_stays(host: Stora
 def test_a_move_does_not_take_them_along(host: StorageHost, inner: str) -> None:
     for number, folder in enumerate((host.images, host.folder / inner)):
         container(host, f"box{number}", str(folder))
-        found = move_look.describe(host.uris["lxc"], host.domain(f"box{number}", "lxc").UUIDString())
+        found = io_look.describe(host.uris["lxc"], host.domain(f"box{number}", "lxc").UUIDString())
         assert found["items"] == []
         assert f"{folder} is a folder of a storage pool, which is not the VM's alone" in found["unfit"]

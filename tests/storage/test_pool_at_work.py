@@ -16,12 +16,12 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import lock as lock_module
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.volumes import VolumeStore
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.volumes import plan_volume
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.plan_volumes import plan_volume
 from storage_host import MIB, POOL, StorageHost
 
 FORK = multiprocessing.get_context("fork")
@@ -32,7 +32,7 @@ ROUNDS = int(os.environ.get("TORTURE_ROUNDS", "6"))
 @pytest.fixture(name="locks", autouse=True)
 def fixture_locks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks that nobody else on this machine holds."""
-    monkeypatch.setattr(lock_module, "lock_folder", lambda: tmp_path / "locks")
+    monkeypatch.setattr(io_lock, "lock_folder", lambda: tmp_path / "locks")
 
 
 def make(uri: str, name: str, disk: t.Mapping[str, t.Any], wait: float = 60) -> bool:

@@ -14,8 +14,8 @@ import typing as t
 import libvirt
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import volume_files
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files
 from storage_host import MIB, StorageHost
 
 DISKS: list[dict[str, t.Any]] = [{"size": "4 MiB"}, {"size": "4 MiB", "format": "qcow2"}]
@@ -181,7 +181,7 @@ def test_nothing_mounted_below_is_emptied(host: StorageHost, tmp_path: pathlib.P
     finally:
         subprocess.run(["umount", str(host.folder / "box-disk0" / "srv")], check=True)
     assert (tmp_path / "kept").read_text() == "kept"
-    assert not volume_files.mounts_below(str(host.folder / "box-disk0"))
+    assert not io_volume_files.mounts_below(str(host.folder / "box-disk0"))
 
 
 @pytest.mark.parametrize("options, path", [({"remove_disks": True}, "remove_disks"), ({"state": "absent", "wipe": True}, "wipe")])

@@ -15,10 +15,10 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import certificates
-from ansible_collections.reduced.footprint.plugins.module_utils._model import host_key
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.identity import vm_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_host_key
 from storage_host import StorageHost
 
 SECRET = "hunter2-äöü"
@@ -171,13 +171,13 @@ def test_what_a_killed_run_left_is_cleared(host: StorageHost) -> None:
 
 
 def host_keys(name: str = "box") -> dict[str, str]:
-    return {name: certificates.make_ssh_key()}
+    return {name: io_certificates.make_ssh_key()}
 
 
 def test_a_new_container_starts_with_the_host_key_it_was_given(host: StorageHost) -> None:
     host.root_image()
     keys = host_keys()
-    key = host_key.parse(keys["box"], "")
+    key = model_host_key.parse(keys["box"], "")
     made = host.one(BOX, kind="lxc", host_keys=keys)
     folder = host.folder / "box-disk0" / "etc" / "ssh"
     private, public = folder / "ssh_host_ed25519_key", folder / "ssh_host_ed25519_key.pub"
@@ -195,7 +195,7 @@ def test_a_container_that_made_its_own_host_key_is_reported_with_that(host: Stor
     host.one(box, kind="lxc", state="present")
     folder = host.folder / "box-disk0" / "etc" / "ssh"
     folder.mkdir(parents=True, exist_ok=True)
-    own = host_key.parse(certificates.make_ssh_key(), "").public
+    own = model_host_key.parse(io_certificates.make_ssh_key(), "").public
     (folder / "ssh_host_ed25519_key.pub").write_text(f"{own} root@box\n")
     result = host.one(box, kind="lxc", state="present", host_keys=host_keys())
     assert (result.actions, result.host_key) == ([], own)
@@ -205,7 +205,7 @@ def test_no_link_of_a_guest_leads_to_a_host_key(host: StorageHost, tmp_path: pat
     host.root_image()
     box = {"id": "box", "disks": BOX["disks"]}
     host.one(box, kind="lxc", state="present")
-    (tmp_path / "ssh_host_ed25519_key.pub").write_text(host_key.parse(certificates.make_ssh_key(), "").public)
+    (tmp_path / "ssh_host_ed25519_key.pub").write_text(model_host_key.parse(io_certificates.make_ssh_key(), "").public)
     (host.folder / "box-disk0" / "etc").mkdir(exist_ok=True)
     os.symlink(tmp_path, host.folder / "box-disk0" / "etc" / "ssh")
     assert host.one(box, kind="lxc", state="present", host_keys=host_keys()).host_key is None
@@ -214,11 +214,11 @@ def test_no_link_of_a_guest_leads_to_a_host_key(host: StorageHost, tmp_path: pat
 def test_a_new_machine_finds_its_host_key_in_the_seed(host: StorageHost, tmp_path: pathlib.Path) -> None:
     vm = dict(VM, disks=[{"size": "16 MiB"}])
     keys = host_keys("a")
-    key = host_key.parse(keys["a"], "")
+    key = model_host_key.parse(keys["a"], "")
     made = host.one(vm, host_keys=keys)
     assert made.host_key == key.public
     files = extracted(host.folder / SEED, tmp_path)
-    assert files["vendor-data"] == host_key.vendor_data(key)
+    assert files["vendor-data"] == model_host_key.vendor_data(key)
     # the key stays with the guest, whatever else changes and whether it is given again or not
     again = host.one(vm, host_keys=host_keys("a"))
     assert (again.actions, again.host_key) == ([], key.public)

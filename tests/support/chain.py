@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.network import Change, Layout, Link
-from ansible_collections.reduced.footprint.plugins.module_utils._model.network_request import parse
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.network import layout
+from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Change, Layout, Link
+from ansible_collections.reduced.footprint.plugins.module_utils._network.model_request import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._network.plan_network import layout
 
 ADMIN = "192.0.2.11/24"
 LINKS = {"eno1": Link("eno1", 2, "02:00:00:00:00:01", addresses=(ADMIN,)), "eno2": Link("eno2", 3, "02:00:00:00:00:02")}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.pool_mounts import unmounted
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.node import HostFacts, HypervisorProof, PoolCapacity
-from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import NETWORK, FoundNetwork, made_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts, HypervisorProof, PoolCapacity
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import NETWORK, FoundNetwork, made_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import unmounted
 
 GIB = 1024**3
 

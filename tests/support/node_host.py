@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainRecord
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._model.node import HostFacts, PoolCapacity
-from ansible_collections.reduced.footprint.plugins.module_utils._model.node_parts import NETWORK, POOL, FoundNetwork, made_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import DefineResult, VmResult
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts, PoolCapacity
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import NETWORK, POOL, FoundNetwork, made_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineResult, VmResult
 from tests.support.fake_node import FakeMounts
 
 QEMU, LXC = "qemu:///system", "lxc:///system"

@@ -9,9 +9,13 @@ from __future__ import annotations
 import itertools
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.placement import PlacementQuestion, parse_placement_policy, parse_wanted
-from ansible_collections.reduced.footprint.plugins.module_utils._model.placement_server import parse_question
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.capacity import shortages
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_capacity import shortages
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import (
+    PlacementQuestion,
+    parse_placement_policy,
+    parse_wanted,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_server import parse_question
 
 GIB = 1024**3
 

@@ -12,16 +12,16 @@ from __future__ import annotations
 import pathlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.placement import plan_placement
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.plan_report import build_report
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.plan_svg import plan_svg
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.plan_text import plan_text
-from ansible_collections.reduced.footprint.plugins.module_utils._plan.profiles import reduced_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_report import build_report
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_svg import plan_svg
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_text import plan_text
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_profiles import reduced_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import plan_placement
 from tests.support.placement import question
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs" / "images"
-TEXTS = ROOT / "tests" / "unit" / "plugins" / "module_utils" / "_plan" / "golden"
+TEXTS = ROOT / "tests" / "unit" / "plugins" / "module_utils" / "_placement" / "report" / "golden"
 
 
 def _metal(number: int, memory: int = 64, **more: t.Any) -> dict[str, t.Any]:

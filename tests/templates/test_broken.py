@@ -12,8 +12,8 @@ import pytest
 from broken import BRACES, JINJA2, REFUSED, SILENT, SYNTAX, Broken
 from conftest import Host
 
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError, TemplateError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, DefineResult, define_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, TemplateError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, DefineResult, define_vms
 
 DETAILS = {
     "id": "c1",

@@ -12,12 +12,12 @@ import re
 import pytest
 from conftest import Host
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.schema import domain_schema
-from ansible_collections.reduced.footprint.plugins.module_utils._model.vm import parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._xml import domain as domain_xml
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.compare import compare, echo_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_compare import compare, echo_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.io_schema import domain_schema
 
-GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "unit/plugins/module_utils/_xml/golden"
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "unit/plugins/module_utils/_vm/template/golden"
 # the name of a machine type stands for its newest version
 ALIASES = {"os/type/@machine"}
 
@@ -31,14 +31,14 @@ def text_of(path: pathlib.Path) -> str:
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*-out.xml")), ids=lambda path: path.stem)
 def test_defined_and_read_back(host: Host, path: pathlib.Path) -> None:
-    document = domain_xml.parse(text_of(path))
+    document = xml_domain.parse(text_of(path))
     vm = parse_vms([{"id": document.findtext("name"), "uuid": document.findtext("uuid")}], cluster="lab")[0]
     # some are shown as they were rendered; a NIC without a MAC would get another one each time
-    domain_xml.finish(document, vm, "lab", document.get("type"))
+    xml_domain.finish(document, vm, "lab", document.get("type"))
     assert domain_schema()(document)
     connection = host.connections["lxc" if document.get("type") == "lxc" else "qemu"]
-    domain = connection.defineXML(domain_xml.text_of(document))
-    found = domain_xml.parse(domain.XMLDesc(2))
+    domain = connection.defineXML(xml_domain.text_of(document))
+    found = xml_domain.parse(domain.XMLDesc(2))
     # nothing of it was dropped or altered
     assert set(echo_of(document, found)) <= ALIASES
     assert domain.name() == document.findtext("name")

@@ -15,12 +15,12 @@ import typing as t
 import pytest
 from conftest import Host
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import firmware
-from ansible_collections.reduced.footprint.plugins.module_utils._model.errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define_result import VmResult
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.domain import parse
-from ansible_collections.reduced.footprint.plugins.module_utils._xml.packaged import PACKAGED
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_firmware
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import VmResult
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import PACKAGED
 
 DETAILS = {"id": "u1", "cpu": 1, "memory_mb": 192, "hypervisor": "qemu", "boot_firmware": "efi", "boot": "hd", "disks": [{"size": "4 MiB"}]}
 # two libvirts of one machine may race for the port of a screen
@@ -93,7 +93,7 @@ def test_secure_boot_starts_signed_systems_only(host: Host) -> None:
 
 
 def test_firmware_that_is_not_installed_is_told_before_anything_is_touched(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(firmware, "fitting", lambda *unused: False)
+    monkeypatch.setattr(io_firmware, "fitting", lambda *unused: False)
     with pytest.raises(InputError) as raised:
         make(host, secure_boot=True)
     assert raised.value.path == "vms[0].boot_firmware"

@@ -22,7 +22,7 @@ from migration_kill import DESTINATION, ROOT, ssh
 
 sys.path[:0] = [str(ROOT / ".cache" / "collections")]
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import units  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units  # noqa: E402
 
 NAME, VM, UUID = "guarded", "guarded", "2c5ea4c0-4067-11e9-8bad-9b1deb4d3b7e"
 WORKER, GUARD = f"reduced-footprint-migrate-{NAME}.service", f"reduced-footprint-guard-{NAME}.service"
@@ -35,12 +35,12 @@ XML = (
 )
 BEGIN = f"""
 import pathlib
-from {PACKAGE}._backend.vm_guard import VmGuard, clock
-from {PACKAGE}._run import migrate_guard
+from {PACKAGE}._migrate.phases.io_vm_guard import VmGuard, clock
+from {PACKAGE}._migrate.phases import run_guard as migrate_guard
 VmGuard({NAME!r}).begin("qemu:///system", {UUID!r}, {VM!r}, {LEASE}, clock())
 migrate_guard.start({NAME!r}, pathlib.Path({ZIP!r}), pathlib.Path({OUTPUT!r}))
 """
-END = f"from {PACKAGE}._backend.vm_guard import VmGuard; VmGuard({NAME!r}).end()"
+END = f"from {PACKAGE}._migrate.phases.io_vm_guard import VmGuard; VmGuard({NAME!r}).end()"
 
 
 def python(text: str) -> None:
@@ -74,7 +74,7 @@ def start(worker: str) -> None:
     ssh(DESTINATION, "virsh", "create", "/dev/stdin", given=XML.encode())
     python(BEGIN)
     properties = ["Restart=on-abnormal", "RestartSec=1", "StartLimitIntervalSec=0"]
-    properties += [f"ExecStopPost=/usr/bin/python3 -m {PACKAGE}._run.migrate_guard {NAME} ended"]
+    properties += [f"ExecStopPost=/usr/bin/python3 -m {PACKAGE}._migrate.phases.run_guard {NAME} ended"]
     argv = ["systemd-run", "--quiet", "--collect", f"--unit={WORKER}", f"--setenv=PYTHONPATH={ZIP}"]
     argv += [f"--property={each.replace(' ', chr(92) + ' ')}" for each in properties]
     ssh(DESTINATION, *argv, *worker.split())
@@ -159,7 +159,7 @@ STORIES = (frozen, hanging_libvirtd, killed_guard, failed_worker, stopped_worker
 def main() -> int:
     """All stories, or those that are named."""
     with tempfile.TemporaryDirectory() as folder:
-        code = units.keep_code(pathlib.Path(folder))
+        code = io_units.keep_code(pathlib.Path(folder))
         ssh(DESTINATION, "tee", ZIP, given=code.read_bytes())
     held = True
     for story in STORIES:

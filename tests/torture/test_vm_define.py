@@ -17,8 +17,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._run.define import DefineRequest, define_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._run.info import InfoRequest, read_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support" / "libvirtd"
 COUNT = 6

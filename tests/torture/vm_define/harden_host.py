@@ -22,8 +22,8 @@ import time
 import typing as t
 
 from ansible.module_utils import basic
-from ansible_collections.reduced.footprint.plugins.module_utils._backend import lock
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.domains import DomainHost, DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.modules import vm_define
 from harden_watch import Death, Watch
 from lxml import etree
@@ -105,7 +105,7 @@ class Host:
         self.scratch.mkdir(exist_ok=True)
         (folder / "lock").mkdir(exist_ok=True)
         # other runs on this machine have their own locks
-        lock.lock_folder = lambda: folder / "lock"
+        io_lock.lock_folder = lambda: folder / "lock"
 
     def start_daemon(self) -> None:
         """Start libvirtd, also one that was stopped or killed."""

@@ -110,7 +110,7 @@ def _end_absent(torn: Torn) -> None:
 
 
 def _titled(torn: Torn, text: str) -> str:
-    from ansible_collections.reduced.footprint.plugins.module_utils._xml.packaged import template_source
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import template_source
 
     return template_source("default").replace("<memory unit", f"<title>{text}</title>\n  <memory unit", 1)
 

@@ -10,7 +10,7 @@ import subprocess
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._xml import hidden
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_hidden
 from harden_host import WHOLE, Host
 from harden_watch import Death
 
@@ -61,7 +61,7 @@ def fixture_display(request: pytest.FixtureRequest) -> str:
 def test_nobody_reads_a_password(host: Host, display: str) -> None:
     first, second, third = CANARIES
     outcomes = [host.done(_guest(first), template=display)]
-    assert _password(host, "seen") == [first] and hidden.HIDDEN in _readable(host, "seen")
+    assert _password(host, "seen") == [first] and xml_hidden.HIDDEN in _readable(host, "seen")
     outcomes.append(host.done(_guest(first), template=display))
     assert not outcomes[-1].result["changed"]
     outcomes += [host.done(_guest(second), template=display, check=True), host.done(_guest(second), template=display)]
@@ -81,7 +81,7 @@ def test_nobody_reads_a_password(host: Host, display: str) -> None:
 
 def test_what_an_earlier_release_wrote_is_cleaned_in_the_running_guest(host: Host, display: str) -> None:
     def earlier() -> None:
-        hidden.concealed = lambda text: text
+        xml_hidden.concealed = lambda text: text
 
     first, second, _third = CANARIES
     host.done(_guest(first), template=display, prelude=earlier)

@@ -13,8 +13,8 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._backend.lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from harden_host import WHOLE, Host, disks_of, guest, memory_of
 
 Tell = t.Callable[[str, str, str], None]

@@ -12,7 +12,7 @@ import pytest
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.reduced.footprint.plugins.action import master_migrate as action
-from ansible_collections.reduced.footprint.plugins.module_utils._model.migration_journal import Journal, report
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal, report
 
 
 def migration(state, phase="precopy", active=True, **more):

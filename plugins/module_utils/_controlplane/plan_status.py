@@ -1,0 +1,182 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The state of a footprint in one look, from what was found on its hosts (C9, F9)."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import grade_availability
+
+_WORDS = {plan_controlplane.OK: "ok  ", plan_controlplane.WIP: "wip ", plan_controlplane.DEGRADED: "DEGRADED", plan_controlplane.DOWN: "DOWN"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One line of the report: what it is about, how it stands, and the finding in words.
+
+    A ``note`` is worth reading and no fault.
+    """
+
+    topic: str
+    ok: bool
+    text: str
+    note: bool = False
+    state: str = ""
+
+    @property
+    def grade(self) -> str:
+        """One of the states of a service."""
+        return self.state or (plan_controlplane.OK if self.ok else plan_controlplane.DOWN)
+
+    def __str__(self) -> str:
+        return f"{'NOTE' if self.note else _WORDS[self.grade]} {self.topic}: {self.text}"
+
+
+def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Judge what was found.
+
+    :arg found: ``servers`` (name → ``reachable``, ``error`` or nothing, ``vms``: list of ``name``, ``state``,
+        ``drift`` and ``pending`` as vm_info tells them),
+        ``controllers`` (name → ``reachable``, ``place``: the server it stands on, ``error`` or nothing, ``look``: what
+        controlplane_info returned), ``members`` (service → its hosts) and
+        ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime``, ``host``).
+    :returns: ``ok`` (nothing is degraded or down), ``state``, ``lines`` (text), ``table`` (text), ``services``, ``links``,
+        ``ha_grade``, ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (those that are ready),
+        ``vms`` and ``servers`` counts.
+    """
+    servers = found.get("servers") or {}
+    controllers = found.get("controllers") or {}
+    looks = {name: seen.get("look") if seen.get("reachable") and not seen.get("error") else None for name, seen in controllers.items()}
+    reports = plan_controlplane.judge(found.get("members") or {}, looks)
+    lines: list[Line] = []
+    lines.extend(_servers(servers))
+    lines.extend(_controllers(controllers))
+    lines.extend(Line(name, report.state == plan_controlplane.OK, report.text, state=report.state) for name, report in reports.items())
+    lines.extend(_addresses(reports))
+    lines.extend(Line("writer", True, f"clients of {name} are sent to {member}") for name, member in sorted(plan_controlplane.writers_of(looks).items()))
+    lines.extend(_migration(migration) for migration in found.get("migrations") or [])
+    voters = [member.host for member in reports["galera"].members] if "galera" in reports else list(controllers)
+    availability = grade_availability({name: str((controllers.get(name) or {}).get("place") or name) for name in voters})
+    state = plan_controlplane.worst(line.grade for line in lines)
+    holders = [names for report in reports.values() for names in report.holders.values()]
+    return {
+        "ok": state in (plan_controlplane.OK, plan_controlplane.WIP),
+        "state": state,
+        "lines": [str(line) for line in lines],
+        "table": plan_controlplane.table(reports),
+        "services": {name: report.as_dict() for name, report in reports.items()},
+        "links": sorted({link for report in reports.values() for link in report.links}),
+        "ha_grade": availability.grade,
+        "ha": [availability.words, *(loss.sentence() for loss in availability.losses)] if controllers else [],
+        "virtual_address_holder": holders[0][0] if holders and len(holders[0]) == 1 else None,
+        "writer": plan_controlplane.writers_of(looks).get("mysql"),
+        "database_members": sorted(member.host for member in reports["galera"].members if member.state == plan_controlplane.OK) if "galera" in reports else [],
+        "servers": {"reachable": sum(1 for seen in servers.values() if seen.get("reachable")), "all": len(servers)},
+        "vms": {
+            "running": sum(1 for seen in servers.values() for vm in _standing(seen) if vm["state"] == "running"),
+            "all": sum(len(_standing(seen)) for seen in servers.values()),
+        },
+    }
+
+
+def _standing(seen: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
+    """The VMs of a server, without old copies of those that were moved, which are off on purpose."""
+    return [vm for vm in seen.get("vms") or [] if not vm.get("moved")]
+
+
+def _servers(servers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
+    for name, seen in sorted(servers.items()):
+        if not seen.get("reachable"):
+            yield Line(f"server {name}", False, "does not answer")
+            continue
+        if seen.get("error"):
+            yield Line(f"server {name}", False, f"cannot tell its VMs: {seen['error']}")
+            continue
+        vms = _standing(seen)
+        down = [f"{vm['name']} is {vm['state']}" for vm in vms if vm["state"] != "running"]
+        running = f"{len(vms) - len(down)} of {len(vms)} VMs running"
+        yield Line(f"server {name}", not down, f"{running} ({'; '.join(down)})" if down else running)
+        for vm in seen.get("vms") or []:
+            if vm.get("moved"):
+                yield Line(f"VM {vm['name']}", True, f"moved to {vm['moved']}; the old copy waits to be confirmed", note=True)
+        for vm in vms:
+            if vm.get("drift"):
+                paths = ", ".join(drift["path"] for drift in vm["drift"])
+                yield Line(f"VM {vm['name']}", True, f"changed by somebody else ({paths}); spawn_vms puts it right", note=True)
+            if vm.get("pending"):
+                yield Line(f"VM {vm['name']}", True, f"waits for a restart ({', '.join(vm['pending'])})", note=True)
+
+
+def _controllers(controllers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
+    for name, seen in sorted(controllers.items()):
+        if not seen.get("reachable") or seen.get("error"):
+            what = f"cannot tell its services: {seen['error']}" if seen.get("error") else "does not answer"
+            yield Line(f"controller {name}", False, f"{what} (on {seen.get('place') or name})")
+            continue
+        services = {service: part for service, part in ((seen.get("look") or {}).get("services") or {}).items() if part.get("units")}
+        bad = {service: why for service, part in services.items() if (why := plan_controlplane.ailments(service, part))}
+        wip = bad and all(plan_controlplane.on_its_way(service, services[service]) for service in bad)
+        text = f"{len(services) - len(bad)} of {len(services)} services well"
+        if bad:
+            text += f" ({'; '.join(f'{service}: ' + ', '.join(why) for service, why in sorted(bad.items()))})"
+        yield Line(f"controller {name}", not bad, text, state=plan_controlplane.WIP if wip else plan_controlplane.DEGRADED if bad else plan_controlplane.OK)
+
+
+def _addresses(reports: t.Mapping[str, plan_controlplane.Report]) -> t.Iterator[Line]:
+    for report in reports.values():
+        for address, names in report.holders.items():
+            yield Line("virtual address", len(names) == 1, f"{address} is on {' and '.join(names) or 'no controller'}")
+
+
+def _migration(seen: t.Mapping[str, t.Any]) -> Line:
+    topic = f"migration {seen['name']}"
+    if seen.get("state") == "done":
+        return Line(topic, True, f"done, on {seen['host']}, {float(seen.get('downtime') or 0):.1f} s of downtime")
+    if seen.get("state") == "rolled_back":
+        return Line(topic, True, f"rolled back: the source serves ({seen.get('error') or 'on request'})")
+    return Line(topic, False, f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}")
+
+
+def read_results(
+    hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]] | None = None
+) -> dict[str, t.Any]:
+    """What the status playbook registered, in the shape :func:`build_status` takes.
+
+    :arg hostvars: host name → variables, with ``status_vms``, ``status_migrations`` and ``status_look`` where the play reached
+        the host.
+    :arg groups: the inventory's groups; without them the controllers carry all services.
+    """
+    read = {name: _read_server(hostvars[name]) for name in servers}
+    # the servers know better than the inventory where a VM stands that was moved
+    places = {vm["name"]: name for name, seen in read.items() for vm in _standing(seen)}
+    members = plan_controlplane.members_of(groups if groups is not None else {"controller": controllers}, hostvars)
+    names = dict.fromkeys([*controllers, *(host for hosts in members.values() for host in hosts)])
+    return {
+        "servers": read,
+        "controllers": {name: _read_controller(name, hostvars[name], places) for name in names},
+        "members": members,
+        "migrations": [migration for name in servers for migration in (hostvars[name].get("status_migrations") or {}).get("migrations") or []],
+    }
+
+
+def _read_server(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    result = variables.get("status_vms") or {"unreachable": True}
+    reachable = not result.get("unreachable")
+    error = "" if "vms" in result or not reachable else str(result.get("msg") or "no answer")
+    return {"reachable": reachable, "error": error, "vms": result.get("vms") or []}
+
+
+def _read_controller(name: str, variables: t.Mapping[str, t.Any], places: t.Mapping[str, str]) -> dict[str, t.Any]:
+    result = variables.get("status_look") or {"unreachable": True}
+    reachable = not result.get("unreachable")
+    return {
+        "reachable": reachable,
+        "error": "" if "controlplane" in result or not reachable else str(result.get("msg") or "no answer"),
+        "place": (places.get(name) if variables.get("vm_host") else None) or variables.get("vm_host") or name,
+        "look": result.get("controlplane"),
+    }

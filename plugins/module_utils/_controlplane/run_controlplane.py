@@ -1,0 +1,174 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: all services of the control plane on one host, each asked in a time that is limited (C9)."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller, io_listeners, io_plane
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import SERVICES, SERVING, ailments
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_galera
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
+from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import io_rabbitmq
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
+
+SERVICE_NAMES = tuple(SERVICES)
+_PAUSE = 1.0
+_MYSQL, _MEMCACHED, _KEYSTONE = 3306, 11211, 5000
+
+
+@dataclasses.dataclass(frozen=True)
+class LookRequest:
+    """What is looked at.
+
+    :arg services: their names; those that are not installed are told as such. None means all that are installed.
+    :arg sizes: how many members a service's cluster is to have, waited for.
+    :arg frontends: servers which the load balancer of this host is to send clients to again, waited for.
+    :arg wait: seconds the services get to become well.
+    :arg timeout: seconds each of them gets for an answer.
+    :arg packages: whether it is asked which packages the units came with.
+    """
+
+    services: tuple[str, ...]
+    sizes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    frontends: tuple[str, ...] = ()
+    wait: float = 0
+    timeout: float = 15
+    packages: bool = False
+
+
+def parse_sizes(value: t.Mapping[str, t.Any]) -> dict[str, int]:
+    """Services and the numbers of their members.
+
+    :raises InputError: a service nobody knows, or a number that is none.
+    """
+    found = {}
+    for name, number in value.items():
+        if name not in SERVICES:
+            raise InputError(f"{name!r} is no service.", f"sizes.{name}", f"Take {', '.join(SERVICES)}.")
+        if not str(number).isdecimal() or int(number) < 1:
+            raise InputError(f"{number!r} is no number of members.", f"sizes.{name}", "Write NAME: NUMBER, e.g. {galera: 3}.")
+        found[name] = int(number)
+    return found
+
+
+class Host:
+    """The readers of this host."""
+
+    def __init__(self, timeout: float, database: MariaDb | None = None, balancer: HaProxy | None = None) -> None:
+        self.timeout = timeout
+        self.database = database or MariaDb()
+        self.balancer = balancer or HaProxy(timeout=timeout)
+
+    def facts(self, name: str) -> dict[str, t.Any] | None:
+        """What a service tells of itself, nothing when it does not answer."""
+        return getattr(self, f"_{name}")()
+
+    def _galera(self) -> dict[str, t.Any] | None:
+        seen = run_galera.look(self.database, recover=False)
+        return seen if seen["running"] or seen["standalone"] else None
+
+    def _rabbitmq(self) -> dict[str, t.Any] | None:
+        seen = io_plane.rabbitmq(self.timeout)
+        if seen is None:
+            return None
+        configuration, environment = io_rabbitmq.rabbitmq_texts()
+        return {**seen, "tls": listens(configuration, True), "internode_tls": between_nodes(environment, True)}
+
+    def _memcached(self) -> dict[str, t.Any] | None:
+        address = io_listeners.reachable_at(_MEMCACHED, io_listeners.listeners(), io_plane.virtual_addresses())
+        version = io_listeners.memcached_version(address, _MEMCACHED, self.timeout) if address else None
+        return {"version": version, "address": address} if version else None
+
+    def _load_balancer(self) -> dict[str, t.Any]:
+        virtual = io_plane.virtual_addresses()
+        held = [address for address in io_controller.addresses() if address in virtual]
+        fronts = [{"address": address, "port": port, "scheme": _scheme(address, port)} for address, port in io_listeners.listeners() if address in held]
+        try:
+            frontends: dict[str, t.Any] | None = self.balancer.frontends()
+        except BackendError:
+            frontends = None  # told by the missing value
+        return {"virtual_addresses": virtual, "held": held, "vrrp": io_plane.vrrp_states(self.timeout), "frontends": frontends, "fronts": fronts}
+
+    def _keystone(self) -> dict[str, t.Any] | None:
+        address = io_listeners.reachable_at(_KEYSTONE, io_listeners.listeners(), io_plane.virtual_addresses())
+        if not address:
+            return None
+        for tls in (False, True):
+            told = io_listeners.http_json(address, _KEYSTONE, "/v3", tls=tls, timeout=self.timeout)
+            if isinstance(told, dict) and isinstance(told.get("version"), dict):
+                return {"version": told["version"].get("id"), "address": address, "tls": tls}
+        return None
+
+    def units(self, services: t.Sequence[str]) -> dict[str, dict[str, dict[str, t.Any]]]:
+        """Service → its units as systemd knows them."""
+        names = {unit: None for name in services for choice in SERVICES[name].units for unit in choice}
+        known = io_plane.units(list(names))
+        found: dict[str, dict[str, dict[str, t.Any]]] = {}
+        for name in services:
+            found[name] = {}
+            for choice in SERVICES[name].units:
+                there = [unit for unit in choice if unit in known]
+                # of several the one that runs, else the first
+                for unit in sorted(there, key=lambda unit: (known[unit]["state"] != "active", choice.index(unit)))[:1]:
+                    found[name][unit] = known[unit]
+        return found
+
+
+def _scheme(address: str, port: int) -> str | None:
+    return "mysql" if port == _MYSQL else io_listeners.scheme_of(address, port)
+
+
+def look(
+    request: LookRequest,
+    host: t.Any = None,
+    sleep: t.Callable[[float], None] = time.sleep,
+    clock: t.Callable[[], float] = time.monotonic,
+) -> dict[str, t.Any]:
+    """The services of this host, as soon as all are well or the time is over."""
+    host = host or Host(request.timeout)
+    began = clock()
+    while True:
+        units = host.units(request.services or SERVICE_NAMES)
+        services: dict[str, t.Any] = {}
+        why: list[str] = []
+        for name in request.services or [name for name, there in units.items() if there]:
+            active = any(unit["state"] in ("active", "activating") for unit in units[name].values())
+            # whoever does not run is not asked: a silence would cost the whole time
+            seen = {"units": units[name], "facts": host.facts(name) if active else None}
+            if name == "load_balancer" and not active:
+                seen["facts"] = {"virtual_addresses": io_plane.virtual_addresses(), "held": [], "vrrp": {}, "frontends": None, "fronts": []}
+            seen["ailments"] = ailments(name, seen, request.sizes.get(name))
+            services[name] = seen
+            why += [f"{name}: {text}" for text in seen["ailments"]]
+        why += [f"load_balancer: {text}" for text in _unseen(services, request.frontends)]
+        if request.packages:
+            _add_packages(services)
+        if not why or clock() - began >= request.wait:
+            return {"addresses": io_controller.addresses(), "services": services, "ailments": why, "waited": round(clock() - began, 1)}
+        sleep(_PAUSE)
+
+
+def _add_packages(services: t.Mapping[str, t.Any]) -> None:
+    for seen in services.values():
+        for unit in seen["units"].values():
+            unit["package"] = io_plane.package_of(unit["path"])
+            # it runs what was there before
+            unit["stale"] = bool(unit["package"] and unit["state"] == "active" and unit["package"]["installed"] > unit["since"])
+
+
+def _unseen(services: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> t.Iterator[str]:
+    frontends = ((services.get("load_balancer") or {}).get("facts") or {}).get("frontends") or {}
+    for name, frontend in sorted(frontends.items()):
+        if not any(state["status"].startswith(SERVING) for state in frontend["servers"].values()):
+            continue  # nobody serves it, so waiting for one of them is in vain
+        for server, state in sorted(frontend["servers"].items()):
+            if server in servers and not state["status"].startswith(SERVING):
+                yield f"{server} of {name} is {state['status']}"

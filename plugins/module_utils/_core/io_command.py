@@ -1,0 +1,67 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Running commands: never through a shell, always in the C locale."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+
+
+@dataclasses.dataclass(frozen=True)
+class Completed:
+    """What a finished command left: exit code and decoded output."""
+
+    argv: tuple[str, ...]
+    rc: int
+    stdout: str
+    stderr: str
+
+
+def run(
+    argv: t.Sequence[str],
+    *,
+    stdin: str | None = None,
+    timeout: float | None = None,
+    ok: t.Container[int] = (0,),
+    mend: str | None = None,
+    variables: t.Mapping[str, str] | None = None,
+) -> Completed:
+    """Run a command and return what it left.
+
+    :arg argv: program and arguments; no shell ever sees them.
+    :arg stdin: text for its standard input; secrets go here, never into ``argv``.
+    :arg timeout: seconds, ``None`` waits for ever.
+    :arg variables: more of its environment; the place for a secret when a program takes it nowhere else but in ``argv``.
+    :arg ok: the exit codes that are no error.
+    :raises CommandError: on any other exit code, a missing program, or when time ran out.
+    """
+    environment = {**os.environ, "LC_ALL": "C", "LANG": "C", **(variables or {})}
+    environment.setdefault("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+    try:
+        # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
+        done = subprocess.run(
+            list(argv),
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=timeout,
+            env=environment,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except FileNotFoundError as error:
+        raise model_errors.CommandError(argv, 127, f"{argv[0]} is not installed", mend=mend) from error
+    except subprocess.TimeoutExpired as error:
+        raise model_errors.CommandError(argv, None, f"no end after {timeout} s", mend=mend) from error
+    if done.returncode not in ok:
+        raise model_errors.CommandError(argv, done.returncode, done.stderr or done.stdout, mend=mend)
+    return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,78 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One field of a request at a time: its value, checked, or an error with its path."""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+
+
+def choice(value: t.Any, choices: t.Sequence[str], path: str) -> str:
+    """One of a few words.
+
+    :raises InputError: it is not.
+    """
+    if value not in choices:
+        raise InputError(f"{value!r} is not supported.", path, f"Use one of {', '.join(choices)}.")
+    return str(value)
+
+
+def number(value: t.Any, default: int, least: int, most: int, path: str) -> int:
+    """A whole number between two others, ``default`` when there is none.
+
+    :raises InputError: it is not.
+    """
+    if value is None:
+        return default
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        found = int(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{value!r} is not a whole number.", path, f"Use a number from {least} to {most}.") from error
+    if not least <= found <= most:
+        raise InputError(f"{found} is not between {least} and {most}.", path, f"Use a number from {least} to {most}.")
+    return found
+
+
+def check_known(entry: t.Any, known: t.Sequence[str], path: str, mend: str) -> None:
+    """Refuse a value that is not a mapping, and unknown keys.
+
+    :raises InputError: with the nearest key that is known.
+    """
+    if not isinstance(entry, t.Mapping):
+        raise InputError(f"is {type(entry).__name__}, not a mapping.", path, mend)
+    for key in entry:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            raise InputError("is not known here.", f"{path}.{key}", f"Did you mean {near[0]}?" if near else f"Use {', '.join(known)}.")
+
+
+def ipv4(value: t.Any, path: str) -> str:
+    """One IPv4 address.
+
+    :raises InputError: it is not.
+    """
+    try:
+        return str(ipaddress.IPv4Address(str(value)))
+    except ValueError as error:
+        raise InputError(f"{value!r} is not an IPv4 address.", path, "Write an address such as 192.0.2.10.") from error
+
+
+def matched(value: t.Any, pattern: re.Pattern[str], path: str, mend: str) -> str | None:
+    """A text of a form, ``None`` when there is none.
+
+    :raises InputError: it is not.
+    """
+    if value is None or value == "":
+        return None
+    if not pattern.match(str(value)):
+        raise InputError(f"{value!r} is not legal here.", path, mend)
+    return str(value)

@@ -1,0 +1,88 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""JSON text of a user. A key that is there twice is an error: of two values, one would be dropped silently."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+
+_PLAIN = re.compile(r"\A[A-Za-z_][A-Za-z0-9_-]*\Z")
+
+
+class _Twice(t.NamedTuple):
+    """Stands in for a mapping with a key that is there twice, until the path to it is known."""
+
+    key: str
+
+
+def parse_json(text: str, path: str) -> t.Any:
+    """The value of a JSON text.
+
+    :arg path: where the text stands in the user's input.
+    :raises InputError: it is not valid JSON, or a mapping in it has a key twice; with the path of that key.
+    """
+    found: list[_Twice] = []
+
+    def mapping(pairs: list[tuple[str, t.Any]]) -> t.Any:
+        value = dict(pairs)
+        if len(value) == len(pairs):
+            return value
+        keys = [key for key, unused in pairs]
+        twice = _Twice(next(key for index, key in enumerate(keys) if key in keys[:index]))
+        found.append(twice)
+        return twice
+
+    try:
+        value = json.loads(text, object_pairs_hook=mapping)
+    except (ValueError, RecursionError) as error:
+        raise model_errors.InputError(f"is not valid JSON: {error}.", path, "Mend the JSON text, or give the value itself instead of a text.") from error
+    if found:
+        where, key = _find(value, path) or (path, found[0].key)
+        raise model_errors.InputError(
+            "this key is there twice in one mapping; only one of the two values can count.", _below(where, key), "Keep one of the two."
+        )
+    return value
+
+
+def parse_all(text: str) -> t.Any:
+    """The value of a JSON text with every value it has: those of a key that is there twice become a list. For finding secrets.
+
+    :raises ValueError: it is not valid JSON.
+    """
+
+    def mapping(pairs: list[tuple[str, t.Any]]) -> dict[str, t.Any]:
+        values: dict[str, list[t.Any]] = {}
+        for key, value in pairs:
+            values.setdefault(key, []).append(value)
+        return {key: each if len(each) > 1 else each[0] for key, each in values.items()}
+
+    try:
+        return json.loads(text, object_pairs_hook=mapping)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _find(value: t.Any, path: str) -> tuple[str, str] | None:
+    """The path of the first mapping with a key that is there twice, and that key."""
+    waiting = [(value, path)]
+    while waiting:
+        value, path = waiting.pop()
+        if isinstance(value, _Twice):
+            return path, value.key
+        inner: t.Iterable[tuple[t.Any, str]] = ()
+        if isinstance(value, dict):
+            inner = [(each, _below(path, key)) for key, each in value.items()]
+        elif isinstance(value, list):
+            inner = [(each, f"{path}[{index}]") for index, each in enumerate(value)]
+        waiting.extend(reversed(list(inner)))
+    return None
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}.{key}" if _PLAIN.match(key) else f"{path}[{model_errors.shown(key)}]"

@@ -1,0 +1,115 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Configuration text without its secrets, fit for a diff or a log.
+
+Where the format is known (YAML, ini files of NetworkManager and systemd) a value is a secret by the
+keys above it. Then, in any text: by its own look, and by the word before it. In doubt it is masked:
+nothing reads the result but people.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import MASK, is_secret
+
+# a secret whatever stands before it
+_PEM = re.compile(
+    r"(-----BEGIN (?!CERTIFICATE|PUBLIC KEY|RSA PUBLIC KEY|X509 CRL|NEW CERTIFICATE|DH PARAMETERS)[^-\n]*-----).*?(-----END [^-\n]*-----|\Z)", re.DOTALL
+)
+_URL = re.compile(r"(\w://[^\s/?#:@'\"]*:)(?!\d{1,5}/)[^\s'\"<>]*(?=@)")
+_HASH = re.compile(r"\$(?:1|2[abxy]?|5|6|7|y|gy|sha1|argon2\w*|scrypt)\$[^\s:'\",;}]+|grub\.pbkdf2\.[\w.]+|\{S?SHA\d*\}[\w+/=]+")
+# a key of WireGuard, a TSIG key of 256 bits; public ones look the same
+_BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=(?![\w+/=])")
+
+_WORD = (
+    r"[\w.-]*(?:psk|passw(?:or)?d|pass(?:phrase|code)|(?<![a-z])pass(?![a-z])|secret|credential|(?<![a-z])pin(?![a-z])|cookie|community"
+    r"|(?:private|pre[-_]?shared|shared|wep|wireless|api|auth|access|encryption)[-_ ]?key|mka[-_]cak|auth[-_]?token|access[-_]?token|api[-_]?token)[\w.-]*"
+)
+# NAME = VALUE and NAME: VALUE wherever they stand; NAME VALUE at the beginning of a statement
+_GIVEN = re.compile(rf"(?i)(?P<name>(?<![\w.-]){_WORD}[\"']?\s*[:+]?[=:][^\S\n]*)(?P<value>\S[^\n]*)")
+_STATED = re.compile(rf"(?im)(?P<name>(?:^|[{{;])[^\S\n]*[\"']?{_WORD}[\"']?[^\S\n]+)(?P<value>[^\s=:{{][^\n]*)")
+# a value that goes on in the next lines: behind a backslash, in an open quotation, as a block of YAML
+_CONTINUED = re.compile(r"\\\n[^\n]*")
+
+_YAML = (".yaml", ".yml")
+_INI = ("/etc/NetworkManager/", "/etc/systemd/", "/run/systemd/")
+_SECTION = re.compile(r"\s*\[([^\]\n]*)\]\s*\Z")
+_SETTING = re.compile(r"(\s*)([^=\s#;][^=]*?)(\s*=[^\S\n]*)(\S.*)\Z")
+
+
+def mask_text(text: str, path: str = "") -> str:
+    """A file's text, or a piece of one, with every secret masked; the same again changes nothing.
+
+    :arg path: of the file, which tells its format.
+    """
+    text = _PEM.sub(rf"\1{MASK}\2", text)
+    if path.endswith(_YAML):
+        from ansible_collections.reduced.footprint.plugins.module_utils._core import model_yaml_scan
+
+        text = _mask_spans(text, [(start, end) for keys, start, end in model_yaml_scan.scalars(text) if _below_secret(keys)])
+    elif path.startswith(_INI):
+        text = _mask_ini(text)
+    for pattern in (_GIVEN, _STATED):
+        text = _mask_named(pattern, text)
+    text = _URL.sub(rf"\g<1>{MASK}", text)
+    return _BASE64.sub(MASK, _HASH.sub(MASK, text))
+
+
+def _below_secret(keys: t.Sequence[str]) -> bool:
+    # what a mapping lists below such a name may be anything: keys of WireGuard, a user and his password
+    return any(is_secret(key) for key in keys)
+
+
+def _mask_spans(text: str, spans: t.Sequence[tuple[int, int]]) -> str:
+    for start, end in sorted(spans, reverse=True):
+        text = text[:start] + MASK + text[end:]
+    return text
+
+
+def _mask_ini(text: str) -> str:
+    lines, section = [], ""
+    for line in text.split("\n"):
+        named = _SECTION.match(line)
+        given = _SETTING.match(line)
+        if named:
+            section = named.group(1).lower()
+        elif given and (section == "vpn-secrets" or is_secret(given.group(2).strip())):
+            line = f"{given.group(1)}{given.group(2)}{given.group(3)}{MASK}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _mask_named(pattern: re.Pattern[str], text: str) -> str:
+    parts, position = [], 0
+    while True:
+        found = pattern.search(text, position)
+        if found is None:
+            return "".join([*parts, text[position:]])
+        start = found.start("value")
+        # what is masked already ends there; in YAML something may follow
+        end = start + len(MASK) if text.startswith(MASK, start) else _end(text, start, found.end("value"))
+        parts += [text[position:start], MASK]
+        position = end
+
+
+def _end(text: str, start: int, end: int) -> int:
+    """Where a value really ends that begins at ``start`` and whose line ends at ``end``."""
+    quote = text[start]
+    if quote in "\"'":
+        closed = re.compile(rf"(?:[^{quote}\\]|\\.)*{quote}[^\n]*", re.DOTALL).match(text, start + 1)
+        # a quotation that is never closed is none
+        end = closed.end() if closed else end
+    elif quote in "|>":
+        indent = len(text[text.rfind("\n", 0, start) + 1 : start]) - len(text[text.rfind("\n", 0, start) + 1 : start].lstrip(" -"))
+        block = re.compile(rf"(?:\n[ \t]*(?=\n|\Z)|\n {{{indent + 1},}}[^\n]*)*").match(text, end)
+        end = block.end() if block else end
+    while text[end - 1 : end] == "\\" and end < len(text):
+        more = _CONTINUED.match(text, end - 1)
+        if more is None:
+            break
+        end = more.end()
+    return end

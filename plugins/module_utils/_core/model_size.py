@@ -1,0 +1,78 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Sizes as people write them: ``2``, ``1.5``, ``"512 MiB"``, ``"6G"``.
+
+Units are libvirt's own: ``KiB, MiB, GiB, TiB`` (short ``K, M, G, T``) count in 1024,
+``KB, MB, GB, TB`` in 1000, ``B`` (or ``bytes``) is one.
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+TIB = 1024**4
+
+_UNITS: t.Mapping[str, int] = {
+    "b": 1,
+    "byte": 1,
+    "bytes": 1,
+    "k": KIB,
+    "kib": KIB,
+    "kb": 1000,
+    "m": MIB,
+    "mib": MIB,
+    "mb": 1000**2,
+    "g": GIB,
+    "gib": GIB,
+    "gb": 1000**3,
+    "t": TIB,
+    "tib": TIB,
+    "tb": 1000**4,
+}
+_SIZE = re.compile(r"\A\s*([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([A-Za-z]*)\s*\Z")
+_MEND = "Write a number or a number with a unit, for example 2, 1.5 or '512 MiB'."
+
+
+def parse_size(value: t.Any, default_unit: str, path: str) -> int:
+    """A size in whole bytes (F2).
+
+    :arg value: number (counted in ``default_unit``) or text with or without a unit.
+    :arg default_unit: unit of a bare number, e.g. ``GiB``.
+    :arg path: where the value stands, for the message.
+    :raises InputError: not a size, negative, zero or not finite.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a size.", path, _MEND)
+    text = value if isinstance(value, str) else format(decimal.Decimal(str(value)), "f")
+    if text.strip().startswith("-"):
+        raise model_errors.InputError(f"{model_errors.shown(value)} is negative.", path, _MEND)
+    found = _SIZE.match(text)
+    if not found:
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a size.", path, _MEND)
+    unit = (found.group(2) or default_unit).lower()
+    if unit not in _UNITS:
+        raise model_errors.InputError(
+            f"{model_errors.shown(value)} has the unknown unit {found.group(2)!r}.", path, "Use one of B, KiB, MiB, GiB, TiB, KB, MB, GB, TB."
+        )
+    size = int((decimal.Decimal(found.group(1)) * _UNITS[unit]).to_integral_value(decimal.ROUND_CEILING))
+    if size <= 0:
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not more than nothing.", path, _MEND)
+    return size
+
+
+def size_text(size: int) -> str:
+    """A size for people: the largest 1024-unit that keeps it short, e.g. ``1.5 GiB``."""
+    for unit, factor in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if size >= factor:
+            number = f"{size / factor:.2f}".rstrip("0").rstrip(".")
+            return f"{number} {unit}"
+    return f"{size} B"

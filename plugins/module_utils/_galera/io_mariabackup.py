@@ -1,0 +1,140 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""mariabackup of this host: a running server's data into one compressed file, and out of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_pipeline import pipeline
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+
+_PROGRAMS = ("mariadb-backup", "mariabackup")
+_INSTALL = "Install the packages mariadb-backup and zstd; the role reduced.footprint.galera does."
+#: Files beside the data; the names changed with MariaDB 11.
+_NOTES = {"galera": ("mariadb_backup_galera_info", "xtrabackup_galera_info"), "info": ("mariadb_backup_info", "xtrabackup_info"),
+          "checkpoints": ("mariadb_backup_checkpoints", "xtrabackup_checkpoints")}  # fmt: skip
+_PREPARED = re.compile(r"^backup_type = (full-prepared|log-applied)$", re.MULTILINE)
+#: What the program leaves beside the data; a server has no use for it.
+_OWN = re.compile(r"(xtrabackup|mariadb_backup)_\w+|donor_galera_info|backup-my\.cnf")
+_CHUNK = 1 << 20
+
+
+class Mariabackup:
+    """The program, which logs in as root through the local socket.
+
+    :arg datadir: where the server's data are.
+    """
+
+    def __init__(self, datadir: str = "/var/lib/mysql") -> None:
+        self.datadir = datadir
+
+    def program(self) -> str:
+        """Its name here.
+
+        :raises BackendError: it is not installed.
+        """
+        found = next((name for name in _PROGRAMS if shutil.which(name)), None)
+        if not found or not shutil.which("mbstream"):
+            raise BackendError("mariabackup is not installed.", mend=_INSTALL)
+        return found
+
+    def server_version(self) -> str:
+        """The version of the installed server, empty without one."""
+        for name in ("mariadbd", "mysqld"):
+            path = shutil.which(name, path="/usr/sbin:/usr/libexec:/usr/bin")
+            if path:
+                found = re.search(r"Ver (\S+)", run([path, "--version"], timeout=60).stdout)
+                return found.group(1) if found else ""
+        return ""
+
+    def compressor(self, names: t.Iterable[str]) -> str:
+        """The first of the compressors that is installed.
+
+        :raises BackendError: none is.
+        """
+        found = next((name for name in names if shutil.which(name)), None)
+        if not found:
+            raise BackendError("no compressor is installed.", mend=_INSTALL)
+        return found
+
+    def stream(self, target: pathlib.Path, scratch: pathlib.Path, compressor: str) -> None:
+        """The running server's data into a file, at one position of the cluster.
+
+        :arg scratch: an empty folder for what it needs meanwhile.
+        """
+        argv = [self.program(), "--backup", "--stream=mbstream", "--galera-info", "--user=root", f"--datadir={self.datadir}", f"--target-dir={scratch}"]
+        pipeline([argv, [compressor, "-c"]], target=target, mend="Look at what mariabackup says, and at the server's journal on the member.")
+
+    def unpack(self, file: pathlib.Path, folder: pathlib.Path, compressor: str) -> None:
+        """What is in the file, into an empty folder."""
+        pipeline([[compressor, "-d", "-c"], ["mbstream", "-x", "-C", str(folder)]], source=file, mend="The file is damaged. Take another backup.")
+
+    def prepare(self, folder: pathlib.Path) -> None:
+        """Bring the data to the one position a server can start from.
+
+        :raises BackendError: they cannot be brought there, so the backup is worthless.
+        """
+        run([self.program(), "--prepare", f"--target-dir={folder}"], mend="The backup is worthless. Take another one.")
+        if not _PREPARED.search(self._note(folder, "checkpoints") or ""):
+            raise BackendError(f"mariabackup did not prepare {folder}.", mend="The backup is worthless. Take another one.")
+
+    def position(self, folder: pathlib.Path) -> tuple[str, int]:
+        """The cluster and position of prepared data.
+
+        :raises BackendError: there is none: the data are not a Galera member's.
+        """
+        found = re.match(r"([0-9a-f-]{36}):(-?[0-9]+)", self._note(folder, "galera") or "")
+        if not found:
+            raise BackendError("the backup does not tell the cluster's position.", mend="Take the backup from a member of a cluster.")
+        return found.group(1), int(found.group(2))
+
+    def gtid(self, folder: pathlib.Path) -> str:
+        """The last change in the binary log, empty without one."""
+        found = re.search(r"GTID of the last change '([^']*)'", self._note(folder, "info") or "")
+        return found.group(1) if found else ""
+
+    def tidy(self, folder: pathlib.Path) -> None:
+        """Remove the program's own files from prepared data."""
+        for path in folder.iterdir():
+            if path.is_file() and _OWN.fullmatch(path.name):
+                path.unlink()
+
+    def _note(self, folder: pathlib.Path, what: str) -> str | None:
+        return next((text for text in (read_text(folder / name) for name in _NOTES[what]) if text is not None), None)
+
+
+def digest(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file's content."""
+    whole = hashlib.sha256()
+    with open(path, "rb") as stream:
+        for chunk in iter(lambda: stream.read(_CHUNK), b""):
+            whole.update(chunk)
+    return whole.hexdigest()
+
+
+def taken(folder: str | os.PathLike[str]) -> int:
+    """Bytes that a folder's files take on the disk."""
+    total = 0
+    for root, unused, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(root, name)).st_blocks * 512
+            except OSError:
+                continue  # a temporary table that has gone
+    return total
+
+
+def free(folder: str | os.PathLike[str]) -> int:
+    """Bytes that are free where a folder is."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize

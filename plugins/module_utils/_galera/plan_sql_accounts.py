@@ -1,0 +1,173 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Databases and accounts of MariaDB: what is asked for against what is there, as SQL. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+
+_NAME = re.compile(r"\A[A-Za-z0-9_$.-]{1,64}\Z")
+_HOST = re.compile(r"\A[A-Za-z0-9_.:%/-]{1,255}\Z")
+_PRIVILEGE = re.compile(r"\A[A-Z]+( [A-Z]+)*\Z")
+_GRANT = re.compile(r"\AGRANT (?P<privileges>.+?) ON (?P<scope>\S+) TO ")
+_ALL = "ALL PRIVILEGES"
+
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    """A user as asked for. Without a password it may only log in as the system user of that name.
+
+    :arg require_tls: it may not log in without TLS.
+    """
+
+    name: str
+    host: str
+    password: str | None
+    privileges: t.Mapping[str, tuple[str, ...]]
+    require_tls: bool = False
+
+    @property
+    def label(self) -> str:
+        """The account as MariaDB writes it, for messages."""
+        return f"{self.name}@{self.host}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Existing:
+    """A user as it is: its plugin, the hash of its password, the lines of SHOW GRANTS, whether it has to use TLS."""
+
+    plugin: str
+    hashed: str
+    grants: tuple[str, ...]
+    requires_tls: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Statement:
+    """A piece of SQL and what it does; only ``what`` may be shown."""
+
+    what: str
+    sql: str
+
+
+def parse_databases(value: t.Any, path: str = "databases") -> tuple[str, ...]:
+    """Names of databases.
+
+    :raises InputError: a name that is none.
+    """
+    names = tuple(value or ())
+    for index, name in enumerate(names):
+        if not isinstance(name, str) or not _NAME.match(name):
+            raise InputError(f"{name!r} is no name of a database.", f"{path}[{index}]", "Use letters, digits, _, $, . and -.")
+    return names
+
+
+def parse_accounts(value: t.Any, path: str = "users") -> tuple[Account, ...]:
+    """The users, their privileges by scope (``database.*``, ``database.table`` or ``*.*``).
+
+    :raises InputError: with the path of the bad value; never with a password.
+    """
+    accounts = []
+    for index, entry in enumerate(value or ()):
+        here = f"{path}[{index}]"
+        name, host = entry.get("name"), entry.get("host") or "%"
+        if not isinstance(name, str) or not _NAME.match(name):
+            raise InputError(f"{name!r} is no name of a user.", f"{here}.name", "Use letters, digits, _, $, . and -.")
+        if not isinstance(host, str) or not _HOST.match(host):
+            raise InputError(f"{host!r} is no host.", f"{here}.host", "Use % for all, an address, or a name.")
+        if not entry.get("password") and host != "localhost":
+            raise InputError("is missing.", f"{here}.password", "Give a password; only users of the host localhost do without.")
+        privileges = {}
+        for scope, wanted in (entry.get("privileges") or {}).items():
+            where = f"{here}.privileges[{scope}]"
+            wanted = wanted.split(",") if isinstance(wanted, str) else wanted
+            names = tuple(_ALL if word.strip().upper() == "ALL" else word.strip().upper() for word in wanted)
+            bad = [word for word in names if not _PRIVILEGE.match(word)]
+            if bad:
+                raise InputError(f"{bad[0]!r} is no privilege.", where, "Write e.g. ALL, or SELECT, INSERT.")
+            privileges[_scope(str(scope), where)] = names
+        accounts.append(Account(name, host, entry.get("password"), privileges, bool(entry.get("require_tls"))))
+    return tuple(accounts)
+
+
+def _scope(scope: str, path: str) -> str:
+    """A scope as SHOW GRANTS writes it."""
+    database, dot, table = scope.partition(".")
+    if not dot or (database != "*" and not _NAME.match(database)) or (table != "*" and not _NAME.match(table)):
+        raise InputError(f"{scope!r} is no scope.", path, "Write database.*, database.table or *.*.")
+    if database == "*":
+        return "*.*"
+    if table == "*":
+        # in a grant on a whole database _ would match any letter
+        return f"{identifier(database.replace('_', chr(92) + '_'))}.*"
+    return f"{identifier(database)}.{identifier(table)}"
+
+
+def identifier(name: str) -> str:
+    """A name, quoted."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def text(value: str) -> str:
+    """A string literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def account(item: Account) -> str:
+    """An account, quoted."""
+    return f"{text(item.name)}@{text(item.host)}"
+
+
+def native_hash(password: str) -> str:
+    """What mysql_native_password stores of a password."""
+    return "*" + hashlib.sha1(hashlib.sha1(password.encode("utf-8")).digest()).hexdigest().upper()
+
+
+def plan(
+    databases: t.Sequence[str],
+    accounts: t.Sequence[Account],
+    there: t.Collection[str],
+    existing: t.Mapping[str, Existing],
+) -> tuple[Statement, ...]:
+    """What is missing, as statements. Nothing is ever dropped or revoked.
+
+    :arg there: the databases that exist.
+    :arg existing: the users that exist, by label.
+    """
+    statements = [Statement(f"create database {name}", f"CREATE DATABASE IF NOT EXISTS {identifier(name)}") for name in databases if name not in there]
+    for item in accounts:
+        statements.extend(_account(item, existing.get(item.label)))
+    return tuple(statements)
+
+
+def _account(item: Account, there: Existing | None) -> t.Iterator[Statement]:
+    how = f"IDENTIFIED BY {text(item.password)}" if item.password else "IDENTIFIED VIA unix_socket"
+    if there is None:
+        yield Statement(f"create user {item.label}", f"CREATE USER IF NOT EXISTS {account(item)} {how}")
+    elif not _same_login(item, there):
+        yield Statement(f"change how {item.label} logs in", f"ALTER USER {account(item)} {how}")
+    if item.require_tls and not (there and there.requires_tls):
+        yield Statement(f"let {item.label} log in over TLS alone", f"ALTER USER {account(item)} REQUIRE SSL")
+    granted: dict[str, set[str]] = {}
+    for line in there.grants if there else ():
+        found = _GRANT.match(line)
+        if found:
+            granted.setdefault(found.group("scope"), set()).update(word.strip() for word in found.group("privileges").split(","))
+    for scope, wanted in item.privileges.items():
+        has = granted.get(scope, set())
+        missing = [] if _ALL in has else [word for word in wanted if word not in has]
+        if missing:
+            yield Statement(f"grant {', '.join(missing)} on {scope} to {item.label}", f"GRANT {', '.join(missing)} ON {scope} TO {account(item)}")
+
+
+def _same_login(item: Account, there: Existing) -> bool:
+    if item.password:
+        return there.plugin in ("", "mysql_native_password") and there.hashed == native_hash(item.password)
+    return there.plugin == "unix_socket"

@@ -1,0 +1,210 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: one member of a Galera cluster, looked at and brought into it (C6)."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID, ailments
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import speaks_both, tls_stage
+
+_PAUSE = 1.0
+
+# Where a module finds the server; documented by the fragments in doc_fragments/mariadb.py.
+SERVER_ARGUMENTS: t.Mapping[str, t.Mapping[str, str]] = {
+    "unit": {"type": "str", "default": "mariadb.service"},
+    "datadir": {"type": "path", "default": "/var/lib/mysql"},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberRequest:
+    """What a member is to be.
+
+    :arg state: ``present`` joins a cluster that lives, ``bootstrapped`` starts one.
+    :arg uuid: the cluster it has to belong to, ``None`` when that is not known yet.
+    :arg config_files: a server older than one of these is restarted.
+    :arg timeout: seconds until it must be ready.
+    """
+
+    state: str = "present"
+    uuid: str | None = None
+    config_files: tuple[str, ...] = ()
+    timeout: float = 600
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberResult:
+    """What was done, or in check mode would be."""
+
+    changed: bool
+    actions: tuple[str, ...]
+    before: t.Mapping[str, t.Any]
+    after: t.Mapping[str, t.Any]
+
+
+def local_database(unit: str, datadir: str = "/var/lib/mysql") -> MariaDb:
+    """The database server of this host.
+
+    :arg unit: its systemd unit.
+    :arg datadir: where it keeps its data.
+    """
+    return MariaDb(unit, datadir)
+
+
+def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Callable[[float], None] = time.sleep) -> dict[str, t.Any]:
+    """What a member is right now.
+
+    :arg settle: seconds to give one that is just starting or without a Primary Component; Galera heals much by itself.
+    :arg recover: read the position out of the database when the server is stopped and left none behind.
+    """
+    waited = 0.0
+    while True:
+        status = database.status()
+        unit = database.unit_state()
+        wsrep = bool(status) and status.get("wsrep_on") == "ON"
+        unsettled = unit.get("ActiveState") in ("activating", "deactivating") or (wsrep and bool(ailments(status or {})))
+        if not unsettled or waited >= settle:
+            break
+        sleep(_PAUSE)
+        waited += _PAUSE
+    note = database.grastate()
+    written = database.written_options()
+    facts: dict[str, t.Any] = {
+        "installed": database.installed(),
+        "unit": unit.get("ActiveState", "unknown"),
+        "standalone": bool(status) and not wsrep,
+        "running": wsrep,
+        "primary": wsrep and (status or {}).get("wsrep_cluster_status") == "Primary",
+        "ready": wsrep and not ailments(status or {}),
+        "ailments": list(ailments(status or {})) if wsrep else [],
+        "cluster_uuid": (note or {}).get("uuid"),
+        "seqno": _number((note or {}).get("seqno")),
+        "safe_to_bootstrap": (note or {}).get("safe_to_bootstrap") == "1",
+        # who has Galera's note was a member; its databases are the cluster's
+        "databases": list(database.databases()) if note is None else [],
+        "size": _number((status or {}).get("wsrep_cluster_size")) if wsrep else 0,
+        "configuration": -1,
+        "node": None,
+        "view": [],
+        "local_state": (status or {}).get("wsrep_local_state_comment") if wsrep else None,
+        # the one behind the proxy that is written to has the most
+        "clients": database.clients() if wsrep and not ailments(status or {}, serves=True) else 0,
+        "cluster_name": None,
+        "tls": None,
+        "tls_both": None,
+        # an empty answer is that of a server nobody has configured yet
+        "tls_written": tls_stage(written) if written else None,
+        "vouched_for": list(database.vouched_for()) if wsrep else [],
+    }
+    if wsrep:
+        version, options, name = database.provider()
+        facts.update(cluster_name=name or None, tls=tls_stage(options), tls_both=speaks_both(version))
+        if facts["primary"]:
+            configuration = _number((status or {}).get("wsrep_cluster_conf_id"))
+            facts.update(configuration=configuration, node=(status or {}).get("wsrep_gcomm_uuid"), view=list(database.view()))
+        # a joiner shows zeros until it has its data; its note on disk is no better then
+        live = (status or {}).get("wsrep_local_state_uuid")
+        facts.update(cluster_uuid=live, seqno=_number((status or {}).get("wsrep_last_committed")))
+    elif note is not None and recover:
+        position = _position(database, unit, facts["seqno"])
+        if position:
+            facts.update(cluster_uuid=position[0], seqno=position[1])
+    if facts["cluster_uuid"] == NO_UUID:
+        facts.update(cluster_uuid=None, seqno=-1)
+    return facts
+
+
+def _position(database: MariaDb, unit: t.Mapping[str, str], seqno: int) -> tuple[str, int] | None:
+    pid = _number(unit.get("MainPID"))
+    if pid > 0:
+        return database.started_at_position(pid)
+    if unit.get("ActiveState") in ("inactive", "failed") and seqno < 0:
+        return database.recover_position()
+    return None
+
+
+def _number(value: str | None) -> int:
+    try:
+        return int(value or -1)
+    except ValueError:
+        return -1
+
+
+def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep: t.Callable[[float], None] = time.sleep) -> MemberResult:
+    """Bring a member into the cluster, or start the cluster with it, and wait until it is ready.
+
+    :raises RefusedError: it belongs to another cluster.
+    :raises BackendError: it does not get ready in time.
+    """
+    before = look(database, recover=False)
+    actions = _plan(request, before, database)
+    if not before["installed"] and check_mode:
+        return MemberResult(True, actions, before, before)
+    if before["running"] and request.uuid and before["cluster_uuid"] not in (None, request.uuid):
+        raise RefusedError(
+            f"this member belongs to the cluster {before['cluster_uuid']}, not to {request.uuid}.",
+            mend="Move its data directory away if it is not needed.",
+        )
+    if check_mode:
+        return MemberResult(bool(actions), actions, before, before)
+    verbs = {
+        "bootstrap": lambda: _bootstrap(database),
+        "reform": database.reform,
+        "restart": database.restart,
+        "start": database.start,
+    }
+    for action in actions:
+        verbs[action]()
+    after = _wait(request, database, sleep)
+    return MemberResult(bool(actions), actions, before, after)
+
+
+def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], database: MariaDb) -> tuple[str, ...]:
+    """The verbs that lead there, usually none or one."""
+    if request.state == "bootstrapped" and not facts["primary"]:
+        return ("reform",) if facts["running"] else ("bootstrap",)
+    if facts["unit"] not in ("active", "activating", "reloading"):
+        return ("start",)
+    started = _number((database.unit_state().get("ExecMainStartTimestamp") or "").lstrip("@"))
+    if facts["standalone"] or int(database.newest(request.config_files)) > started:
+        # the last one to leave is the only one that may start the cluster again
+        return ("bootstrap",) if facts["primary"] and facts["size"] == 1 else ("restart",)
+    return ()
+
+
+def _bootstrap(database: MariaDb) -> None:
+    if database.unit_state().get("ActiveState") not in ("inactive", "failed"):
+        # also one that is still starting: its note is only true after an orderly stop
+        database.stop()
+    database.allow_bootstrap()
+    database.bootstrap()
+
+
+def _wait(request: MemberRequest, database: MariaDb, sleep: t.Callable[[float], None]) -> dict[str, t.Any]:
+    waited = 0.0
+    while True:
+        status = database.status()
+        if status and status.get("wsrep_on") == "ON":
+            why = ailments(status, request.uuid)
+            # the check begins behind the start, so it can only be missed before the unit is active
+            if not why and (database.unit_state().get("ActiveState") != "active" or database.upgrading()):
+                why = ("its system tables are still being checked for an upgrade",)
+            if not why:
+                return look(database, recover=False)
+        else:
+            why = ("its server does not answer yet",)
+        if waited >= request.timeout:
+            raise BackendError(
+                f"the member is not ready after {int(waited)} s: {'; '.join(why)}. Its last words: {database.last_words()}",
+                mend="Look at `journalctl -u mariadb` on it and on its peers, then run the play again.",
+            )
+        sleep(_PAUSE)
+        waited += _PAUSE

@@ -1,0 +1,141 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the machine says about itself: memory, CPUs, kernel, QEMU; and the recorded local facts."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import stat
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts
+
+FACTS_FILE = "/etc/ansible/facts.d/reduced_footprint.fact"
+
+_KVM_NUMBER = os.makedev(10, 232)
+
+# RHEL keeps its QEMU out of the search path
+_QEMU = ("qemu-system-{arch}", "/usr/libexec/qemu-kvm")
+
+
+def measure(root: str = "/") -> HostFacts:
+    """The lasting facts of this machine.
+
+    :arg root: where ``proc`` is found; tests give another one.
+    :raises BackendError: the kernel does not say how much memory there is.
+    """
+    meminfo = read_text(os.path.join(root, "proc/meminfo")) or ""
+    found = re.search(r"^MemTotal:\s+([0-9]+) kB", meminfo, re.MULTILINE)
+    if not found:
+        raise BackendError("/proc/meminfo does not tell the total memory.", mend="Run this on a Linux host with /proc mounted.")
+    cpuinfo = read_text(os.path.join(root, "proc/cpuinfo")) or ""
+    return HostFacts(
+        memory_mib=int(found.group(1)) // 1024,
+        cpus=len(os.sched_getaffinity(0)),
+        arch=platform.machine(),
+        kernel=platform.release(),
+        cpu_model=_first(cpuinfo, "model name") or platform.machine(),
+        microcode=_first(cpuinfo, "microcode"),
+        qemu_version=qemu_version(),
+    )
+
+
+def qemu_binary() -> str | None:
+    """The QEMU that guests of this machine run under, ``None`` when there is none."""
+    for name in _QEMU:
+        path = shutil.which(name.format(arch=platform.machine()))
+        if path:
+            return path
+    return None
+
+
+def qemu_version() -> str | None:
+    """QEMU's version, e.g. ``7.2.9``; ``None`` without QEMU."""
+    binary = qemu_binary()
+    if binary is None:
+        return None
+    try:
+        said = run([binary, "--version"], timeout=30).stdout
+    except CommandError:
+        return None
+    found = re.search(r"version ([0-9][0-9.]*)[^\n]*", said)
+    # the whole line, so that a distribution's own patch level counts as another QEMU
+    return found.group(0)[len("version ") :].strip() if found else None
+
+
+def read_recorded(path: str = FACTS_FILE) -> tuple[str, dict[str, t.Any]]:
+    """The recorded facts as text and as a mapping; both empty when there are none or they are damaged."""
+    text = read_text(path) or ""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = {}
+    return text, value if isinstance(value, dict) else {}
+
+
+def free_bytes(path: str) -> tuple[int, int]:
+    """Total and available bytes of the file system that holds ``path`` or will hold it."""
+    place = pathlib.Path(path)
+    while not place.exists():
+        place = place.parent
+    status = os.statvfs(place)
+    return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+
+def bridges(root: str = "/") -> set[str]:
+    """The names of the host's bridges."""
+    return {folder.parent.name for folder in pathlib.Path(root, "sys/class/net").glob("*/bridge")}
+
+
+def volume_group(name: str) -> tuple[int, int] | None:
+    """Total and free bytes of a volume group of LVM; ``None`` when there is none.
+
+    :raises BackendError: LVM is not installed or does not answer.
+    """
+    argv = ["vgs", "--reportformat", "json", "--units", "b", "--nosuffix", "--options", "vg_name,vg_size,vg_free"]
+    try:
+        report = json.loads(run(argv, timeout=60).stdout)
+    except CommandError as error:
+        mend = "Install lvm2 on the host." if error.rc == 127 else "Ask vgs on the host why."
+        raise BackendError(f"LVM does not tell its volume groups: {error.message}.", mend=mend) from error
+    groups = [group for part in report.get("report", ()) for group in part.get("vg", ())]
+    return next(((int(group["vg_size"]), int(group["vg_free"])) for group in groups if group.get("vg_name") == name), None)
+
+
+def kvm_seen_by(daemons: t.Container[str] = ("libvirtd", "virtqemud"), root: str = "/") -> bool:
+    """Whether a daemon of libvirt sees a device of KVM; without any daemon, whether the host has one.
+
+    A daemon can be kept from it by a mount of its own, which leaves the host's device alone.
+    """
+    seen = []
+    for folder in pathlib.Path(root, "proc").glob("[0-9]*"):
+        try:
+            if (folder / "comm").read_text(encoding="utf-8").strip() in daemons:
+                seen.append(_is_kvm(folder / "root/dev/kvm"))
+        except OSError:
+            continue  # it ended meanwhile
+    return any(seen) if seen else _is_kvm(pathlib.Path(root, "dev/kvm"))
+
+
+def _is_kvm(path: pathlib.Path) -> bool:
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    # a device that stands in for a hidden one has another number
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == _KVM_NUMBER
+
+
+def _first(cpuinfo: str, key: str) -> str:
+    found = re.search(rf"^{re.escape(key)}\s*:\s*(.*)$", cpuinfo, re.MULTILINE)
+    return found.group(1).strip() if found else ""

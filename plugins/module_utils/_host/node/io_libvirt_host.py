@@ -1,0 +1,265 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The part of libvirt that concerns the host: pools, networks, the load of other guests, the proof of containers."""
+
+from __future__ import annotations
+
+import os
+import time
+import typing as t
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+try:
+    import libvirt
+except ImportError:
+    libvirt = None
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PoolCapacity
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import LOGICAL, NETWORK, POOL, FoundNetwork, made_uuid
+
+LIBVIRT_MISSING = "the Python bindings of libvirt are not installed"
+_MEND = "Run the role reduced.footprint.virt_host on this host first."
+
+
+class LibvirtHost:
+    """One connection to libvirt; a context manager.
+
+    :raises BackendError: no bindings, or libvirt does not answer.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._connection: t.Any = None
+
+    def __enter__(self) -> LibvirtHost:
+        if libvirt is None:
+            raise BackendError(f"{LIBVIRT_MISSING}.", mend=_MEND)
+        # libvirt would otherwise also write its errors to standard error
+        libvirt.registerErrorHandler(lambda context, error: None, None)
+        try:
+            self._connection = libvirt.open(self._uri)
+        except libvirt.libvirtError as error:
+            raise BackendError(f"libvirt does not answer at {self._uri}: {error}.", mend=_MEND) from error
+        return self
+
+    def __exit__(self, *unused: t.Any) -> None:
+        try:
+            self._connection.close()
+        except libvirt.libvirtError:
+            pass
+
+    def load_of_others(self, known: t.Container[str]) -> tuple[int, int]:
+        """MiB and vCPUs of the running guests whose UUID is not ``known``."""
+        memory = vcpus = 0
+        for domain in self._ask("list the guests", self._connection.listAllDomains, libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+            try:
+                if domain.UUIDString() not in known:
+                    info = domain.info()
+                    memory += info[1] // 1024
+                    vcpus += info[3]
+            except libvirt.libvirtError:
+                continue  # it ended while being asked
+        return memory, vcpus
+
+    def pool(self, name: str) -> tuple[PoolCapacity, bool, bool] | None:
+        """A pool with whether it is active and whether it starts with the host; ``None`` when there is none.
+
+        An inactive pool has no sizes: all are 0.
+        """
+        try:
+            pool = self._connection.storagePoolLookupByName(name)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
+                return None
+            raise BackendError(f"cannot look up the pool {name}: {error}.") from error
+        return self._pool(pool)
+
+    def pools(self) -> list[tuple[PoolCapacity, bool, bool]]:
+        """Every pool, as :meth:`pool` tells it; one that vanishes meanwhile is left out.
+
+        The volumes of one that cannot be looked through now are those libvirt knew last.
+        """
+        found = []
+        for pool in self._ask("list the pools", self._connection.listAllStoragePools, 0):
+            try:
+                found.append(self._pool(pool, anyway=True))
+            except BackendError:
+                if self._has(self._connection.storagePoolLookupByUUIDString, pool.UUIDString()):
+                    raise
+        return sorted(found, key=lambda one: one[0].name)
+
+    def _pool(self, pool: t.Any, anyway: bool = False) -> tuple[PoolCapacity, bool, bool]:
+        name = pool.name()
+        active = bool(self._ask("read the pool", pool.isActive))
+        autostart = bool(self._ask("read the pool", pool.autostart))
+        document = ElementTree.fromstring(self._ask("read the pool", pool.XMLDesc, 0))
+        path, kind, uuid = document.findtext("target/path"), document.get("type") or "", pool.UUIDString()
+        source = document.findtext("source/name") if kind == LOGICAL else None
+        if not active:
+            return PoolCapacity(name, path, 0, 0, {}, kind, source, uuid=uuid), active, autostart
+        try:
+            self._ask(f"refresh the pool {name}", pool.refresh, 0)
+        except BackendError:
+            if not anyway:
+                raise
+        info = self._ask("read the pool", pool.info)
+        volumes = {}
+        for volume in self._ask("list the volumes", pool.listAllVolumes, 0):
+            try:
+                volumes[volume.name()] = tuple(volume.info()[1:3])
+            except libvirt.libvirtError:
+                continue  # removed while being asked
+        return PoolCapacity(name, path, info[1], info[3], volumes, kind, source, info[2], uuid=uuid), active, autostart
+
+    def make_pool(self, name: str, path: str | None, source: str | None = None) -> None:
+        """Define the pool if there is none, then see to it that it is active and starts with the host.
+
+        Each step is taken only where it is missing, so a call that was cut short is completed by the next.
+
+        :arg path: the folder of a ``dir`` pool; made where it is missing.
+        :arg source: the volume group of a ``logical`` one, which must be there: none is ever made or formatted here.
+        """
+        try:
+            pool = self._connection.storagePoolLookupByName(name)
+        except libvirt.libvirtError:
+            if path is not None:
+                os.makedirs(path, mode=0o711, exist_ok=True)
+            pool = self._ask(f"define the pool {name}", self._connection.storagePoolDefineXML, _pool_xml(name, path, source), 0)
+        if not pool.isActive():
+            if path is not None:
+                os.makedirs(path, mode=0o711, exist_ok=True)
+            self._ask(f"start the pool {name}", pool.create, 0)
+        if not pool.autostart():
+            self._ask(f"let the pool {name} start with the host", pool.setAutostart, 1)
+
+    def remove_pool(self, name: str, uuid: str) -> None:
+        """Stop a pool and forget it; what is in it stays where it is.
+
+        :arg uuid: a pool of that name with another UUID is somebody else's, made meanwhile.
+        """
+        if not self._has(self._connection.storagePoolLookupByUUIDString, uuid):
+            return
+        pool = self._ask(f"look up the pool {name}", self._connection.storagePoolLookupByUUIDString, uuid)
+        # a killed run leaves one that is stopped, and that does not come back by itself
+        if pool.autostart():
+            self._ask(f"keep the pool {name} from starting", pool.setAutostart, 0)
+        if pool.isActive():
+            self._ask(f"stop the pool {name}", pool.destroy)
+        self._ask(f"forget the pool {name}", pool.undefine)
+
+    def networks(self) -> list[FoundNetwork]:
+        """Every network; one that vanishes meanwhile is left out. A driver without networks has none."""
+        try:
+            listed = self._connection.listAllNetworks(0)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+                return []
+            raise BackendError(f"cannot list the networks: {error}.") from error
+        found = []
+        for network in listed:
+            try:
+                document = ElementTree.fromstring(network.XMLDesc(0))
+                forward, bridge = document.find("forward"), document.find("bridge")
+                mode = "isolated" if forward is None else forward.get("mode") or "nat"
+                name = None if bridge is None else bridge.get("name")
+                found.append(FoundNetwork(network.name(), network.UUIDString(), mode, name, bool(network.isActive()), bool(network.autostart())))
+            except libvirt.libvirtError:
+                continue
+        return sorted(found, key=lambda one: one.name)
+
+    def make_network(self, name: str, bridge: str) -> None:
+        """Define a network over a bridge of the host if there is none, then see to it that it is active and starts with the host."""
+        try:
+            network = self._connection.networkLookupByName(name)
+        except libvirt.libvirtError:
+            xml = (
+                f"<network><name>{escape(name)}</name><uuid>{made_uuid(NETWORK, name)}</uuid>"
+                f"<forward mode='bridge'/><bridge name='{escape(bridge)}'/></network>"
+            )
+            network = self._ask(f"define the network {name}", self._connection.networkDefineXML, xml)
+        if not network.isActive():
+            self._ask(f"start the network {name}", network.create)
+        if not network.autostart():
+            self._ask(f"let the network {name} start with the host", network.setAutostart, 1)
+
+    def remove_network(self, name: str, uuid: str) -> None:
+        """Stop a network and forget it; the bridge stays.
+
+        :arg uuid: a network of that name with another UUID is somebody else's, made meanwhile.
+        """
+        if not self._has(self._connection.networkLookupByUUIDString, uuid):
+            return
+        network = self._ask(f"look up the network {name}", self._connection.networkLookupByUUIDString, uuid)
+        if network.autostart():
+            self._ask(f"keep the network {name} from starting", network.setAutostart, 0)
+        if network.isActive():
+            self._ask(f"stop the network {name}", network.destroy)
+        self._ask(f"forget the network {name}", network.undefine)
+
+    def prove_container(self, xml: str, timeout: float) -> tuple[bool, str]:
+        """Start a transient container, see its process in its own namespace, and destroy it.
+
+        The container goes with the connection, so nothing stays when this process is killed.
+        """
+        try:
+            domain = self._connection.createXML(xml, libvirt.VIR_DOMAIN_START_AUTODESTROY)
+        except libvirt.libvirtError as error:
+            return False, str(error)
+        try:
+            deadline = time.monotonic() + timeout
+            while time.monotonic() < deadline:
+                if not domain.isActive():
+                    return False, "the container ended at once"
+                if _own_namespace_below(domain.ID()):
+                    return True, "a container ran in its own namespace"
+                time.sleep(0.05)
+            return False, f"hung after {timeout:g} s: no process in a namespace of its own"
+        except libvirt.libvirtError as error:
+            return False, str(error)
+        finally:
+            try:
+                domain.destroy()
+            except libvirt.libvirtError:
+                pass  # already gone
+
+    @staticmethod
+    def _has(look_up: t.Callable[[str], t.Any], uuid: str) -> bool:
+        try:
+            look_up(uuid)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() in (libvirt.VIR_ERR_NO_STORAGE_POOL, libvirt.VIR_ERR_NO_NETWORK):
+                return False
+            raise BackendError(f"libvirt does not tell: {error}.") from error
+        return True
+
+    @staticmethod
+    def _ask(what: str, call: t.Callable[..., t.Any], *arguments: t.Any) -> t.Any:
+        try:
+            return call(*arguments)
+        except libvirt.libvirtError as error:
+            raise BackendError(f"cannot {what}: {error}.") from error
+
+
+def _own_namespace_below(controller: int) -> bool:
+    """Whether the container's controller has a child that sees other processes than we do."""
+    children = read_text(f"/proc/{controller}/task/{controller}/children") or ""
+    for child in children.split():
+        try:
+            if os.readlink(f"/proc/{child}/ns/pid") != os.readlink("/proc/self/ns/pid"):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _pool_xml(name: str, path: str | None, source: str | None) -> str:
+    head = f"<name>{escape(name)}</name><uuid>{made_uuid(POOL, name)}</uuid>"
+    if source is not None:
+        group = escape(source)
+        return f"<pool type='logical'>{head}<source><name>{group}</name><format type='lvm2'/></source><target><path>/dev/{group}</path></target></pool>"
+    return f"<pool type='dir'>{head}<target><path>{escape(path or '')}</path></target></pool>"

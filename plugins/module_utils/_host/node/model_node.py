@@ -1,0 +1,257 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A physical server: its attributes, what it can carry and which hypervisors it can prove (F1, F2, T1)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import masked
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
+
+ROLE_VIRT = "virt"
+ROLE_COMPUTE = "compute"
+
+# The types a host can prove; ``auto`` of the VM details is none of its own.
+PROVABLE = ("kvm", "qemu", "lxc")
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeAttributes:
+    """A server as its operator describes it, all values checked."""
+
+    name: str
+    cluster: str
+    roles: tuple[str, ...]
+    vms: tuple[VmDetails, ...]
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """The attributes for facts and results, in the operator's own words and without secrets."""
+        return {
+            "name": self.name,
+            "cluster": self.cluster,
+            "roles": list(self.roles),
+            "vms": [dict(masked(vm.given), id=vm.id, name=vm.name, uuid=vm.uuid, macs=list(vm.macs)) for vm in self.vms],
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class HostFacts:
+    """What the machine is; nothing here changes while it runs.
+
+    ``memory_mib`` is what the kernel manages, ``cpus`` the logical CPUs in use.
+    """
+
+    memory_mib: int
+    cpus: int
+    arch: str
+    kernel: str
+    cpu_model: str
+    microcode: str
+    qemu_version: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolCapacity:
+    """A storage pool: all sizes in bytes.
+
+    ``volumes`` gives for each volume (capacity, allocation); a thin volume may still grow by the
+    difference. ``source`` is the volume group of a ``logical`` pool, ``reserve`` what is kept free
+    in this pool where it is not what is kept free in all. ``mount`` is the mount point of the file system it
+    is on, ``None`` for the root file system.
+    """
+
+    name: str
+    path: str | None
+    capacity: int
+    available: int
+    volumes: t.Mapping[str, tuple[int, int]]
+    type: str = "dir"
+    source: str | None = None
+    allocation: int = 0
+    reserve: int | None = None
+    uuid: str | None = None
+    mount: str | None = None
+
+    @property
+    def promised(self) -> int:
+        """What its volumes may grow to."""
+        return sum(max(capacity, allocation) for capacity, allocation in self.volumes.values())
+
+    @property
+    def overcommit(self) -> float | None:
+        """What is promised per byte there is; above 1 the volumes cannot all be filled."""
+        return round(self.promised / self.capacity, 2) if self.capacity else None
+
+    def lasting(self) -> dict[str, t.Any]:
+        """What does not change while volumes are written."""
+        told: dict[str, t.Any] = {"path": self.path, "type": self.type}
+        if self.source is not None:
+            told["source"] = self.source
+        if self.reserve is not None:
+            told["reserve_bytes"] = self.reserve
+        if self.mount is not None:
+            told["mount"] = self.mount
+        return told
+
+    def measured(self) -> dict[str, t.Any]:
+        """The momentary numbers."""
+        return {
+            "capacity_bytes": self.capacity,
+            "allocation_bytes": self.allocation,
+            "available_bytes": self.available,
+            "promised_bytes": self.promised,
+            "overcommit": self.overcommit,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class CapacityPolicy:
+    """How much of a host guests may have: MiB kept for the host, vCPUs per CPU, bytes kept free in a pool."""
+
+    memory_reserve_mib: int
+    vcpu_ratio: float
+    pool_reserve: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class HostCapacity:
+    """What a host can carry and what already lies on it.
+
+    ``others_mib`` and ``others_vcpus`` belong to running guests that are not in the VM details.
+    """
+
+    facts: HostFacts
+    policy: CapacityPolicy
+    others_mib: int = 0
+    others_vcpus: int = 0
+    pools: t.Mapping[str, PoolCapacity] = dataclasses.field(default_factory=dict)
+
+    @property
+    def memory_for_vms_mib(self) -> int:
+        """MiB the VM details may add up to."""
+        return max(0, self.facts.memory_mib - self.policy.memory_reserve_mib - self.others_mib)
+
+    @property
+    def vcpus_for_vms(self) -> int:
+        """vCPUs the VM details may add up to."""
+        return max(0, math.floor(self.facts.cpus * self.policy.vcpu_ratio) - self.others_vcpus)
+
+    def lasting(self) -> dict[str, t.Any]:
+        """The part that only changes with the machine or the policy: fit to be recorded."""
+        return {
+            "memory_mib": self.facts.memory_mib,
+            "memory_reserve_mib": self.policy.memory_reserve_mib,
+            "cpus": self.facts.cpus,
+            "vcpu_ratio": self.policy.vcpu_ratio,
+            "arch": self.facts.arch,
+            "cpu_model": self.facts.cpu_model,
+            "kernel": self.facts.kernel,
+            "qemu_version": self.facts.qemu_version,
+            "pools": {name: pool.lasting() for name, pool in sorted(self.pools.items())},
+        }
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """Everything, the momentary numbers included."""
+        result = self.lasting()
+        result.update(
+            others_mib=self.others_mib,
+            others_vcpus=self.others_vcpus,
+            memory_for_vms_mib=self.memory_for_vms_mib,
+            vcpus_for_vms=self.vcpus_for_vms,
+        )
+        for name, pool in self.pools.items():
+            # some file systems have no lasting total size
+            result["pools"][name].update(pool.measured())
+        return result
+
+
+@dataclasses.dataclass(frozen=True)
+class HypervisorProof:
+    """What came of running a guest under one hypervisor type.
+
+    ``reason`` says in the hypervisor's own words why it is not usable, or what was proven.
+    ``seconds`` is what the proof took when it was made, ``cpu_models`` the outcome per CPU model
+    tried. ``key`` names the kernel, QEMU and CPU the proof holds for.
+    """
+
+    type: str
+    usable: bool
+    reason: str
+    seconds: float
+    key: str = ""
+    cpu_models: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """The proof for facts and results."""
+        return {
+            "usable": self.usable,
+            "reason": self.reason,
+            "seconds": self.seconds,
+            "cpu_models": dict(self.cpu_models),
+            "key": self.key,
+        }
+
+    @classmethod
+    def from_dict(cls, kind: str, value: t.Any) -> HypervisorProof | None:
+        """The recorded proof, ``None`` when it is not one of ours."""
+        try:
+            return cls(
+                type=kind,
+                usable=bool(value["usable"]),
+                reason=str(value["reason"]),
+                seconds=float(value["seconds"]),
+                key=str(value["key"]),
+                cpu_models={str(model): str(said) for model, said in value.get("cpu_models", {}).items()},
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+
+
+def parse_node(name: t.Any, cluster: t.Any, roles: t.Any, vms: t.Any) -> NodeAttributes:
+    """The attributes of a server.
+
+    :arg vms: VM details, list or JSON text (F2).
+    :raises InputError: with the path of the bad value.
+    """
+    names = tuple(dict.fromkeys(parse_name(role, f"roles[{index}]") for index, role in enumerate(roles or ())))
+    return NodeAttributes(
+        name=parse_name(name, "name"),
+        cluster=parse_name(cluster, "cluster"),
+        roles=names,
+        vms=parse_vms(vms, "vms", cluster=cluster),
+    )
+
+
+def parse_policy(memory_reserve: t.Any, vcpu_ratio: t.Any, pool_reserve: t.Any = None) -> CapacityPolicy:
+    """The capacity policy.
+
+    :arg memory_reserve: bare numbers count in GiB; ``0`` keeps nothing.
+    :arg vcpu_ratio: vCPUs per logical CPU, above 0.
+    :arg pool_reserve: bare numbers count in GiB.
+    :raises InputError: with the path of the bad value.
+    """
+    try:
+        ratio = float(vcpu_ratio)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{vcpu_ratio!r} is not a number.", "vcpu_ratio", "Write how many vCPUs one CPU may carry, e.g. 4.") from error
+    if not 0 < ratio <= 1000:
+        raise InputError(f"{vcpu_ratio} is not between 0 and 1000.", "vcpu_ratio", "Write how many vCPUs one CPU may carry, e.g. 4.")
+    return CapacityPolicy(
+        memory_reserve_mib=-(-_size_or_nothing(memory_reserve, "memory_reserve") // MIB),
+        vcpu_ratio=ratio,
+        pool_reserve=_size_or_nothing(pool_reserve, "pool_reserve"),
+    )
+
+
+def _size_or_nothing(value: t.Any, path: str) -> int:
+    if value is None or (not isinstance(value, bool) and str(value).strip() in ("0", "0.0", "")):
+        return 0
+    return parse_size(value, "GiB", path)

@@ -1,0 +1,43 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a node has left: by the guests that have a process, and by all that could be started."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest
+
+
+def left(facts: HostFacts, recorded: t.Mapping[str, t.Any], guests: t.Sequence[Guest]) -> dict[str, t.Any]:
+    """Memory and vCPUs the node has, keeps and has left.
+
+    A guest that is paused or suspended keeps its memory, so it counts as one that runs. The
+    numbers of what is left fall below zero where more is defined than there is.
+
+    :arg recorded: the capacity as it was recorded: its reserve and its ratio hold.
+    """
+    reserve, ratio = recorded.get("memory_reserve_mib", 0), recorded.get("vcpu_ratio", 1)
+    memory, vcpus = facts.memory_mib - reserve, math.floor(facts.cpus * ratio)
+    active = [guest for guest in guests if guest.active]
+    return {
+        "memory_mib": facts.memory_mib,
+        "memory_reserve_mib": reserve,
+        "cpus": facts.cpus,
+        "vcpu_ratio": ratio,
+        "arch": facts.arch,
+        "kernel": facts.kernel,
+        "cpu_model": facts.cpu_model,
+        "qemu_version": facts.qemu_version,
+        "active_mib": sum(guest.memory_mib for guest in active),
+        "active_vcpus": sum(guest.cpu for guest in active),
+        "defined_mib": sum(guest.memory_mib for guest in guests),
+        "defined_vcpus": sum(guest.cpu for guest in guests),
+        "memory_left_mib": memory - sum(guest.memory_mib for guest in active),
+        "vcpus_left": vcpus - sum(guest.cpu for guest in active),
+        "memory_left_all_running_mib": memory - sum(guest.memory_mib for guest in guests),
+    }

@@ -1,0 +1,40 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What roles forbid: VMs on a host that is no virt node (F2), compute inside a VM (T6)."""
+
+from __future__ import annotations
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT, NodeAttributes
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_bool
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
+
+
+def check_roles(node: NodeAttributes) -> None:
+    """Refuse what the roles of a server and of its VMs do not allow.
+
+    :raises InputError: VM details on a host without the role virt.
+    :raises RefusedError: a compute role in a VM that does not ask for nested virtualisation.
+    """
+    if node.vms and ROLE_VIRT not in node.roles:
+        has = ", ".join(node.roles) or "none"
+        raise InputError(
+            f"host {node.name} has VM details but not the role {ROLE_VIRT} (its roles: {has}).",
+            "vms",
+            f"Give the host the role {ROLE_VIRT}, or move the VM details to a host that has it.",
+        )
+    for vm in node.vms:
+        if ROLE_COMPUTE in vm.roles and not wants_nested(vm):
+            raise RefusedError(
+                f"VM {vm.name} has the role {ROLE_COMPUTE}; compute belongs on metal.",
+                f"{vm.path}.roles",
+                "Give the role to a physical server, or set nested: true in the VM details if nested virtualisation is meant.",
+            )
+
+
+def wants_nested(vm: VmDetails) -> bool:
+    """Whether the VM details ask for virtualisation inside the VM."""
+    value = vm.free.get("nested")
+    return False if value in (None, "") else parse_bool(value, f"{vm.path}.nested")

@@ -1,0 +1,125 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: a node as it was recorded and as it is; nothing is changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import masked
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, io_hypervisor_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PROVABLE, HypervisorProof, PoolCapacity
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import POOL, FoundNetwork, made_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_left import left
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_guests import read_guests
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved as moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import FILE_POOLS
+
+
+class InfoBackend:
+    """The host as this use case sees it; tests put another one in its place."""
+
+    measure = staticmethod(io_facts.measure)
+    read_recorded = staticmethod(io_facts.read_recorded)
+    bridges = staticmethod(io_facts.bridges)
+    proof_key = staticmethod(io_hypervisor_probe.proof_key)
+    libvirt = LibvirtHost
+    domains = DomainHost
+    mounts = PoolMounts()
+    moved = staticmethod(moved.read_all)
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeInfoRequest:
+    """Where to look."""
+
+    uri: str = "qemu:///system"
+    container_uri: str = "lxc:///system"
+    facts_file: str = io_facts.FACTS_FILE
+
+
+def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[str, t.Any], list[str]]:
+    """The node, and what could not be told of it.
+
+    A server without libvirt is told as far as it goes: what was recorded, and what the machine has.
+    """
+    backend = backend or InfoBackend()
+    facts = backend.measure()
+    unused, record = backend.read_recorded(request.facts_file)
+    attributes = masked(_mapping(record.get("attributes")))
+    details = {
+        (str(attributes.get("cluster")), str(vm.get("id"))): vm.get("roles") or () for vm in attributes.get("vms") or () if isinstance(vm, dict)
+    }
+    warnings: list[str] = []
+    pools: list[tuple[PoolCapacity, bool, bool]] = []
+    networks: list[FoundNetwork] = []
+    guests: t.Any = []
+    answers = True
+    try:
+        with backend.libvirt(request.uri) as host:
+            pools, networks = host.pools(), host.networks()
+        guests = read_guests((request.uri, request.container_uri), details, backend)
+    except BackendError as error:
+        answers = False
+        warnings.append(f"{error.message} What libvirt would tell is missing.")
+    proofs = _mapping(record.get("hypervisors"))
+    reserves = {name: _mapping(pool).get("reserve_bytes") for name, pool in _mapping(_mapping(record.get("capacity")).get("pools")).items()}
+    node = {
+        "recorded": bool(record),
+        "name": attributes.get("name"),
+        "cluster": attributes.get("cluster"),
+        "roles": attributes.get("roles") or [],
+        "attributes": attributes,
+        "libvirt": answers,
+        "hypervisors": {kind: _proof(kind, proofs[kind], facts, backend) for kind in PROVABLE if kind in proofs},
+        "bridges": sorted(backend.bridges()),
+        "networks": [network.as_dict() for network in networks],
+        "pools": {pool.name: _pool(pool, active, autostart, reserves.get(pool.name), backend.mounts) for pool, active, autostart in pools},
+        "vms": [
+            {
+                "name": guest.name,
+                "id": guest.id,
+                "uuid": guest.uuid,
+                "cluster": guest.cluster,
+                "origin": guest.origin,
+                "owner": guest.owner,
+                "protected": guest.protected,
+                "roles": list(guest.roles),
+                "state": guest.state,
+                "autostart": guest.autostart,
+                "memory_mib": guest.memory_mib,
+                "cpu": guest.cpu,
+                "moved_to": guest.moved_to,
+                "pools": sorted(pool.name for pool, unused, unused_too in pools if uses.pool(pool)),
+                "networks": sorted(uses.networks),
+            }
+            for guest, uses in sorted(guests, key=lambda one: (one[0].name, one[0].uri))
+        ],
+        "capacity": left(facts, _mapping(record.get("capacity")), [guest for guest, unused_uses in guests]),
+    }
+    return node, warnings
+
+
+def _proof(kind: str, told: t.Any, facts: t.Any, backend: t.Any) -> dict[str, t.Any]:
+    proof = HypervisorProof.from_dict(kind, told) or HypervisorProof(kind, False, "the record is damaged", 0.0)
+    return dict(proof.as_dict(), holds=proof.key == backend.proof_key(kind, facts))
+
+
+def _pool(pool: PoolCapacity, active: bool, autostart: bool, reserve: int | None, mounts: t.Any) -> dict[str, t.Any]:
+    told = {**pool.lasting(), "active": active, "autostart": autostart, "ours": pool.uuid == made_uuid(POOL, pool.name), "volumes": len(pool.volumes)}
+    sizes = pool.measured() if active else dict.fromkeys(pool.measured())
+    files = pool.path if pool.type in FILE_POOLS else None
+    lost = mounts.missing(files) if files else None
+    point = lost or (mounts.point(files) if files else None)
+    return {**told, "source": pool.source, "reserve_bytes": reserve, "mount": point, "mounted": lost is None, **sizes}
+
+
+def _mapping(value: t.Any) -> dict[str, t.Any]:
+    return value if isinstance(value, dict) else {}

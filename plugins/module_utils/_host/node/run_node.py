@@ -1,0 +1,222 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: make a server a trusted node (F1, F2, T1): validate, prove, measure, refuse, record."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, io_hypervisor_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import (
+    ROLE_VIRT,
+    HostCapacity,
+    HostFacts,
+    HypervisorProof,
+    NodeAttributes,
+    parse_node,
+    parse_policy,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import parse_networks, parse_pools
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_capacity import refuse_shortage, shortages
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_parts import missing_bridges
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_roles import check_roles
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_state import HostState, Wanted, read_state
+
+_FORMAT = 1
+# the part of the record that moves on by itself
+MEASURED = "measured"
+
+
+class NodeBackend:
+    """The host as this use case sees it; tests put another one in its place."""
+
+    measure = staticmethod(io_facts.measure)
+    read_recorded = staticmethod(io_facts.read_recorded)
+    free_bytes = staticmethod(io_facts.free_bytes)
+    volume_group = staticmethod(io_facts.volume_group)
+    bridges = staticmethod(io_facts.bridges)
+    kvm_seen = staticmethod(io_facts.kvm_seen_by)
+    prove = staticmethod(io_hypervisor_probe.prove)
+    proof_key = staticmethod(io_hypervisor_probe.proof_key)
+    libvirt = LibvirtHost
+    mounts = PoolMounts()
+
+    @staticmethod
+    def record(path: str, text: str) -> None:
+        """Write the facts; readable by all, not executable (facts.d would run it)."""
+        write_atomic(path, text, mode=0o644)
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeRequest:
+    """What the user asks of a node; raw values, checked by the use case."""
+
+    name: str
+    cluster: str
+    roles: t.Sequence[str]
+    vms: t.Any
+    pool: str = "default"
+    pool_path: str | None = None
+    pools: t.Any = ()
+    networks: t.Any = ()
+    bridges: t.Sequence[str] = ()
+    hypervisors: t.Sequence[str] = ("kvm", "qemu", "lxc")
+    memory_reserve: t.Any = "1 GiB"
+    vcpu_ratio: t.Any = 4
+    pool_reserve: t.Any = None
+    proof_timeout: float = 15
+    reprove: bool = False
+    state: str = "present"
+    uri: str = "qemu:///system"
+    container_uri: str = "lxc:///system"
+    facts_file: str = io_facts.FACTS_FILE
+
+
+@dataclasses.dataclass
+class NodeResult:
+    """What was found and done; :meth:`as_dict` is the module's result."""
+
+    attributes: dict[str, t.Any]
+    hypervisors: dict[str, dict[str, t.Any]]
+    capacity: dict[str, t.Any]
+    actions: list[str]
+    warnings: list[str]
+    diff: list[dict[str, str]]
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """The result as keyword arguments for ``exit_json``."""
+        result = dataclasses.asdict(self)
+        # Ansible wants warnings told, not returned
+        del result["warnings"]
+        return dict(result, changed=bool(self.actions))
+
+
+def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = None) -> NodeResult:
+    """Validate the details of a server, prove and measure it, refuse what it cannot carry, record the rest.
+
+    Nothing is changed before everything is checked. In check mode the proofs run all the same:
+    their guests leave nothing behind. What is missing only because the host is not prepared yet is
+    a warning there, an error otherwise.
+
+    :raises FootprintError: bad input, a host that cannot carry the ask, libvirt out of reach.
+    """
+    backend = backend or NodeBackend()
+    node = parse_node(request.name, request.cluster, request.roles, request.vms)
+    policy = parse_policy(request.memory_reserve, request.vcpu_ratio, request.pool_reserve)
+    check_roles(node)
+    wanted = Wanted(parse_pools(request.pools, request.pool, request.pool_path), parse_networks(request.networks))
+
+    facts = backend.measure()
+    before_text, recorded = backend.read_recorded(request.facts_file)
+    if request.state == "checked":
+        return _check_only(request, node, wanted, HostCapacity(facts, policy), backend)
+    is_virt = ROLE_VIRT in node.roles
+    state = HostState(HostCapacity(facts, policy))
+    if is_virt:
+        state = read_state((request.uri, request.container_uri), wanted, node, facts, policy, backend, check_mode)
+    # what a host without libvirt cannot do yet says nothing of what it will do
+    proofs, cached = _proofs(request, node, facts, recorded, backend) if is_virt and state.prepared else ({}, set())
+    warnings = list(state.warnings)
+    if is_virt:
+        have = backend.bridges() | (set(request.bridges) if check_mode else set())
+        error = missing_bridges(node.name, node.vms, request.bridges, wanted.networks, have) or (_missing_hypervisors(node, proofs) if proofs else None)
+        if error:
+            raise error
+    refuse_shortage(node.name, shortages(node.vms, state.capacity, request.pool))
+    kvm = proofs.get("kvm")
+    if kvm and not kvm.usable and backend.kvm_seen():
+        warnings.append(
+            f"/dev/kvm exists on {node.name} and runs no guest ({kvm.reason}). libvirt examines QEMU anew at every define "
+            "as long as it sees that device, which takes tens of seconds each time. virt_host_mask_broken_kvm of the role "
+            "reduced.footprint.virt_host hides it from libvirt."
+        )
+
+    after = {
+        "format": _FORMAT,
+        "attributes": node.as_dict(),
+        "hypervisors": {kind: proof.as_dict() for kind, proof in sorted(proofs.items())},
+        "capacity": state.capacity.lasting(),
+    }
+    actions, diff = [step.action for step in state.steps], [step.diff for step in state.steps]
+    for name in state.forgotten:
+        actions.append(f"forget mount of pool {name}")
+        diff.append({"before_header": f"pool {name}", "after_header": f"pool {name}", "before": "mounted: true\n", "after": "mounted: false\n"})
+    if state.steps and not check_mode:
+        with backend.libvirt(request.uri) as host:
+            state.make(host)
+    if not check_mode:
+        state.note_mounts(backend.mounts)
+    measured = {name: pool.measured() for name, pool in sorted(state.capacity.pools.items())}
+    known = {key: value for key, value in recorded.items() if key != MEASURED}
+    # what is free now is no change; a text that was edited or damaged is
+    if _text(after) != _text(known) or before_text != _text(recorded):
+        actions.append("record")
+        lasting = _text(known) if recorded else before_text
+        diff.append({"before_header": request.facts_file, "after_header": request.facts_file, "before": lasting, "after": _text(after)})
+    if not check_mode and (actions or recorded.get(MEASURED) != {"pools": measured}):
+        backend.record(request.facts_file, _text({**after, MEASURED: {"pools": measured}}))
+    return NodeResult(
+        attributes=node.as_dict(),
+        hypervisors={kind: dict(proof.as_dict(), cached=kind in cached) for kind, proof in sorted(proofs.items())},
+        capacity=state.capacity.as_dict(),
+        actions=actions,
+        warnings=warnings,
+        diff=diff,
+    )
+
+
+def _text(record: t.Mapping[str, t.Any]) -> str:
+    return json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
+
+
+def _check_only(request: NodeRequest, node: NodeAttributes, wanted: Wanted, capacity: HostCapacity, backend: t.Any) -> NodeResult:
+    """What can be told of a host that is not prepared yet: memory, CPUs, and bridges that are or will be there."""
+    error = missing_bridges(node.name, node.vms, (), wanted.networks, backend.bridges() | set(request.bridges))
+    if error:
+        raise error
+    refuse_shortage(node.name, shortages(node.vms, capacity, request.pool))
+    return NodeResult(node.as_dict(), {}, capacity.as_dict(), [], [], [])
+
+
+def _proofs(
+    request: NodeRequest, node: NodeAttributes, facts: HostFacts, recorded: t.Mapping[str, t.Any], backend: t.Any
+) -> tuple[dict[str, HypervisorProof], set[str]]:
+    """The proof of every type asked for by the caller or by a VM, from the record where it still holds."""
+    kinds = set(request.hypervisors)
+    for vm in node.vms:
+        kinds.update(("kvm", "qemu") if vm.hypervisor == "auto" else (vm.hypervisor,))
+    proofs: dict[str, HypervisorProof] = {}
+    cached: set[str] = set()
+    known = recorded.get("hypervisors")
+    for kind in sorted(kinds):
+        old = HypervisorProof.from_dict(kind, known.get(kind)) if isinstance(known, dict) else None
+        holds = old is not None and old.key == backend.proof_key(kind, facts)
+        # that a container did not run may be mended by a service started since; asking again is quick
+        if holds and not request.reprove and (old.usable or kind != "lxc"):
+            proofs[kind] = old
+            cached.add(kind)
+            continue
+        new = backend.prove(kind, facts, request.proof_timeout, request.container_uri)
+        same = holds and (old.usable, old.reason) == (new.usable, new.reason)
+        # the same outcome keeps its old figure: the facts must not change by the time a proof takes
+        proofs[kind] = old if same else new
+    return proofs, cached
+
+
+def _missing_hypervisors(node: NodeAttributes, proofs: t.Mapping[str, HypervisorProof]) -> FootprintError | None:
+    for vm in node.vms:
+        able = ("kvm", "qemu") if vm.hypervisor == "auto" else (vm.hypervisor,)
+        if not any(proofs[kind].usable for kind in able):
+            why = "; ".join(f"{kind}: {proofs[kind].reason}" for kind in able)
+            usable = [kind for kind, proof in proofs.items() if proof.usable]
+            mend = f"Set hypervisor to one that is usable here ({', '.join(usable)})." if usable else "Mend the host; nothing runs guests here."
+            return RefusedError(f"host {node.name} cannot run guests of type {vm.hypervisor}: {why}.", f"{vm.path}.hypervisor", mend)
+    return None

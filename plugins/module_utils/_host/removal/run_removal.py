@@ -1,0 +1,285 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: a node becomes an ordinary server again (F8, C12).
+
+Everything is read and decided before anything is touched. The record goes last: a run that was killed
+is completed by the next one, which finds in it, in the VMs' own metadata and in the UUIDs of pools and
+networks what is still to be done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_VIRT, parse_node
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import POOL, FoundNetwork, made_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_parts import FoundPool, network_text, pool_text
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_guests import Guests, Uses, read_guests
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal import plan_removal
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest, parse_quorums
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.plan_removal import RemovalPlan, RemovalPolicy
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal as migrations
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved as moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+
+NONE, DISKS = "none", "disks"
+_UNFINISHED = ("new", "running", "stopped")
+
+
+class RemovalBackend:
+    """The host as this use case sees it; tests put another one in its place."""
+
+    read_recorded = staticmethod(io_facts.read_recorded)
+    libvirt = LibvirtHost
+    domains = DomainHost
+    define = staticmethod(define_vms)
+    moved = staticmethod(moved.read_all)
+
+    @staticmethod
+    def migrations() -> dict[str, str]:
+        """Name → state of the migrations to this host."""
+        journals = {name: migrations.JournalStore(name).read() for name in migrations.names()}
+        return {name: journal.state for name, journal in journals.items() if journal}
+
+    @staticmethod
+    def forget(path: str) -> None:
+        """Remove the record."""
+        os.unlink(path)
+
+
+@dataclasses.dataclass(frozen=True)
+class RemovalRequest:
+    """What is asked; see ``virt_node`` for each value."""
+
+    name: str
+    cluster: str
+    roles: t.Sequence[str] = ()
+    vms: t.Any = ()
+    confirm: str | None = None
+    erase: str = NONE
+    remove_vms: bool = False
+    break_quorum: bool = False
+    quorums: t.Any = None
+    quorum_roles: t.Sequence[str] = ("controller",)
+    shutdown_timeout: float = 120
+    force: bool = False
+    uri: str = "qemu:///system"
+    container_uri: str = "lxc:///system"
+    facts_file: str = io_facts.FACTS_FILE
+
+
+@dataclasses.dataclass
+class RemovalResult:
+    """What was found and done; :meth:`as_dict` is the module's result."""
+
+    vms: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    quorums: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    lines: list[str] = dataclasses.field(default_factory=list)
+    actions: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    diff: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    refusal: RefusedError | None = None
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """The result as keyword arguments for ``exit_json`` or, with a :attr:`refusal`, ``fail_json``."""
+        result: dict[str, t.Any] = {"removal": {"vms": self.vms, "quorums": self.quorums, "lines": self.lines}}
+        if self.refusal is not None:
+            return {**result, **self.refusal.as_result()}
+        return {**result, "changed": bool(self.actions), "actions": self.actions, "diff": self.diff}
+
+
+def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = None) -> RemovalResult:
+    """Take back what made a server a node; only with ``remove_vms`` its VMs, only with ``erase: disks`` their disks.
+
+    What is refused is told in the result, together with what stands there.
+
+    :raises FootprintError: bad input, libvirt out of reach, a VM that does not obey.
+    """
+    backend = backend or RemovalBackend()
+    node = parse_node(request.name, request.cluster, request.roles, request.vms)
+    quorums = parse_quorums(request.quorums)
+    policy = RemovalPolicy(
+        node.cluster, request.remove_vms, request.break_quorum, tuple(parse_name(role, f"quorum_roles[{i}]") for i, role in enumerate(request.quorum_roles))
+    )
+    if request.erase == DISKS and not request.remove_vms:
+        raise InputError("erases the disks of VMs that are removed, and none are.", "erase", "Add remove_vms: true, or leave erase out.")
+    text, recorded = backend.read_recorded(request.facts_file)
+    removal = _Removal(request, policy, backend, check_mode)
+    there = removal.read(_details(node, recorded, request.cluster))
+    if not there and ROLE_VIRT in (_recorded(recorded, "roles") or ()):
+        raise BackendError(removal.unreachable, mend="Start libvirt on the host: nobody can tell which VMs stand there.")
+    plan = plan_removal.plan_removal(node.name, [guest for guest, unused in removal.guests], quorums, policy)
+    removal.decide(plan, text)
+    if removal.result.actions:
+        removal.result.refusal = plan_removal.refusal(node.name, plan, policy, request.confirm, removal.busy() + removal.refused)
+        if removal.result.refusal is not None:
+            # they would read as if something had been done
+            removal.result.warnings = []
+        if not check_mode and removal.result.refusal is None:
+            removal.do(plan, bool(text))
+    return removal.result
+
+
+def _details(node: t.Any, recorded: t.Mapping[str, t.Any], cluster: str) -> dict[tuple[str, str], dict[str, t.Any]]:
+    """(cluster, id) → roles and protection of each VM, as the details say it now or said it when they were recorded."""
+    found: dict[tuple[str, str], dict[str, t.Any]] = {}
+    owner = str(_recorded(recorded, "cluster") or cluster)
+    for vm in _recorded(recorded, "vms") or ():
+        if isinstance(vm, dict) and vm.get("id") is not None:
+            roles = vm.get("roles") or ()
+            found[owner, str(vm["id"])] = {"roles": [roles] if isinstance(roles, str) else list(roles), "protected": vm.get("protected") is True}
+    for vm in node.vms:
+        found[cluster, vm.id] = {"roles": list(vm.roles), "protected": vm.protected}
+    return found
+
+
+def _recorded(recorded: t.Mapping[str, t.Any], key: str) -> t.Any:
+    attributes = recorded.get("attributes")
+    return attributes.get(key) if isinstance(attributes, dict) else None
+
+
+class _Removal:
+    """One call: what stands on the node, and what goes."""
+
+    def __init__(self, request: RemovalRequest, policy: RemovalPolicy, backend: t.Any, check_mode: bool) -> None:
+        self.request, self.policy, self.backend, self.check_mode = request, policy, backend, check_mode
+        self.guests: Guests = []
+        self.pools: list[FoundPool] = []
+        self.networks: list[FoundNetwork] = []
+        self.quiet: list[Guest] = []
+        self.refused: list[str] = []
+        self.unreachable = ""
+        self.result = RemovalResult()
+
+    def read(self, details: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]]) -> bool:
+        """Ask libvirt; false where there is none to be asked."""
+        try:
+            with self.backend.libvirt(self.request.uri) as host:
+                self.pools, self.networks = host.pools(), host.networks()
+            self.guests = read_guests(
+                (self.request.uri, self.request.container_uri),
+                {key: each["roles"] for key, each in details.items()},
+                self.backend,
+                {key for key, each in details.items() if each["protected"]},
+            )
+        except BackendError as error:
+            self.unreachable = error.message
+            return False
+        return True
+
+    def busy(self) -> list[str]:
+        """Migrations and moves to this node that have not ended."""
+        found = [f"{name} ({state})" for name, state in sorted(self.backend.migrations().items()) if state in _UNFINISHED]
+        return found + [f"the move of {note.name} ({note.state})" for note in self.backend.moved().values() if note.state in (MOVING, ARRIVING)]
+
+    def decide(self, plan: RemovalPlan, record: str) -> None:
+        """All that is to be done, in its order, and what is told."""
+        result = self.result
+        result.vms = [_told(guest, fate, plan) for guest, fate in plan.fates]
+        result.quorums = [{**dataclasses.asdict(loss), "members": list(loss.members), "kept": loss.kept} for loss in plan.losses]
+        result.lines = plan_removal.listing(plan)
+        # asked first in check mode: what it refuses is refused before anything is touched
+        for told in self._define(plan, check_mode=True):
+            result.actions += [f"{action} {vm.name}" if " " not in action else f"{action} of {vm.name}" for vm in told.vms for action in vm.actions]
+            self.refused += [f"{vm.name}: {vm.error}" for vm in told.vms if vm.error]
+            result.warnings += told.warnings
+            result.diff += told.diff
+        self.quiet = [guest for guest in plan.with_fate(plan_removal.LEFT) if guest.autostart and guest.persistent]
+        for guest in self.quiet:
+            result.actions.append(f"autostart_off {guest.name}")
+            result.diff.append(_change(f"VM {guest.name}", "autostart: true\n", "autostart: false\n"))
+        left = [guest.name for guest in plan.with_fate(plan_removal.LEFT) if guest.active]
+        if left:
+            result.warnings.append(f"left running, because remove_vms is not set: {', '.join(left)}; they do not start with the host any more")
+        gone = {guest.uuid for guest in plan.with_fate(plan_removal.REMOVED)}
+        uses = [(guest.name, use) for guest, use in self.guests if guest.uuid not in gone]
+        self.networks = [network for network in self.networks if network.ours and not self._held("network", network.name, uses)]
+        self.pools = [pool for pool in self.pools if pool[0].uuid == made_uuid(POOL, pool[0].name) and not self._held("pool", pool[0], uses)]
+        for network in self.networks:
+            result.actions.append(f"remove network {network.name}")
+            result.diff.append(_change(f"network {network.name}", network_text(network.bridge, network.active, network.autostart), ""))
+        for pool, active, autostart in self.pools:
+            result.actions.append(f"remove pool {pool.name}")
+            result.diff.append(_change(f"pool {pool.name}", pool_text(pool.type, pool.path, pool.source, active, autostart), ""))
+            if pool.volumes and self.request.erase == NONE:
+                result.warnings.append(f"the {len(pool.volumes)} volumes of the pool {pool.name} stay in {pool.path}")
+        if record:
+            result.actions.append("forget record")
+            result.diff.append(_change(self.request.facts_file, record, ""))
+
+    def _held(self, kind: str, what: t.Any, uses: t.Sequence[tuple[str, Uses]]) -> bool:
+        """Whether a pool or network of ours stays because a VM that stays needs it."""
+        users = [name for name, use in uses if (use.pool(what) if kind == "pool" else what in use.networks)]
+        if users:
+            self.result.warnings.append(f"the {kind} {what.name if kind == 'pool' else what} stays: needed by {', '.join(sorted(users))}")
+        return bool(users)
+
+    def _define(self, plan: RemovalPlan, *, check_mode: bool) -> t.Iterator[t.Any]:
+        """Remove the VMs of each driver the way ``vm_define`` does it: killed at any moment, the next run goes on."""
+        going = plan.with_fate(plan_removal.REMOVED)
+        for uri in sorted({guest.uri for guest in going}):
+            yield self.backend.define(
+                DefineRequest(
+                    cluster=self.policy.cluster,
+                    vms=[{"id": guest.id} for guest in going if guest.uri == uri],
+                    state="absent",
+                    uri=uri,
+                    remove_disks=self.request.erase == DISKS,
+                    force=self.request.force,
+                    shutdown_timeout=self.request.shutdown_timeout,
+                ),
+                check_mode=check_mode,
+            )
+
+    def do(self, plan: RemovalPlan, recorded: bool) -> None:
+        """Do it: VMs, networks, pools, and the record last.
+
+        :raises BackendError: a VM does not obey; what is left is done by the next run.
+        """
+        for told in self._define(plan, check_mode=False):
+            failed = [f"{vm.name}: {vm.error}" for vm in told.vms if vm.error]
+            if failed:
+                raise BackendError(f"{len(failed)} of {len(told.vms)} VMs are still there. {'; '.join(failed)}", mend="Look at them, then run again.")
+        for uri in sorted({guest.uri for guest in self.quiet}):
+            with self.backend.domains(uri) as host:
+                for guest in self.quiet:
+                    if guest.uri == uri:
+                        host.set_autostart(guest.uuid, False)
+        if self.networks or self.pools:
+            with self.backend.libvirt(self.request.uri) as host:
+                for network in self.networks:
+                    host.remove_network(network.name, network.uuid)
+                for pool, unused, unused_too in self.pools:
+                    host.remove_pool(pool.name, pool.uuid)
+        if recorded:
+            self.backend.forget(self.request.facts_file)
+
+
+def _told(guest: Guest, fate: str, plan: RemovalPlan) -> dict[str, t.Any]:
+    return {
+        "name": guest.name,
+        "id": guest.id,
+        "uuid": guest.uuid,
+        "cluster": guest.cluster,
+        "origin": guest.origin,
+        "owner": guest.owner,
+        "protected": guest.protected,
+        "roles": list(guest.roles),
+        "state": guest.state,
+        "quorums": plan.quorums_of(guest),
+        "fate": fate,
+    }
+
+
+def _change(header: str, before: str, after: str) -> dict[str, str]:
+    return {"before_header": header, "after_header": header, "before": before, "after": after}

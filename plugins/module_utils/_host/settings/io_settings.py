@@ -1,0 +1,312 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How a host's virtualisation is set, read and written: files, units of systemd, limits, huge pages, groups, labels."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import stat
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.model_settings import FileFound, Label, PagesFound, Unit, WriteFile
+
+KVM_DEVICE = "/dev/kvm"
+_PAGES = "sys/kernel/mm/hugepages"
+#: What the kernel could not give; forgotten with the host's restart, after which it is worth another try.
+_TRIED = "run/reduced.footprint/huge-pages.json"
+_PROPERTIES = "Id,LoadState,ActiveState,UnitFileState,ExecMainStartTimestampMonotonic,NeedDaemonReload,MainPID"
+_START_TIMEOUT = 120
+_PATIENCE = 1.0
+
+
+class SettingsHost:
+    """This host.
+
+    :arg root: where its files are; tests give another place.
+    """
+
+    def __init__(self, root: str = "/") -> None:
+        self._root = pathlib.Path(root)
+        self._restarted = 0.0
+
+    def _at(self, path: str) -> pathlib.Path:
+        return self._root / path.lstrip("/")
+
+    def files(self, paths: t.Iterable[str]) -> dict[str, FileFound]:
+        """Those of the files that exist."""
+        found = {}
+        for path in paths:
+            try:
+                written = self._at(path).stat().st_mtime
+                text = self._at(path).read_text(encoding="utf-8", errors="surrogateescape")
+            except FileNotFoundError:
+                continue
+            found[path] = FileFound(text, written)
+        return found
+
+    def times(self, folders: t.Iterable[str]) -> dict[str, float]:
+        """When something was last put into each of the folders, or taken out of it."""
+        return {folder: self._at(folder).stat().st_mtime for folder in folders if self._at(folder).is_dir()}
+
+    def write(self, step: WriteFile) -> None:
+        """Write or remove a file; one that is a link stays a link."""
+        path = pathlib.Path(os.path.realpath(self._at(step.path)))
+        if step.text is None:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+        else:
+            write_atomic(path, step.text, step.mode)
+
+    def put_back(self, steps: t.Sequence[WriteFile]) -> None:
+        """Undo :meth:`write`."""
+        for step in reversed(steps):
+            self.write(WriteFile(step.path, step.text, step.before, step.mode))
+
+    def units(self, names: t.Sequence[str]) -> dict[str, Unit]:
+        """What systemd knows of each unit."""
+        said = run(["systemctl", "show", f"--property={_PROPERTIES}", "--", *names], timeout=60).stdout
+        blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in said.split("\n\n") if block.strip()]
+        began = time.time() - time.monotonic()
+        # an alias answers by its own name, so they are told apart by their order
+        return {name: _unit(name, block, began) for name, block in zip(names, blocks)}
+
+    def limits(self, paths: t.Mapping[str, str]) -> dict[str, int | None]:
+        """The number in each file of the kernel, ``None`` where there is none."""
+        return {name: _number(read_text(self._at(path)) if self._at(path).is_file() else None) for name, path in paths.items()}
+
+    def memory(self) -> tuple[int, int]:
+        """KiB of the host's memory, and of its usual huge page."""
+        lines = dict(line.split(":", 1) for line in (read_text(self._at("proc/meminfo")) or "").splitlines() if ":" in line)
+        return tuple(_number(lines.get(name, "").replace("kB", "")) or 0 for name in ("MemTotal", "Hugepagesize"))  # type: ignore[return-value]
+
+    def pages(self) -> dict[int, PagesFound]:
+        """The huge pages of each size the kernel has."""
+        tried = self._tried()
+        found = {}
+        for folder in sorted(self._at(_PAGES).glob("hugepages-*kB")):
+            size = int(folder.name[len("hugepages-") : -len("kB")])
+            count, free = (_number(read_text(folder / name)) or 0 for name in ("nr_hugepages", "free_hugepages"))
+            found[size] = PagesFound(count, free, tried.get(str(size)))
+        return found
+
+    def give_pages(self, size_kib: int, count: int) -> int:
+        """Ask the kernel for huge pages; what it gave."""
+        path = self._at(f"{_PAGES}/hugepages-{size_kib}kB/nr_hugepages")
+        tried = self._tried()
+        _put(path, count)
+        given = _number(read_text(path)) or 0
+        if given < count:
+            with contextlib.suppress(OSError):
+                self._at("proc/sys/vm/compact_memory").write_text("1", encoding="ascii")
+            _put(path, count)
+            given = _number(read_text(path)) or 0
+        tried.pop(str(size_kib), None)
+        if given < count:
+            tried[str(size_kib)] = count
+        write_atomic(self._at(_TRIED), json.dumps(tried), 0o644)
+        return given
+
+    def _tried(self) -> dict[str, int]:
+        try:
+            value = json.loads(read_text(self._at(_TRIED)) or "{}")
+        except ValueError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    def set_number(self, path: str, value: int) -> None:
+        """Write a number into a file of the kernel."""
+        _put(self._at(path), value)
+
+    def modules(self) -> dict[str, str]:
+        """The modules of KVM that are loaded, with what they say of nested guests."""
+        found = {name: read_text(self._at(f"sys/module/{name}/parameters/nested")) for name in ("kvm_intel", "kvm_amd")}
+        return {name: text for name, text in found.items() if text is not None}
+
+    def has_kvm(self) -> bool:
+        """Whether the host shows the device of KVM."""
+        return self._at(KVM_DEVICE).is_char_device()
+
+    @staticmethod
+    def prove_kvm(facts_file: str, timeout: float) -> tuple[bool | None, str]:
+        """Whether a guest runs under KVM and why not, from the node's record where that holds; ``None`` where nothing can tell yet.
+
+        The guest is this process' own, which sees the device whatever the daemon of libvirt sees.
+        """
+        # they bring half of this collection along, and most hosts never ask
+        from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, io_hypervisor_probe
+        from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HypervisorProof
+
+        if io_facts.qemu_binary() is None or os.uname().machine != "x86_64":
+            return None, "there is nothing here yet that could prove it"
+        facts = io_facts.measure()
+        known = io_facts.read_recorded(facts_file)[1].get("hypervisors")
+        proof = HypervisorProof.from_dict("kvm", known.get("kvm")) if isinstance(known, dict) else None
+        if proof is None or proof.key != io_hypervisor_probe.proof_key("kvm", facts):
+            proof = io_hypervisor_probe.prove("kvm", facts, timeout)
+        return proof.usable, proof.reason
+
+    def hides_kvm(self, pid: int) -> bool:
+        """Whether the device this host shows is another one, or none, for a process."""
+        try:
+            real = os.stat(self._at(KVM_DEVICE))
+        except OSError:
+            return False
+        if not pid:
+            return False
+        try:
+            seen = os.stat(self._at(f"proc/{pid}/root{KVM_DEVICE}"))
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return not (stat.S_ISCHR(seen.st_mode) and seen.st_rdev == real.st_rdev)
+
+    @staticmethod
+    def members(group: str) -> frozenset[str] | None:
+        """The users in a group, ``None`` without the group."""
+        import grp  # only hosts that are asked for users need them
+        import pwd
+
+        try:
+            entry = grp.getgrnam(group)
+        except KeyError:
+            return None
+        return frozenset(entry.gr_mem) | {user.pw_name for user in pwd.getpwall() if user.pw_gid == entry.gr_gid}
+
+    @staticmethod
+    def known_users(names: t.Iterable[str]) -> frozenset[str]:
+        """Those of the users that exist."""
+        import pwd
+
+        found = set()
+        for name in names:
+            with contextlib.suppress(KeyError):
+                found.add(pwd.getpwnam(name).pw_name)
+        return frozenset(found)
+
+    def labels(self, paths: t.Iterable[str]) -> tuple[Label, ...] | None:
+        """The SELinux types of folders, ``None`` where SELinux is off."""
+        if not self._at("sys/fs/selinux/enforce").exists():
+            return None
+        found = []
+        for path in paths:
+            policy = run(["matchpathcon", "-n", path], timeout=60, mend="Install libselinux-utils.").stdout.strip()
+            try:
+                actual: str | None = _type_of(os.getxattr(self._at(path), "security.selinux").decode("utf-8", "replace"))
+            except FileNotFoundError:
+                actual = None
+            except OSError:
+                actual = ""
+            found.append(Label(path, _type_of(policy), actual))
+        return tuple(found)
+
+    def make_folder(self, path: str) -> None:
+        """A folder others pass through and do not list, as libvirt makes its own."""
+        self._at(path).mkdir(mode=0o711, parents=True, exist_ok=True)
+
+    @staticmethod
+    def command(argv: t.Sequence[str]) -> None:
+        """Run a command.
+
+        :raises CommandError: it failed.
+        """
+        run(argv, timeout=_START_TIMEOUT)
+
+    def restart(self, daemon: str, read: t.Iterable[str]) -> None:
+        """Start a daemon anew; its guests run on.
+
+        :arg read: what it reads. What seems to be written in times to come (the clock was set back) would look
+            younger than each start.
+        """
+        # a daemon that ended again and again may not be started any more, and its socket with it
+        run(["systemctl", "reset-failed", daemon], ok=range(256), timeout=60)
+        self._restarted = time.time()
+        try:
+            run(["systemctl", "restart", daemon], timeout=_START_TIMEOUT)
+        except CommandError as error:
+            # on a busy host it has ended before systemd took it for started
+            raise BackendError(_last_words(daemon, self._restarted) or error.message) from error
+        now = time.time()
+        for path in read:
+            with contextlib.suppress(FileNotFoundError):
+                if self._at(path).stat().st_mtime > now:
+                    os.utime(self._at(path))
+
+    def answers(self, daemon: str, uri: str) -> str | None:
+        """``None`` when libvirt's driver for QEMU answers, else what it says, or what the daemon's last words were."""
+        since = self._restarted or time.time()
+        try:
+            run(["virsh", "--connect", uri, "uri"], timeout=_START_TIMEOUT)
+        except CommandError as error:
+            return _last_words(daemon, since) or error.message
+        return None
+
+    def revive(self, daemon: str) -> None:
+        """After settings were put back: the daemon, and the sockets that gave it up."""
+        socket = daemon.replace(".service", ".socket")
+        run(["systemctl", "daemon-reload"], timeout=60)
+        run(["systemctl", "reset-failed", daemon, socket], ok=range(256), timeout=60)
+        run(["systemctl", "stop", daemon], ok=range(256), timeout=_START_TIMEOUT)
+        run(["systemctl", "start", socket], ok=range(256), timeout=_START_TIMEOUT)
+        run(["systemctl", "start", daemon], timeout=_START_TIMEOUT)
+
+
+def _unit(name: str, block: t.Mapping[str, str], began: float) -> Unit:
+    start = int(block.get("ExecMainStartTimestampMonotonic") or 0)
+    return Unit(
+        name=name,
+        load=block.get("LoadState", "not-found"),
+        active=block.get("ActiveState", "inactive"),
+        file_state=block.get("UnitFileState", ""),
+        started=began + start / 1e6 if start else None,
+        needs_reload=block.get("NeedDaemonReload") == "yes",
+        pid=int(block.get("MainPID") or 0),
+    )
+
+
+def _last_words(daemon: str, since: float) -> str:
+    """Why a daemon ended, in its own words; the journal may have them a little later than the one who asked."""
+    words: list[str] = []
+    for unused in range(10):
+        # the journal no longer knows the unit of a process that has ended when it reads its last words
+        ended = [line for line in _errors(since) if "Initialization of" in line]
+        if ended:
+            # among other complaints a daemon lives with
+            return ended[-1]
+        words = _errors(since, "--unit", daemon)
+        time.sleep(_PATIENCE)
+    return " | ".join(dict.fromkeys(words[-2:]))
+
+
+def _errors(since: float, *which: str) -> list[str]:
+    argv = ["journalctl", *which, f"--since=@{int(since)}", "--lines=200", "--output=cat", "--no-pager"]
+    said = run(argv, ok=range(256), timeout=60).stdout
+    return [line.partition("error : ")[2] or line for line in said.splitlines() if "error" in line.lower()]
+
+
+def _put(path: pathlib.Path, value: int) -> None:
+    try:
+        path.write_text(str(value), encoding="ascii")
+    except OSError as error:
+        raise BackendError(f"the kernel does not take {value} in {path}: {error.strerror}.", mend="A host inside a container may not write it.") from error
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return int((text or "").strip())
+    except ValueError:
+        return None
+
+
+def _type_of(context: str) -> str:
+    parts = context.rstrip("\0").split(":")
+    return parts[2] if len(parts) > 2 else ""

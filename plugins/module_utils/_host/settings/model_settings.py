@@ -1,0 +1,283 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a host's virtualisation is to be set to, what was found there, and the steps between the two."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import KIB, parse_size
+
+GUESTS_FILE = "/etc/default/libvirt-guests"
+_QEMU_KEY = re.compile(r"\A[a-z][a-z0-9_]*\Z")
+_GUESTS_KEY = re.compile(r"\A[A-Z][A-Z0-9_]*\Z")
+_LIMIT = re.compile(r"\A[a-z0-9_]+([./][A-Za-z0-9_:-]+)+\Z")
+_USER = re.compile(r"\A[A-Za-z_][A-Za-z0-9_.@-]*\$?\Z")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pages:
+    """Huge pages of one size; ``path`` is where the wish stands."""
+
+    size_kib: int
+    count: int
+    path: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class HostSettings:
+    """The validated wish. ``nested`` is ``None`` where the host's own setting stays."""
+
+    qemu_conf: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    guests_conf: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    guests_file: str = GUESTS_FILE
+    sysctl: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    huge_pages: tuple[Pages, ...] = ()
+    nested: bool | None = None
+    mask_broken_kvm: bool = False
+    users: tuple[str, ...] = ()
+    pool_paths: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class FileFound:
+    """A file that is there; ``written`` in seconds since 1970."""
+
+    text: str
+    written: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """A unit of systemd; ``started`` in seconds since 1970, by today's clock, ``None`` when it does not run."""
+
+    name: str
+    load: str = "not-found"
+    active: str = "inactive"
+    file_state: str = ""
+    started: float | None = None
+    needs_reload: bool = False
+    pid: int = 0
+
+    @property
+    def installed(self) -> bool:
+        """Whether systemd knows a file for it."""
+        return self.load not in ("not-found", "")
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs or is being started."""
+        return self.active in ("active", "activating", "reloading")
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether it comes with the host."""
+        return self.file_state in ("enabled", "static", "indirect", "alias", "generated", "linked-runtime", "enabled-runtime")
+
+
+@dataclasses.dataclass(frozen=True)
+class PagesFound:
+    """Huge pages of one size as they are; ``tried`` is a count the kernel could not give since the host was started."""
+
+    count: int
+    free: int
+    tried: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Kvm:
+    """The device of KVM: ``usable`` is ``None`` where nothing was proven; ``hidden`` from the daemon that runs now."""
+
+    device: bool = False
+    usable: bool | None = None
+    reason: str = ""
+    hidden: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Label:
+    """The SELinux type of a pool's folder: what the policy says, what it bears; ``None`` when it is not there."""
+
+    path: str
+    policy: str
+    actual: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class HostFound:
+    """The host as it is.
+
+    ``folders`` tells when something was last put into a folder of drop-ins or taken out of it; ``labels`` is
+    ``None`` where SELinux is off, ``members`` where the group does not exist.
+    """
+
+    files: t.Mapping[str, FileFound]
+    folders: t.Mapping[str, float]
+    units: t.Mapping[str, Unit]
+    limits: t.Mapping[str, int | None]
+    memory_kib: int
+    default_page_kib: int
+    pages: t.Mapping[int, PagesFound]
+    modules: t.Mapping[str, str]
+    kvm: Kvm
+    members: frozenset[str] | None = frozenset()
+    users: frozenset[str] = frozenset()
+    labels: tuple[Label, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class WriteFile:
+    """Replace a file as a whole; ``text`` is ``None`` to remove it."""
+
+    path: str
+    before: str | None
+    text: str | None
+    mode: int = 0o644
+
+    @property
+    def told(self) -> str:
+        """What it does, for the result."""
+        return f"remove {self.path}" if self.text is None else f"write {self.path}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """Run a command; ``told`` is what it does."""
+
+    argv: tuple[str, ...]
+    told: str
+
+
+@dataclasses.dataclass(frozen=True)
+class MakeFolder:
+    """Make a folder only root writes to."""
+
+    path: str
+
+    @property
+    def told(self) -> str:
+        """What it does, for the result."""
+        return f"make {self.path}"
+
+
+@dataclasses.dataclass(frozen=True)
+class SetNumber:
+    """Write a number into a file of the kernel; ``name`` for the result."""
+
+    path: str
+    name: str
+    before: int
+    value: int
+
+    @property
+    def told(self) -> str:
+        """What it does, for the result."""
+        return f"set {self.name} from {self.before} to {self.value}"
+
+
+@dataclasses.dataclass(frozen=True)
+class GivePages:
+    """Ask the kernel for huge pages, and remember what it could not give."""
+
+    size_kib: int
+    name: str
+    before: int
+    count: int
+
+    @property
+    def told(self) -> str:
+        """What it does, for the result."""
+        return f"set the huge pages of {self.name} from {self.before} to {self.count}"
+
+
+Step = t.Union[WriteFile, Command, MakeFolder, SetNumber, GivePages]
+
+
+def parse_settings(raw: t.Mapping[str, t.Any]) -> HostSettings:
+    """The wish of a user, checked.
+
+    :arg raw: the module's parameters by their names.
+    :raises InputError: with the path of the bad value.
+    """
+    guests_file = raw.get("guests_file") or GUESTS_FILE
+    if not str(guests_file).startswith("/"):
+        raise InputError(f"{shown(guests_file)} is not an absolute path.", "guests_file", "Write it from / on.")
+    qemu, guests, limits = (raw.get(name) or {} for name in ("qemu_conf", "guests_conf", "sysctl"))
+    return HostSettings(
+        qemu_conf={_key(key, _QEMU_KEY, "qemu_conf", "vnc_listen"): _qemu_value(value, f"qemu_conf.{key}") for key, value in qemu.items()},
+        guests_conf={_key(key, _GUESTS_KEY, "guests_conf", "SHUTDOWN_TIMEOUT"): _line(value, f"guests_conf.{key}") for key, value in guests.items()},
+        guests_file=str(guests_file),
+        sysctl={_key(key, _LIMIT, "sysctl", "fs.inotify.max_user_instances"): _number(value, f"sysctl.{key}") for key, value in limits.items()},
+        huge_pages=_pages(raw.get("huge_pages") or ()),
+        nested=raw.get("nested"),
+        mask_broken_kvm=bool(raw.get("mask_broken_kvm")),
+        users=tuple(dict.fromkeys(_user(user, f"users[{index}]") for index, user in enumerate(raw.get("users") or ()))),
+        pool_paths=tuple(dict.fromkeys(_folder(path, f"pool_paths[{index}]") for index, path in enumerate(raw.get("pool_paths") or ()))),
+    )
+
+
+def _key(key: t.Any, form: re.Pattern[str], path: str, like: str) -> str:
+    if not isinstance(key, str) or not form.match(key):
+        raise InputError(f"{shown(key)} is no name of a setting here.", path, f"Write it like {like}.")
+    return key
+
+
+def _line(value: t.Any, path: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)) or any(ord(letter) < 32 for letter in str(value)):
+        raise InputError(f"{shown(value)} is not text of one line.", path, "Write text or a number.")
+    return str(value)
+
+
+def _qemu_value(value: t.Any, path: str) -> t.Any:
+    """Text, a number, a truth value (libvirt counts them) or a list of texts."""
+    if isinstance(value, (list, tuple)):
+        return [_line(item, f"{path}[{index}]") for index, item in enumerate(value)]
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, str) or '"' in value:
+        # libvirt's configuration files know no way to write a quote
+        raise InputError(f"{shown(value)} is nothing libvirt's configuration can hold.", path, "Write text without double quotes, a whole number or a list.")
+    return _line(value, path)
+
+
+def _number(value: t.Any, path: str) -> int:
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = -1
+    if isinstance(value, (bool, float)) or number < 0:
+        raise InputError(f"{shown(value)} is no whole number from 0 on.", path, "Write digits alone, for example 1024.")
+    return number
+
+
+def _user(value: t.Any, path: str) -> str:
+    if not isinstance(value, str) or not _USER.match(value):
+        raise InputError(f"{shown(value)} is no name of a user.", path, "Name a user of the host.")
+    return value
+
+
+def _folder(value: t.Any, path: str) -> str:
+    if not isinstance(value, str) or not re.match(r"\A/[^\x00-\x1f]*[^\x00-\x1f/]/*\Z", value):
+        raise InputError(f"{shown(value)} is not an absolute path of a folder.", path, "Write the pool's folder from / on.")
+    return re.sub(r"/{2,}", "/", value).rstrip("/")
+
+
+def _pages(entries: t.Sequence[t.Any]) -> tuple[Pages, ...]:
+    found: list[Pages] = []
+    for index, entry in enumerate(entries):
+        path = f"huge_pages[{index}]"
+        size = parse_size(entry.get("size"), "MiB", f"{path}.size")
+        count = _number(entry.get("count"), f"{path}.count")
+        if size % KIB:
+            raise InputError(f"{shown(entry.get('size'))} is no size of pages.", f"{path}.size", "Write for example 2 MiB or 1 GiB.")
+        if any(pages.size_kib == size // KIB for pages in found):
+            raise InputError(f"{shown(entry.get('size'))} is named twice.", f"{path}.size", "Name each size once.")
+        found.append(Pages(size // KIB, count, path))
+    return tuple(found)

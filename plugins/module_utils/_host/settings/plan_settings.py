@@ -1,0 +1,245 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What has to be done for a host's virtualisation to be as it is wanted; decisions only."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CapacityError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.model_settings import (
+    Command,
+    GivePages,
+    HostFound,
+    HostSettings,
+    MakeFolder,
+    SetNumber,
+    Step,
+    Unit,
+    WriteFile,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import GIB, KIB, size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.plan_files import (
+    MODULAR,
+    MONOLITHIC,
+    daemon_paths,
+    drop_in,
+    file_steps,
+    pages_before,
+)
+
+GROUP = "libvirt"
+POOL_TYPE = "virt_image_t"
+_GUESTS = "libvirt-guests.service"
+#: Units with whether they are started now; all are enabled. Sockets start their daemon when it is asked for.
+_UNITS = {
+    MONOLITHIC: (("virtlogd.socket", True), ("libvirtd.socket", True), ("libvirtd.service", False)),
+    MODULAR: (("virtlogd.socket", True), ("virtqemud.socket", True), ("virtqemud.service", False)),
+}
+#: What a host with a daemon per driver has beside virtqemud, each where it is installed.
+_DRIVERS = (
+    ("virtlxcd.socket", True), ("virtlxcd.service", False), ("virtstoraged.socket", True), ("virtstoraged.service", False),
+    ("virtnetworkd.socket", True), ("virtnetworkd.service", False), ("virtnodedevd.socket", True), ("virtnwfilterd.socket", True),
+    ("virtsecretd.socket", True), ("virtinterfaced.socket", True),
+)  # fmt: skip
+#: Types a policy gives to folders that guests' disks lie in.
+_POOL_TYPES = frozenset({POOL_TYPE, "svirt_image_t", "virt_content_t", "svirt_home_t"})
+_NETWORK_TYPES = {"nfs_t": "virt_use_nfs", "cifs_t": "virt_use_samba", "fusefs_t": "virt_use_fusefs"}
+
+
+@dataclasses.dataclass(frozen=True)
+class HostPlan:
+    """The steps in their order, then the restart; and what only a restart of the host brings.
+
+    ``daemon_files`` are those of the steps the daemon reads: it has to be asked whether it lives with them.
+    """
+
+    daemon: str | None
+    steps: tuple[Step, ...] = ()
+    daemon_files: tuple[WriteFile, ...] = ()
+    restart: bool = False
+    hide_kvm: bool = False
+    restart_required: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def unit_names() -> tuple[str, ...]:
+    """All units somebody here may ask for."""
+    listed = [name for units in (*_UNITS.values(), _DRIVERS) for name, unused in units]
+    return tuple(dict.fromkeys((*listed, "virtqemud.service", _GUESTS)))
+
+
+def daemon_of(units: t.Mapping[str, Unit]) -> str | None:
+    """The daemon that speaks to QEMU on this host: what runs, else what comes with it, else what is there."""
+    choices = {MONOLITHIC: ("libvirtd.socket", MONOLITHIC), MODULAR: ("virtqemud.socket", MODULAR)}
+    for able in (lambda unit: unit.is_active, lambda unit: unit.is_enabled, lambda unit: unit.installed):
+        for daemon, names in choices.items():
+            if units[daemon].installed and any(able(units[name]) for name in names):
+                return daemon
+    return None
+
+
+def plan_host(settings: HostSettings, found: HostFound) -> HostPlan:
+    """The way from what was found to what is wanted.
+
+    :raises FootprintError: a wish this host cannot fulfil.
+    """
+    daemon = daemon_of(found.units)
+    warnings: list[str] = []
+    reasons: list[str] = []
+    hide_kvm = settings.mask_broken_kvm and found.kvm.device and found.kvm.usable is False
+    if settings.mask_broken_kvm and found.kvm.device and found.kvm.usable is None:
+        warnings.append(f"/dev/kvm is not hidden: {found.kvm.reason or 'nothing was proven'}.")
+    files = file_steps(settings, found, daemon or MONOLITHIC, hide_kvm)
+    # pages before the file that remembers them: what is no longer wished for is known by it alone
+    steps: list[Step] = [*_page_steps(settings, found, reasons), *files, *_limit_steps(settings, found)]
+    steps += [*_user_steps(settings, found), *_label_steps(settings, found, warnings)]
+    units = [found.units[name] for name, unused in _wanted_units(daemon, found)]
+    if any("/systemd/system/" in step.path for step in files) or any(unit.needs_reload for unit in units):
+        steps.append(Command(("systemctl", "daemon-reload"), "reload the units of systemd"))
+    steps += _unit_steps(daemon, found)
+    _nested_reasons(settings, found, reasons)
+    if daemon is None:
+        return HostPlan(None, tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings))
+    return dataclasses.replace(
+        _restart(daemon, found, files, hide_kvm), steps=tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings)
+    )
+
+
+def _restart(daemon: str, found: HostFound, files: t.Sequence[WriteFile], hide_kvm: bool) -> HostPlan:
+    """Compared by time instead of by what this run wrote: a run killed between writing and restarting is not the last word."""
+    unit = found.units[daemon]
+    read = daemon_paths(daemon, found.pages)
+    changed = tuple(step for step in files if step.path in read)
+    # a daemon that does not run reads its settings when it is next asked for
+    if not unit.is_active:
+        return HostPlan(daemon, hide_kvm=hide_kvm, daemon_files=changed)
+    times = [found.files[path].written for path in read if path in found.files]
+    times += [found.folders[folder] for folder in (os.path.dirname(drop_in(daemon)),) if folder in found.folders]
+    younger = unit.started is not None and any(time > unit.started for time in times)
+    return HostPlan(daemon, hide_kvm=hide_kvm, daemon_files=changed, restart=bool(changed) or younger)
+
+
+def _wanted_units(daemon: str | None, found: HostFound) -> list[tuple[str, bool]]:
+    if daemon is None:
+        return []
+    wanted = [*_UNITS[daemon], *((name, started) for name, started in (_DRIVERS if daemon == MODULAR else ()) if found.units[name].load == "loaded")]
+    return [*wanted, (_GUESTS, True)]
+
+
+def _unit_steps(daemon: str | None, found: HostFound) -> list[Step]:
+    enable: list[str] = []
+    start: list[str] = []
+    for name, started in _wanted_units(daemon, found):
+        unit = found.units[name]
+        if not unit.installed:
+            raise BackendError(f"{name} is not installed beside {daemon}.", mend="Install the packages of libvirt as a whole.")
+        if unit.load == "masked":
+            raise RefusedError(f"{name} is masked on this host.", None, f"Somebody has forbidden it on purpose; systemctl unmask {name} allows it again.")
+        if not unit.is_enabled:
+            enable.append(name)
+        if started and not unit.is_active:
+            start.append(name)
+    steps: list[Step] = []
+    if enable:
+        steps.append(Command(("systemctl", "enable", *enable), f"enable {', '.join(enable)}"))
+    # systemd starts no socket of a service that runs without it
+    alone = [name.replace(".socket", ".service") for name in start if name.endswith(".socket") and _runs(found, name.replace(".socket", ".service"))]
+    if alone:
+        steps.append(Command(("systemctl", "stop", *alone), f"stop {', '.join(alone)}"))
+    if start:
+        steps.append(Command(("systemctl", "start", *start), f"start {', '.join(start)}"))
+    if alone:
+        steps.append(Command(("systemctl", "start", *alone), f"start {', '.join(alone)}"))
+    return steps
+
+
+def _runs(found: HostFound, name: str) -> bool:
+    return name in found.units and found.units[name].is_active
+
+
+def _limit_steps(settings: HostSettings, found: HostFound) -> list[Step]:
+    """Where the limit suffices already nothing is written: a host inside a container may not write it."""
+    steps: list[Step] = []
+    for name, value in sorted(settings.sysctl.items()):
+        now = found.limits.get(name)
+        if now is None:
+            raise InputError(f"the kernel has no limit {name} that is one number.", f"sysctl.{name}", "Name a limit that sysctl shows as a number.")
+        if now < value:
+            steps.append(SetNumber(limit_path(name), name, now, value))
+    return steps
+
+
+def limit_path(name: str) -> str:
+    """The file of a limit of the kernel; what separates first in its name separates, as with sysctl."""
+    by_slash = "/" in name.partition(".")[0]
+    return "/proc/sys/" + (name if by_slash else name.translate({ord("."): "/", ord("/"): "."}))
+
+
+def _user_steps(settings: HostSettings, found: HostFound) -> list[Step]:
+    for index, user in enumerate(settings.users):
+        if user not in found.users:
+            raise InputError(f"this host has no user {user}.", f"users[{index}]", "Make the user first, or take the name away.")
+    missing = [user for user in settings.users if found.members is None or user not in found.members]
+    return [Command(("usermod", "--append", "--groups", GROUP, user), f"add {user} to the group {GROUP}") for user in missing]
+
+
+def _label_steps(settings: HostSettings, found: HostFound, warnings: list[str]) -> list[Step]:
+    """The policy learns the folder first; then the folder and what lies in it get its type."""
+    steps: list[Step] = []
+    for label in found.labels or ():
+        if label.actual in _NETWORK_TYPES:
+            warnings.append(f"{label.path} is of the type {label.actual}, which cannot be changed: guests need setsebool -P {_NETWORK_TYPES[label.actual]} on.")
+            continue
+        if label.policy not in _POOL_TYPES:
+            pattern = re.sub(r"([^\w/])", r"\\\1", label.path) + "(/.*)?"
+            steps.append(Command(("semanage", "fcontext", "--add", "--type", POOL_TYPE, pattern), f"tell SELinux that {label.path} holds disks"))
+        if label.actual is None:
+            steps.append(MakeFolder(label.path))
+        if label.actual not in _POOL_TYPES or label.policy not in _POOL_TYPES:
+            # without force: disks of running guests keep the type their guests can reach
+            steps.append(Command(("restorecon", "-R", label.path), f"label {label.path} as SELinux knows it"))
+    return steps
+
+
+def _page_steps(settings: HostSettings, found: HostFound, reasons: list[str]) -> list[Step]:
+    steps: list[Step] = []
+    for size in pages_before(found):
+        if size in found.pages and found.pages[size].count and size not in [pages.size_kib for pages in settings.huge_pages]:
+            steps.append(GivePages(size, size_text(size * KIB), found.pages[size].count, 0))
+    asked = sum(pages.size_kib * pages.count for pages in settings.huge_pages)
+    if asked and asked * KIB > found.memory_kib * KIB - GIB:
+        have = size_text(found.memory_kib * KIB)
+        raise CapacityError(
+            f"{size_text(asked * KIB)} of huge pages leave less than 1 GiB of {have} for everything else.", "huge_pages", "Ask for fewer pages."
+        )
+    for pages in settings.huge_pages:
+        name = size_text(pages.size_kib * KIB)
+        if pages.size_kib not in found.pages:
+            have = ", ".join(size_text(size * KIB) for size in sorted(found.pages)) or "none"
+            raise InputError(f"the kernel has no pages of {name} (it has: {have}).", f"{pages.path}.size", "Name a size it has.")
+        now = found.pages[pages.size_kib]
+        if now.tried == pages.count and now.count < pages.count:
+            reasons.append(pages_missing(name, now.count, pages.count))
+        elif now.count != pages.count:
+            steps.append(GivePages(pages.size_kib, name, now.count, pages.count))
+    return steps
+
+
+def pages_missing(name: str, given: int, asked: int) -> str:
+    """What to say of pages the kernel could not give."""
+    return f"the kernel gives {given} of {asked} huge pages of {name}, its memory is in pieces; after a restart of the host it can give them"
+
+
+def _nested_reasons(settings: HostSettings, found: HostFound, reasons: list[str]) -> None:
+    if settings.nested is None:
+        return
+    for module, value in sorted(found.modules.items()):
+        if (value.strip() in ("Y", "1")) != settings.nested:
+            want = f"nested={int(settings.nested)}"
+            reasons.append(f"the module {module} runs with nested={value.strip()}; {want} counts once it is loaded anew, without guests, or the host restarted")

@@ -1,0 +1,211 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: a host's virtualisation is set as it is wanted, its daemon restarted only for that, its guests untouched (C13)."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.io_settings import SettingsHost
+from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.model_settings import (
+    Command,
+    GivePages,
+    HostFound,
+    HostSettings,
+    Kvm,
+    MakeFolder,
+    SetNumber,
+    Step,
+    WriteFile,
+    parse_settings,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import mask_text
+from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.plan_files import daemon_paths, drop_in_folders, paths
+from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.plan_settings import (
+    GROUP,
+    HostPlan,
+    daemon_of,
+    limit_path,
+    pages_missing,
+    plan_host,
+    unit_names,
+)
+
+_NOT_INSTALLED = "neither libvirtd.service nor virtqemud.service is installed on this host."
+
+
+@dataclasses.dataclass
+class HostResult:
+    """What was found and done; :meth:`as_dict` is the module's result."""
+
+    changed: bool
+    actions: list[str]
+    daemon: str | None
+    restarted: bool
+    kvm: dict[str, t.Any]
+    huge_pages: list[dict[str, t.Any]]
+    restart_required: list[str]
+    warnings: list[str]
+    diff: list[dict[str, str]]
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """The result as keyword arguments for ``exit_json``."""
+        result = dataclasses.asdict(self)
+        # Ansible wants warnings told, not returned
+        del result["warnings"]
+        return result
+
+
+def hidden_values(raw: t.Mapping[str, t.Any]) -> set[str]:
+    """The passwords among the settings, so that a module can keep them out of whatever it says."""
+    settings = raw.get("qemu_conf")
+    if not isinstance(settings, dict):
+        return set()
+    return {str(value) for key, value in settings.items() if "passw" in str(key).lower() and value}
+
+
+def set_host(raw: t.Mapping[str, t.Any], *, check_mode: bool, backend: t.Any = None) -> HostResult:
+    """Read, plan, and apply unless in check mode.
+
+    :arg raw: the module's parameters by their names.
+    :raises FootprintError: bad input, a host that cannot be set so, settings libvirt does not live with.
+    """
+    backend = backend or SettingsHost()
+    settings = parse_settings(raw)
+    found, plan = _look(settings, raw, backend)
+    if check_mode or not (plan.steps or plan.restart):
+        return _result(settings, found, plan, check_mode, backend)
+    with host_lock("host-settings", 120):
+        # somebody else may have brought it since
+        return _result(settings, *_look(settings, raw, backend), check_mode, backend)
+
+
+def _look(settings: HostSettings, raw: t.Mapping[str, t.Any], backend: t.Any) -> tuple[HostFound, HostPlan]:
+    found = _read(settings, raw, backend)
+    return found, plan_host(settings, found)
+
+
+def _read(settings: HostSettings, raw: t.Mapping[str, t.Any], backend: t.Any) -> HostFound:
+    units = backend.units(unit_names())
+    daemon = daemon_of(units)
+    pages = backend.pages()
+    memory, page = backend.memory()
+    return HostFound(
+        files=backend.files(paths(settings, pages)),
+        folders=backend.times(drop_in_folders()),
+        units=units,
+        limits=backend.limits({name: limit_path(name) for name in settings.sysctl}),
+        memory_kib=memory,
+        default_page_kib=page,
+        pages=pages,
+        modules=backend.modules() if settings.nested is not None else {},
+        kvm=_kvm(settings, raw, backend, units[daemon].pid if daemon else 0),
+        members=backend.members(GROUP) if settings.users else frozenset(),
+        users=backend.known_users(settings.users) if settings.users else frozenset(),
+        labels=backend.labels(settings.pool_paths) if settings.pool_paths else None,
+    )
+
+
+def _kvm(settings: HostSettings, raw: t.Mapping[str, t.Any], backend: t.Any, pid: int) -> Kvm:
+    """What is known of the device; only who wants it hidden when broken needs to know whether it is."""
+    if not backend.has_kvm():
+        return Kvm()
+    hidden = backend.hides_kvm(pid)
+    if not settings.mask_broken_kvm:
+        return Kvm(device=True, hidden=hidden)
+    usable, reason = backend.prove_kvm(raw.get("facts_file"), float(raw.get("proof_timeout") or 15))
+    return Kvm(True, usable, reason, hidden)
+
+
+def _result(settings: HostSettings, found: HostFound, plan: HostPlan, check_mode: bool, backend: t.Any) -> HostResult:
+    warnings, reasons = list(plan.warnings), list(plan.restart_required)
+    if plan.daemon is None:
+        if not check_mode:
+            raise BackendError(_NOT_INSTALLED, mend="Install libvirt first; the role reduced.footprint.virt_host does.")
+        warnings.append(f"{_NOT_INSTALLED[:1].upper()}{_NOT_INSTALLED[1:]} Check mode tells what it can without it.")
+    given = {}
+    if not check_mode:
+        given = _apply(plan, found, backend)
+        for step in plan.steps:
+            if isinstance(step, GivePages) and given[step.size_kib] < step.count:
+                reasons.append(pages_missing(step.name, given[step.size_kib], step.count))
+    told = [step.told for step in plan.steps] + ([f"restart {plan.daemon}"] if plan.restart else [])
+    return HostResult(
+        changed=bool(told),
+        actions=told,
+        daemon=plan.daemon,
+        restarted=plan.restart,
+        kvm={"device": found.kvm.device, "usable": found.kvm.usable, "reason": found.kvm.reason or None, "hidden": plan.hide_kvm},
+        huge_pages=[_pages_told(pages.size_kib, pages.count, found, given, check_mode) for pages in settings.huge_pages],
+        restart_required=reasons,
+        warnings=[*warnings, *(f"{reason[:1].upper()}{reason[1:]}." for reason in reasons)],
+        diff=_diff(plan),
+    )
+
+
+def _pages_told(size_kib: int, asked: int, found: HostFound, given: t.Mapping[int, int], check_mode: bool) -> dict[str, t.Any]:
+    now = found.pages[size_kib]
+    # check mode cannot know what the kernel has to give
+    count = given.get(size_kib, asked if check_mode and now.tried != asked else now.count)
+    return {"size_kib": size_kib, "asked": asked, "given": count}
+
+
+def _apply(plan: HostPlan, found: HostFound, backend: t.Any) -> dict[int, int]:
+    """All steps in their order; then the daemon, which gets its old files back when it does not live with the new ones."""
+    given: dict[int, int] = {}
+    for step in plan.steps:
+        if isinstance(step, GivePages):
+            given[step.size_kib] = backend.give_pages(step.size_kib, step.count)
+        else:
+            _do(step, backend)
+    if plan.daemon is None or not (plan.restart or plan.daemon_files):
+        return given
+    said: str | None
+    try:
+        if plan.restart:
+            backend.restart(plan.daemon, (*daemon_paths(plan.daemon, found.pages), *drop_in_folders()))
+        said = backend.answers(plan.daemon, "qemu:///system")
+    except FootprintError as error:
+        said = error.message
+    if said is None:
+        return given
+    if not plan.daemon_files:
+        raise BackendError(f"{plan.daemon} was started anew and does not answer: {said}.", mend="Mend the setting it names and run again; guests run on.")
+    backend.put_back(plan.daemon_files)
+    backend.revive(plan.daemon)
+    files = ", ".join(step.path for step in plan.daemon_files)
+    mend = f"The old text of {files} is back and {plan.daemon} runs with it; mend the setting and run again."
+    raise BackendError(f"libvirt does not live with these settings: {said}.", "qemu_conf", mend)
+
+
+def _do(step: Step, backend: t.Any) -> None:
+    if isinstance(step, WriteFile):
+        backend.write(step)
+    elif isinstance(step, SetNumber):
+        backend.set_number(step.path, step.value)
+    elif isinstance(step, MakeFolder):
+        backend.make_folder(step.path)
+    elif isinstance(step, Command):
+        backend.command(step.argv)
+
+
+def _diff(plan: HostPlan) -> list[dict[str, str]]:
+    """The files, then what has a number or a name."""
+    shown = [(step.path, step.before or "", step.text or "") for step in plan.steps if isinstance(step, WriteFile)]
+    before, after = "", ""
+    for step in plan.steps:
+        if isinstance(step, SetNumber):
+            before, after = f"{before}{step.name} = {step.before}\n", f"{after}{step.name} = {step.value}\n"
+        elif isinstance(step, GivePages):
+            before, after = f"{before}huge pages of {step.name}: {step.before}\n", f"{after}huge pages of {step.name}: {step.count}\n"
+        elif not isinstance(step, WriteFile):
+            after += f"{step.told}\n"
+    after += f"restart {plan.daemon}\n" if plan.restart else ""
+    if after:
+        shown.append(("the running host", before, after))
+    return [{"before_header": name, "after_header": name, "before": mask_text(old), "after": mask_text(new)} for name, old, new in shown]

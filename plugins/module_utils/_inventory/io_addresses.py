@@ -1,0 +1,125 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where addresses can be learned: lease files, libvirt, the neighbour table of this machine."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+import time
+import typing as t
+import urllib.parse
+
+from ansible.module_utils.urls import open_url
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+
+try:
+    import libvirt
+except ImportError:
+    libvirt = None
+
+# A lease file of a whole site is far below this; an endless answer must not fill the memory.
+_MOST_BYTES = 4 * 1024 * 1024
+
+# The discard port: nobody answers, and the kernel has to ask for the MAC first.
+_DISCARD = 9
+
+
+def read_leases(location: str, timeout: float) -> str:
+    """The text of a lease file.
+
+    :arg location: a path, or an http(s) URL that serves the file.
+    :arg timeout: seconds, for a URL.
+    :raises BackendError: it cannot be read.
+    """
+    try:
+        if urllib.parse.urlsplit(location).scheme in ("http", "https"):
+            # the admin network is spoken to directly, whatever proxy this machine uses for the internet
+            with open_url(location, timeout=timeout, use_proxy=False) as answer:
+                return answer.read(_MOST_BYTES).decode("utf-8", "replace")
+        return pathlib.Path(location).expanduser().read_text(encoding="utf-8", errors="replace")
+    except Exception as error:
+        # open_url lets a dozen kinds of exceptions through; all of them mean one thing here
+        raise BackendError(f"the leases at {location} cannot be read: {error}") from error
+
+
+def neighbours() -> str:
+    """This machine's neighbour table as ``ip -json`` prints it."""
+    return run(["ip", "-json", "-4", "neigh", "show"], timeout=10).stdout
+
+
+def sweep(addresses: t.Iterable[str], wait: float = 1.5) -> None:
+    """Send one empty datagram to each address and give the kernel time to resolve them."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as knocker:
+        knocker.setblocking(False)
+        for number, address in enumerate(addresses):
+            try:
+                knocker.sendto(b"", (address, _DISCARD))
+            except OSError:
+                # no route, a full queue or an unresolved neighbour: the table will simply lack it
+                pass
+            if number % 64 == 63:
+                time.sleep(0.05)
+    time.sleep(wait)
+
+
+def libvirt_available() -> bool:
+    """Whether Python's libvirt binding is installed here."""
+    return libvirt is not None
+
+
+def probe(uri: str, timeout: float) -> None:
+    """Knock at the host of a libvirt URI, because libvirt itself waits minutes for one that is down.
+
+    :raises BackendError: nobody answers.
+    """
+    parts = urllib.parse.urlsplit(uri)
+    if not parts.hostname:
+        return
+    transport = parts.scheme.rpartition("+")[2]
+    port = parts.port or {"ssh": 22, "libssh": 22, "libssh2": 22, "tcp": 16509}.get(transport, 16514)
+    try:
+        socket.create_connection((parts.hostname, port), timeout).close()
+    except OSError as error:
+        raise BackendError(f"{parts.hostname} does not answer on port {port}: {error}") from error
+
+
+def domain_addresses(uri: str, uuids: t.Sequence[str], source: str, timeout: float) -> list[tuple[str, str]]:
+    """What libvirt knows of its domains' addresses.
+
+    :arg source: ``lease``, ``agent`` or ``arp``.
+    :returns: pairs of MAC and IPv4 address; domains that are missing, stopped or silent are left out.
+    :raises BackendError: no binding, or no connection.
+    """
+    if libvirt is None:
+        raise BackendError("Python's libvirt binding is not installed here", mend="Install python3-libvirt, or drop libvirt_uri.")
+    kinds = {
+        "lease": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE,
+        "agent": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,
+        "arp": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP,
+    }
+    probe(uri, timeout)
+    # without a handler libvirt prints every error to stderr, also those that are answers to us
+    libvirt.registerErrorHandler(lambda _context, _error: None, None)
+    pairs: list[tuple[str, str]] = []
+    try:
+        connection = libvirt.openReadOnly(uri) if source != "agent" else libvirt.open(uri)
+    except libvirt.libvirtError as error:
+        raise BackendError(f"libvirt at {uri} cannot be asked: {error}") from error
+    try:
+        for uuid in uuids:
+            try:
+                interfaces = connection.lookupByUUIDString(uuid).interfaceAddresses(kinds[source], 0)
+            except libvirt.libvirtError:
+                continue
+            for interface in (interfaces or {}).values():
+                for entry in interface.get("addrs") or ():
+                    if entry["type"] == libvirt.VIR_IP_ADDR_TYPE_IPV4 and interface.get("hwaddr"):
+                        pairs.append((interface["hwaddr"], entry["addr"]))
+    finally:
+        connection.close()
+    return pairs

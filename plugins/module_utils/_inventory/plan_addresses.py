@@ -1,0 +1,169 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which address belongs to which NIC: leases, guests' own words and neighbour tables, judged (F6)."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+
+SOURCES = ("fixed", "lease", "agent", "arp")
+
+# A sweep sends one datagram per address; more than this is a scan of somebody's network.
+WIDEST_SWEEP = 22
+
+# MAC (lower case) → its IPv4 addresses, the most trustworthy first.
+Table = t.Dict[str, t.List[str]]
+
+_MAC = re.compile(r"\A[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+_NO_ANSWER = frozenset(("FAILED", "INCOMPLETE", "NONE"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """An address, where it was learned, and what else answered to the same NIC."""
+
+    address: str
+    source: str
+    others: tuple[str, ...] = ()
+
+
+def parse_leases(text: str, now: float) -> Table:
+    """dnsmasq's lease file as a table, the newest lease of a NIC first.
+
+    A line is ``expiry mac address hostname client-id``; expiry 0 never ends. Expired leases, the IPv6 part
+    and lines of any other kind are left out.
+
+    :arg now: seconds since the epoch.
+    """
+    rows: list[tuple[float, str, str]] = []
+    for line in text.splitlines():
+        fields = line.split()
+        if fields[:1] == ["duid"]:
+            break
+        if len(fields) < 4 or not fields[0].isdigit():
+            continue
+        expiry = float(fields[0]) or float("inf")
+        # a hardware type other than Ethernet stands in front of the MAC: 06-aa:bb:…
+        mac = fields[1].lower().rpartition("-")[2]
+        if expiry > now and _MAC.match(mac) and _is_ipv4(fields[2]):
+            rows.append((expiry, mac, fields[2]))
+    table: Table = {}
+    for _expiry, mac, address in sorted(rows, key=lambda row: -row[0]):
+        add(table, mac, address)
+    return table
+
+
+def parse_neighbours(text: str) -> Table:
+    """``ip -json -4 neigh show`` as a table, entries that were confirmed last first."""
+    try:
+        entries = json.loads(text or "[]")
+    except ValueError:
+        return {}
+    rank = {"PERMANENT": 0, "REACHABLE": 0, "DELAY": 1, "PROBE": 1, "STALE": 2}
+    rows: list[tuple[int, str, str]] = []
+    for entry in entries:
+        states = entry.get("state") or ["NONE"]
+        mac = str(entry.get("lladdr", "")).lower()
+        if _MAC.match(mac) and _is_ipv4(entry.get("dst", "")) and not _NO_ANSWER.intersection(states):
+            rows.append((min(rank.get(state, 3) for state in states), mac, entry["dst"]))
+    table: Table = {}
+    for _rank, mac, address in sorted(rows, key=lambda row: row[0]):
+        add(table, mac, address)
+    return table
+
+
+def add(table: Table, mac: str, address: str) -> None:
+    """Note an address of a NIC behind those already known."""
+    known = table.setdefault(mac.lower(), [])
+    if address not in known:
+        known.append(address)
+
+
+def from_pairs(pairs: t.Iterable[tuple[str, str]]) -> Table:
+    """MAC and address pairs as a table, in their order."""
+    table: Table = {}
+    for mac, address in pairs:
+        add(table, mac, address)
+    return table
+
+
+def merge(tables: t.Iterable[Table]) -> Table:
+    """Several tables as one; earlier ones are trusted more."""
+    merged: Table = {}
+    for table in tables:
+        for mac, addresses in table.items():
+            for address in addresses:
+                add(merged, mac, address)
+    return merged
+
+
+def check_sources(sources: t.Sequence[str], path: str) -> None:
+    """:raises InputError: a source that does not exist."""
+    for index, source in enumerate(sources):
+        if source not in SOURCES:
+            raise InputError(f"{source!r} is no source of addresses.", f"{path}[{index}]", f"Use {', '.join(SOURCES)}.")
+
+
+def parse_excluded(values: t.Sequence[str], path: str) -> tuple[ipaddress.IPv4Network, ...]:
+    """Addresses or networks that never are a VM's own, e.g. a virtual address that moves between VMs."""
+    excluded = []
+    for index, value in enumerate(values):
+        try:
+            excluded.append(ipaddress.IPv4Network(value, strict=False))
+        except ValueError as error:
+            raise InputError(f"{value!r} is no IPv4 address or network.", f"{path}[{index}]", "Write e.g. 192.0.2.20 or 192.0.2.0/28.") from error
+    return tuple(excluded)
+
+
+def choose(macs: t.Sequence[str], table: Table, source: str, excluded: t.Sequence[ipaddress.IPv4Network] = ()) -> Found | None:
+    """The address of a VM: of its first NIC that has one.
+
+    :arg macs: the VM's MACs in the order of its NICs.
+    """
+    for mac in macs:
+        usable = [address for address in table.get(mac.lower(), ()) if _usable(address, excluded)]
+        if usable:
+            return Found(usable[0], source, tuple(usable[1:]))
+    return None
+
+
+def sweep_targets(network: str, path: str) -> tuple[str, ...]:
+    """The addresses to knock at so that the kernel learns who has them.
+
+    :raises InputError: not an IPv4 network.
+    :raises RefusedError: wider than /22.
+    """
+    try:
+        parsed = ipaddress.IPv4Network(network, strict=False)
+    except ValueError as error:
+        raise InputError(f"{network!r} is no IPv4 network.", path, "Write e.g. 192.0.2.0/24.") from error
+    if parsed.prefixlen < WIDEST_SWEEP:
+        raise RefusedError(
+            f"{network} has {parsed.num_addresses} addresses; at most {2 ** (32 - WIDEST_SWEEP)} (/{WIDEST_SWEEP}) are swept.",
+            path,
+            "Name the part of the network that the VMs live in, or use leases.",
+        )
+    return tuple(str(address) for address in parsed.hosts())
+
+
+def _is_ipv4(value: t.Any) -> bool:
+    try:
+        ipaddress.IPv4Address(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _usable(address: str, excluded: t.Sequence[ipaddress.IPv4Network]) -> bool:
+    parsed = ipaddress.IPv4Address(address)
+    if parsed.is_loopback or parsed.is_link_local or parsed.is_unspecified or parsed.is_multicast:
+        return False
+    return not any(parsed in network for network in excluded)

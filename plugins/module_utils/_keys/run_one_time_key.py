@@ -1,0 +1,82 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case of the module ``one_time_key``: let another host reach this one for one migration or move, and end that."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import sys
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_units, model_one_time_key
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+
+if t.TYPE_CHECKING:
+    # what a key may run must be among the code that is kept on this host
+    from ansible_collections.reduced.footprint.plugins.module_utils._keys import run_dispatch
+    from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import run_block_agent
+    from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import run_agent as source_agent
+    from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent, run_channel
+    from ansible_collections.reduced.footprint.plugins.module_utils._remote import run_manifest_agent
+
+    _CODE = (run_block_agent, run_dispatch, run_manifest_agent, run_agent, run_channel, source_agent)
+
+_PUBLIC_KEY = re.compile(r"\Assh-ed25519 [A-Za-z0-9+/=]+ (\S+)\Z")
+_PYTHON = re.compile(r"\A/[A-Za-z0-9._/+-]+\Z")
+
+
+def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
+    """Place, renew or withdraw the key of one migration or move.
+
+    :returns: keyword arguments for ``exit_json``.
+    :raises FootprintError: bad input.
+    """
+    name = parse_name(params.get("name"), "name")
+    if params["purpose"] == model_one_time_key.MOVE:
+        name = f"move-{name}"
+    marker = model_one_time_key.key_marker(name)
+    before = io_authorized_keys.line_of(marker)
+    if params["state"] == "absent":
+        if not check_mode:
+            io_authorized_keys.forget(marker)
+            io_authorized_keys.disallow(name)
+        return {"changed": before is not None, "key_marker": marker, "diff": _diff(before, None)}
+    public_key = str(params.get("public_key") or "").strip()
+    found = _PUBLIC_KEY.match(public_key)
+    if not found or found.group(1) != marker:
+        raise InputError("is not the one-time key of this name.", "public_key", "Give what the state prepared of master_migrate or vm_move returned.")
+    addresses = [_address(each, index) for index, each in enumerate(params.get("allowed_from") or ())]
+    commands = [[str(word) for word in each] for each in params.get("commands") or ()]
+    until = int(time.time()) + model_one_time_key.LIMIT
+    command = _command(params["purpose"], name, until, check_mode)
+    line = f"{model_one_time_key.options(addresses, model_one_time_key.expiry(time.time() + model_one_time_key.LIFETIME), command)} {public_key}"
+    if not check_mode:
+        if params["purpose"] == model_one_time_key.MIGRATE:
+            io_authorized_keys.allow(name, commands)
+        io_authorized_keys.place(marker, line)
+    # its expiry alone is no change worth reporting
+    return {"changed": before is None or public_key not in before, "key_marker": marker, "diff": _diff(before, line)}
+
+
+def _address(text: str, index: int) -> str:
+    try:
+        return str(ipaddress.ip_address(str(text)))
+    except ValueError as error:
+        raise InputError(f"{text!r} is not an IP address.", f"allowed_from[{index}]", "Write the address the other host comes from.") from error
+
+
+def _command(purpose: str, name: str, until: int, check_mode: bool) -> str:
+    library = "CODE" if check_mode else str(io_units.keep_code())
+    if not _PYTHON.match(sys.executable):
+        raise InputError(f"{sys.executable!r} cannot be named in authorized_keys.", mend="Set ansible_python_interpreter to a plain path.")
+    return f"/usr/bin/env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={library} {sys.executable} -m {model_one_time_key.DISPATCH} {purpose} {name} {until}"
+
+
+def _diff(before: str | None, after: str | None) -> dict[str, str]:
+    path = str(io_authorized_keys.PATH)
+    return {"before_header": path, "after_header": path, "before": f"{before}\n" if before else "", "after": f"{after}\n" if after else ""}

@@ -1,0 +1,73 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The keystone of this host: its API, and its own program."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+import urllib.error
+
+from ansible.module_utils.urls import open_url
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+
+_MEND = "Look at `journalctl -u keystone` on the host."
+
+
+class NotAnswering(BackendError):
+    """Nobody listens."""
+
+
+class Keystone:
+    """One keystone.
+
+    :arg url: of its API on this host, for example ``http://192.0.2.11:5000/v3``.
+    :arg user: the system user it runs as.
+    """
+
+    def __init__(self, url: str, user: str = "keystone", timeout: float = 30) -> None:
+        self.url = url.rstrip("/")
+        self.user = user
+        self.timeout = timeout
+
+    def token(self, username: str, password: str, project: str) -> dict[str, t.Any] | None:
+        """What it tells of a token for a user in a project, ``None`` when it lets nobody in.
+
+        :raises NotAnswering: nobody listens.
+        :raises BackendError: it answers with an error of its own.
+        """
+        domain = {"id": "default"}
+        login = {"methods": ["password"], "password": {"user": {"name": username, "domain": domain, "password": password}}}
+        body = {"auth": {"identity": login, "scope": {"project": {"name": project, "domain": domain}}}}
+        try:
+            answer = open_url(
+                f"{self.url}/auth/tokens",
+                data=json.dumps(body),
+                headers={"Content-Type": "application/json"},
+                method="POST",
+                timeout=self.timeout,
+                # a member is spoken to directly, whatever proxy this host uses for the internet
+                use_proxy=False,
+            )
+            with answer:
+                return dict(json.loads(answer.read())["token"])
+        except urllib.error.HTTPError as error:
+            if error.code == 401:
+                return None
+            raise BackendError(f"keystone at {self.url} answers {error.code}: {error.reason}.", mend=_MEND) from error
+        except (OSError, ValueError, KeyError) as error:
+            raise NotAnswering(f"keystone does not answer at {self.url}: {error}.", mend=_MEND) from error
+
+    def bootstrap(self, password: str, options: t.Mapping[str, str]) -> None:
+        """Its own way to an administrator and its endpoints; run again it changes what differs.
+
+        :raises CommandError: it fails.
+        """
+        arguments = [word for name, value in options.items() for word in (f"--bootstrap-{name}", value)]
+        argv = ["runuser", "-u", self.user, "--", "keystone-manage", "bootstrap", *arguments]
+        # the environment of a process is its user's alone to read, its command line everybody's
+        run(argv, variables={"OS_BOOTSTRAP_PASSWORD": password}, timeout=300, mend=_MEND)

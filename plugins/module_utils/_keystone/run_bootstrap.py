@@ -1,0 +1,88 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: an identity service has its administrator and its endpoints."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._keystone.io_keystone import Keystone, NotAnswering
+from ansible_collections.reduced.footprint.plugins.module_utils._keystone.plan_keystone import Identity, why_bootstrap
+
+_PAUSE = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class BootstrapResult:
+    """What was done, or in check mode would be."""
+
+    changed: bool
+    actions: tuple[str, ...]
+
+
+def wanted(raw: t.Mapping[str, t.Any]) -> Identity:
+    """What a module's parameters ask for; other interfaces follow the public one."""
+    public = raw["public_url"]
+    urls = {"public": public, "internal": raw.get("internal_url") or public, "admin": raw.get("admin_url") or raw.get("internal_url") or public}
+    return Identity(raw["username"], raw["project"], raw["role"], raw["region"], urls)
+
+
+def local_keystone(url: str) -> Keystone:
+    """The keystone of this host."""
+    return Keystone(url)
+
+
+def ensure(
+    identity: Identity,
+    password: str,
+    keystone: Keystone,
+    *,
+    check_mode: bool,
+    timeout: float = 60,
+    sleep: t.Callable[[float], None] = time.sleep,
+) -> BootstrapResult:
+    """Ask the service itself what is missing, and mend that.
+
+    :arg timeout: seconds for which it may still be starting.
+    :raises BackendError: it does not answer, or is not mended by a bootstrap.
+    """
+    try:
+        missing = _missing(identity, password, keystone, 0 if check_mode else timeout, sleep)
+    except NotAnswering:
+        if not check_mode:
+            raise
+        # before the first run nobody can be asked: all of it would be made
+        missing = why_bootstrap(identity, None)
+    if not missing or check_mode:
+        return BootstrapResult(bool(missing), missing)
+    keystone.bootstrap(
+        password,
+        {
+            "username": identity.username,
+            "project-name": identity.project,
+            "role-name": identity.role,
+            "region-id": identity.region,
+            **{f"{interface}-url": url for interface, url in identity.urls.items()},
+        },
+    )
+    still = _missing(identity, password, keystone, timeout, sleep)
+    if still:
+        raise BackendError(f"a bootstrap did not help: {'; '.join(still)}.", mend="Look at `journalctl -u keystone` on the host.")
+    return BootstrapResult(True, missing)
+
+
+def _missing(identity: Identity, password: str, keystone: Keystone, timeout: float, sleep: t.Callable[[float], None]) -> tuple[str, ...]:
+    waited = 0.0
+    while True:
+        try:
+            return why_bootstrap(identity, keystone.token(identity.username, password, identity.project))
+        except NotAnswering:
+            if waited >= timeout:
+                raise
+        sleep(_PAUSE)
+        waited += _PAUSE

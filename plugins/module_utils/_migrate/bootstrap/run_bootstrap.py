@@ -1,0 +1,266 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""``boot: pxe``: the new master's VM boots a bootstrap system over the network, which hands its disks out over ssh (F14, F16).
+
+Whatever is missing is made when the disks are wanted, so a worker that was killed, or a host that
+was restarted, goes on without a word. What is made is named in the journal before it is made.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import io_bootstrap, io_pxe, plan_bootstrap, xml_bootstrap
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_destination_facts import disk_paths
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import io_rehearsal
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal.plan_rehearsal import stuck, tail
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, told
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
+
+#: Kernel and initramfs; nothing in them is secret, and they can be made again.
+CACHE = pathlib.Path("/var/cache/reduced.footprint")
+#: Keys of a bootstrap system that runs; gone with a restart of the host, as it is.
+KEYS = pathlib.Path("/run/reduced.footprint")
+
+PXE = "pxe"
+_POLL = 0.5
+_LOGIN = 30.0
+_IN_ERROR = 8
+
+
+def facts(serve: bool) -> dict[str, t.Any]:
+    """What preflight asks of this host."""
+    tools = (*plan_bootstrap.TOOLS, *(plan_bootstrap.SERVING_TOOLS if serve else ()))
+    return io_bootstrap.gather(tools, plan_bootstrap.MODULES, plan_bootstrap.HELPFUL)
+
+
+class BootstrapMachine:
+    """The machine that has the disks of a migration's VM: the port ``Machine`` of the remote disk."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._wire = plan_bootstrap.wire(context.vm.uuid)
+        name = context.spec.name
+        self.unit = plan_bootstrap.unit_name(name)
+        self.uuid = plan_bootstrap.stand_in_uuid(context.vm.uuid)
+        self.folder = CACHE / f"bootstrap-{name}"
+        self.keys = KEYS / f"bootstrap-{name}"
+
+    def socket(self, disk: int) -> str:
+        """Where the bootstrap system exports a disk."""
+        return f"{plan_bootstrap.SOCKET}{disk}"
+
+    def build(self) -> None:
+        """Kernel and initramfs of this host's packages, and the script that boots them."""
+        self._note()
+        programs = self._programs()
+        kernel = io_bootstrap.find_kernel(plan_bootstrap.MODULES, plan_bootstrap.HELPFUL)
+        if kernel is None or kernel.missing:
+            raise BackendError("This host has no kernel that a VM could boot.", mend="Install its distribution's kernel package.")
+        began = time.monotonic()
+        size = io_bootstrap.build(self.folder, kernel, plan_bootstrap.places(programs), plan_bootstrap.files)
+        io_bootstrap.place(self.folder / plan_bootstrap.SCRIPT, plan_bootstrap.boot_script().encode("ascii"))
+        self._context.log(f"bootstrap system made of kernel {kernel.version}, {size} bytes in {time.monotonic() - began:.1f} s")
+
+    def _programs(self) -> dict[str, str]:
+        found = io_bootstrap.paths(plan_bootstrap.PROGRAMS)
+        missing = [name for name, path in found.items() if path is None]
+        if missing:
+            raise BackendError(f"This host lacks {', '.join(missing)}.", mend="Install them; the role master_migrate does.")
+        return {name: os.path.realpath(path) for name, path in found.items()}
+
+    def up(self) -> list[str]:
+        """Let it run and answer; what is there already is taken as it is.
+
+        :returns: ssh to it, its address last.
+        :raises BackendError: it does not come up.
+        """
+        self._note()
+        spec = self._context.spec
+        if not all((self.folder / each).exists() for each in (plan_bootstrap.KERNEL, plan_bootstrap.INITRD, plan_bootstrap.SCRIPT)):
+            self.build()
+        holder = self._hold()
+        ssh = self._ssh(holder)
+        with DomainHost(spec.uri) as host:
+            record = host.domain(self.uuid)
+            if record is not None and (not record.active or not (self.keys / "client").exists()):
+                io_rehearsal.destroy(host, self.uuid)
+                record = None
+            if record is None:
+                self._switch_on(host)
+            self._await(host, ssh)
+        return ssh
+
+    def _hold(self) -> int:
+        """The unit with the network, and the wire to the VM's bridge."""
+        spec, way = self._context.spec, self._wire
+        number = io_pxe.process(self.unit)
+        if number is None:
+            argv = plan_bootstrap.serve_argv(way, self._context.vm.macs[0], str(self.folder)) if spec.pxe_serve else ["sleep", "infinity"]
+            io_pxe.stop(self.unit, way.outer)
+            io_pxe.start(self.unit, argv, f"Network boot of {spec.name} (reduced.footprint)")
+            number = io_pxe.process(self.unit)
+            if number is None:
+                raise BackendError(f"{self.unit} ended at once.", mend=f"Look at journalctl -u {self.unit}.")
+        io_pxe.connect(number, t.cast(str, self._context.bridge), way.inner, way.outer, way.mac, way.server, way.prefix)
+        return number
+
+    def _ssh(self, holder: int) -> list[str]:
+        options = {
+            "BatchMode": "yes",
+            "IdentitiesOnly": "yes",
+            "StrictHostKeyChecking": "yes",
+            "HostKeyAlias": "bootstrap",
+            "UserKnownHostsFile": str(self.keys / "known_hosts"),
+            "GlobalKnownHostsFile": "/dev/null",
+            "ConnectTimeout": "5",
+            # it is on this very host: what keeps it from answering is load, and not the way
+            "ServerAliveInterval": "5",
+            "ServerAliveCountMax": "12",
+            "ControlPath": "none",
+            "Compression": "no",
+            # what processors help with the most
+            "Ciphers": "aes128-gcm@openssh.com,aes128-ctr,chacha20-poly1305@openssh.com",
+            "LogLevel": "ERROR",
+        }
+        argv = ["ssh", "-F", "/dev/null", "-i", str(self.keys / "client"), "-l", "root"]
+        for key, value in options.items():
+            argv += ["-o", f"{key}={value}"]
+        return io_pxe.inside(holder, [*argv, f"{plan_bootstrap.link_local(self._context.vm.macs[0])}%{self._wire.inner}"])
+
+    def _switch_on(self, host: DomainHost) -> None:
+        """New keys, and the machine that boots with them."""
+        context = self._context
+        self._make_keys()
+        name = plan_bootstrap.stand_in_name(context.journal.facts["vm"]["name"])
+        xml = host.config_xml(context.vm.uuid)
+        disks = disk_paths(xml)
+        left = self._note()
+        for path in left["files"]:
+            pathlib.Path(path).unlink(missing_ok=True)
+        _write_secret(pathlib.Path(left["seed"]), plan_bootstrap.seed((self.keys / "host").read_text("ascii"), (self.keys / "client.pub").read_text("ascii")))
+        machine = xml_bootstrap.Machine(
+            name=name,
+            uuid=self.uuid,
+            mac=context.vm.macs[0],
+            bridge=t.cast(str, context.bridge),
+            disks={f"{plan_bootstrap.DISK_SERIAL}{each.index}": disks[each.index] for each in context.layout().disks},
+            seed=(plan_bootstrap.SEED_SERIAL, left["seed"]),
+            console=left["console"],
+        )
+        with told("libvirt does not start the bootstrap system", "Look at the log of libvirt on the destination."):
+            host.connection.createXML(xml_bootstrap.bootstrap_xml(xml, machine), 0)
+        context.log(f"the bootstrap system boots as {name}")
+
+    def _make_keys(self) -> None:
+        shutil.rmtree(self.keys, ignore_errors=True)
+        self.keys.mkdir(parents=True, mode=0o700)
+        for name in ("host", "client"):
+            run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"bootstrap-{name}", "-f", str(self.keys / name)])
+        public = (self.keys / "host.pub").read_text("ascii").split()[:2]
+        write_atomic(self.keys / "known_hosts", f"bootstrap {' '.join(public)}\n")
+
+    def _await(self, host: DomainHost, ssh: t.Sequence[str]) -> None:
+        """Wait until it exports every disk.
+
+        :raises BackendError: it does not in ``boot_timeout`` seconds, or says that it never will.
+        """
+        context = self._context
+        wanted = {each.index for each in context.layout().disks}
+        left = self._note()
+        began = time.monotonic()
+        while True:
+            try:
+                found = plan_bootstrap.exported(run([*ssh, "ready"], timeout=_LOGIN).stdout)
+                if wanted <= set(found):
+                    break
+                reason: str | None = f"it exports the disks {sorted(found)} and not {sorted(wanted)}"
+            except CommandError:
+                reason = stuck(io_rehearsal.read_console(left["console"]))
+            try:
+                io_rehearsal.check_alive(host, self.uuid)
+            except BackendError as error:
+                reason = error.message
+            seconds = time.monotonic() - began
+            if reason or seconds > context.spec.boot_timeout:
+                said = tail(io_rehearsal.read_console(left["console"]), _IN_ERROR)
+                message, mend = plan_bootstrap.unreached(seconds, said, serve=context.spec.pxe_serve, unit=self.unit, folder=str(self.folder))
+                raise BackendError(f"{message}{f' ({reason})' if reason else ''}", mend=mend)
+            context.progress(phase=context.journal.phase, waiting_for="the bootstrap system to boot")
+            time.sleep(_POLL)
+        context.log(f"the bootstrap system answers after {time.monotonic() - began:.1f} s")
+
+    def _note(self) -> dict[str, t.Any]:
+        """Name in the journal what is about to be made, once."""
+        journal = self._context.journal
+        left = journal.facts.get("bootstrap")
+        if left is None:
+            name = plan_bootstrap.stand_in_name(journal.facts["vm"]["name"])
+            disk = journal.facts["vm"]["disk"]
+            seed = io_rehearsal.overlay_path(disk, name, 0).replace(".qcow2", "-keys.img")
+            console = str(io_rehearsal.CONSOLES / f"{name}-console.log")
+            left = {"uuid": self.uuid, "unit": self.unit, "seed": seed, "console": console, "files": [seed, console]}
+            journal.facts["bootstrap"] = left
+            self._context.save()
+        return dict(left)
+
+    def down(self) -> None:
+        """Switch it off; keys, wire and server are gone with it. What was served stays where somebody else serves it."""
+        left = self._context.journal.facts.get("bootstrap")
+        if not left:
+            return
+        with DomainHost(self._context.spec.uri) as host:
+            ran = io_rehearsal.destroy(host, left["uuid"])
+        io_pxe.stop(left["unit"], self._wire.outer)
+        for path in left["files"]:
+            pathlib.Path(path).unlink(missing_ok=True)
+        shutil.rmtree(self.keys, ignore_errors=True)
+        if self._context.spec.pxe_serve:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        del self._context.journal.facts["bootstrap"]
+        self._context.save()
+        if ran:
+            self._context.log("the bootstrap system is switched off")
+
+
+def _write_secret(path: pathlib.Path, content: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+
+
+def prepare(context: Context) -> None:
+    """Make the bootstrap system, serve it, and boot it once: the phase that shows that the way to the disks is open.
+
+    Where the source serves, and the run is to stop here, nothing is booted: somebody has to place the files first.
+    """
+    machine = BootstrapMachine(context)
+    machine.build()
+    if not context.spec.pxe_serve:
+        names = f"{plan_bootstrap.SCRIPT}, {plan_bootstrap.KERNEL} and {plan_bootstrap.INITRD}"
+        context.log(f"serve {names} of {machine.folder} by TFTP, and answer {context.vm.macs[0]} with the boot file {plan_bootstrap.SCRIPT}")
+        if context.spec.stop_after == "prepare":
+            return
+    machine.up()
+
+
+def sweep(context: Context) -> None:
+    """Take away what a bootstrap system left that nobody uses now; what cannot be taken away is said, and tried again by the next run."""
+    machine = BootstrapMachine(context)
+    try:
+        machine.down()
+    except (FootprintError, OSError) as error:
+        context.log(f"what the bootstrap system left cannot be swept yet: {error}")
+    if context.journal.state in ("done", "rolled_back", "retired"):
+        shutil.rmtree(machine.folder, ignore_errors=True)

@@ -1,0 +1,124 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The machine that runs the bootstrap system: the VM's processor, card and disks, a boot from the network, nothing else (F14)."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
+
+try:
+    from lxml import etree
+except ImportError:
+    # whoever parses a document says so
+    etree = None
+
+# kernel, its unpacked initramfs and what is under way; more would only be a second cache
+_MEMORY_MIB = 768
+# of the processor's definition: what would have to fit the number of processors and the memory
+_OF_SIZE = ("topology", "numa", "cache")
+_REBOOT_MS = "5000"
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What differs from the VM.
+
+    :arg disks: serial number → path, raw, as files or block devices of the host.
+    :arg seed: serial number and path of the disk with the keys, read-only.
+    :arg console: file that gets what the serial console says.
+    """
+
+    name: str
+    uuid: str
+    mac: str
+    bridge: str
+    disks: t.Mapping[str, str]
+    seed: tuple[str, str]
+    console: str
+
+
+def bootstrap_xml(xml: str, machine: Machine) -> str:
+    """The document of the bootstrap machine.
+
+    It starts from BIOS whatever the VM does: no signature stands in the way of its kernel, and what it
+    writes to the disks does not depend on the firmware.
+
+    :arg xml: the VM's definition.
+    """
+    vm = parse(xml)
+    document = etree.Element("domain", {"type": vm.get("type", "kvm")})
+    _text(document, "name", machine.name)
+    _text(document, "uuid", machine.uuid)
+    _text(document, "memory", str(_MEMORY_MIB), unit="MiB")
+    _text(document, "vcpu", "2")
+    system = etree.SubElement(document, "os")
+    system.append(copy.deepcopy(vm.find("os/type")))
+    etree.SubElement(system, "boot", {"dev": "network"})
+    # a machine that was not answered asks again
+    etree.SubElement(system, "bios", {"rebootTimeout": _REBOOT_MS})
+    features = etree.SubElement(document, "features")
+    etree.SubElement(features, "acpi")
+    processor = vm.find("cpu")
+    if processor is not None:
+        processor = copy.deepcopy(processor)
+        for tag in _OF_SIZE:
+            for each in processor.findall(tag):
+                processor.remove(each)
+        document.append(processor)
+    for event, what in (("on_poweroff", "destroy"), ("on_reboot", "restart"), ("on_crash", "destroy")):
+        _text(document, event, what)
+    document.append(_devices(vm, machine))
+    for each in vm.findall("seclabel"):
+        if each.get("type") != "dynamic":
+            document.append(copy.deepcopy(each))
+    return str(text_of(document))
+
+
+def _devices(vm: t.Any, machine: Machine) -> t.Any:
+    devices = etree.Element("devices")
+    emulator = vm.find("devices/emulator")
+    if emulator is not None:
+        devices.append(copy.deepcopy(emulator))
+    given = {_path(each): each.find("driver") for each in vm.findall("devices/disk")}
+    for number, (serial, path) in enumerate(machine.disks.items()):
+        driver = given.get(path)
+        caching = {key: driver.get(key) for key in ("cache", "io") if driver is not None and driver.get(key)}
+        # a full pool must be an error here: a paused machine would hold up whoever writes
+        _disk(devices, number, serial, path, {**caching, "error_policy": "report", "rerror_policy": "report", "discard": "unmap"})
+    etree.SubElement(_disk(devices, len(machine.disks), *machine.seed, {}), "readonly")
+    card = etree.SubElement(devices, "interface", {"type": "bridge"})
+    etree.SubElement(card, "mac", {"address": machine.mac})
+    etree.SubElement(card, "source", {"bridge": machine.bridge})
+    etree.SubElement(card, "model", {"type": "virtio"})
+    serial_port = etree.SubElement(devices, "serial", {"type": "file"})
+    etree.SubElement(serial_port, "source", {"path": machine.console, "append": "off"})
+    etree.SubElement(serial_port, "target", {"port": "0"})
+    etree.SubElement(devices, "memballoon", {"model": "none"})
+    chance = etree.SubElement(devices, "rng", {"model": "virtio"})
+    etree.SubElement(chance, "backend", {"model": "random"}).text = "/dev/urandom"
+    return devices
+
+
+def _disk(devices: t.Any, number: int, serial: str, path: str, driver: t.Mapping[str, str]) -> t.Any:
+    block = path.startswith("/dev/")
+    disk = etree.SubElement(devices, "disk", {"type": "block" if block else "file", "device": "disk"})
+    etree.SubElement(disk, "driver", {"name": "qemu", "type": "raw", **driver})
+    etree.SubElement(disk, "source", {"dev" if block else "file": path})
+    etree.SubElement(disk, "target", {"dev": f"vd{chr(ord('a') + number)}", "bus": "virtio"})
+    _text(disk, "serial", serial)
+    return disk
+
+
+def _path(disk: t.Any) -> str | None:
+    source = disk.find("source")
+    return None if source is None else source.get("file") or source.get("dev")
+
+
+def _text(parent: t.Any, tag: str, text: str, **attributes: str) -> None:
+    etree.SubElement(parent, tag, attributes).text = text

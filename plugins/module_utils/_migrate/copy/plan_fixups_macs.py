@@ -1,0 +1,218 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""MAC addresses that a configuration gives to interfaces, or that they have without it: in the copy they must be others.
+
+A parked source keeps running on the same network. An address that is not its card's own (a spoofed one,
+one derived from the machine-id, one of a bond or bridge) would come along with the files. Pure text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_yaml_scan
+from ansible_collections.reduced.footprint.plugins.module_utils._network import model_interfaces_file
+
+#: Interfaces on top of a card that may have an address of their own.
+STACKED = ("bridge", "bond", "team", "vlan", "macvlan")
+# derived from a key that comes along with the files: the same on both machines
+_DERIVED = ("stable", "stable-ssid")
+_OWN = "permanent"
+_MAC = r"[0-9A-Fa-f]{1,2}(?:[:-][0-9A-Fa-f]{1,2}){5}|[0-9A-Fa-f]{4}(?:\.[0-9A-Fa-f]{4}){2}"
+_WHOLE = re.compile(rf"(?:{_MAC})\Z")
+_COMMAND = re.compile(rf"\b(?:address|lladdr|hw\s+ether|--mac[= ]|-m)\s*({_MAC})\b")
+
+
+class Setting(t.NamedTuple):
+    """A place of a file that gives an interface an address: ``name`` of it or ``match``, the card's own MAC, as far as the file tells."""
+
+    name: str | None
+    match: str | None
+    value: str
+    start: int
+    end: int
+
+
+class StackChange(t.NamedTuple):
+    """An interface on top of a card that has an address of its own on the source, and the one it gets."""
+
+    name: str
+    old_mac: str
+    new_mac: str
+
+
+def normal(mac: str) -> str | None:
+    """A MAC in lower case with colons, ``None`` for what is none."""
+    if not _WHOLE.match(mac):
+        return None
+    if "." in mac:
+        digits = mac.replace(".", "")
+    else:
+        digits = "".join(part.zfill(2) for part in re.split("[:-]", mac))
+    return ":".join(digits[at : at + 2] for at in range(0, 12, 2)).lower()
+
+
+def generated(old: str, base: str) -> str:
+    """The address that takes the place of one whose card is not known; the same in every run, and left alone by the next."""
+    return f"{_tag(base)}:{_hash(old)}"
+
+
+def is_generated(mac: str, base: str) -> bool:
+    """Whether an address was made by :func:`generated`."""
+    return mac.startswith(_tag(base) + ":")
+
+
+def _tag(base: str) -> str:
+    # locally administered, for one machine
+    return "0a:" + _hash(base)[:5]
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return ":".join(digest[at : at + 2] for at in (0, 2, 4))
+
+
+def settings(path: str, text: str) -> list[Setting]:
+    """All places of a file of a network manager that set an address; what only matches one is none."""
+    if path.startswith("/etc/netplan/"):
+        return _netplan(text)
+    if path.startswith("/etc/systemd/network/"):
+        return _ini(text, {("link", "macaddress"), ("netdev", "macaddress"), ("peer", "macaddress")})
+    if path.startswith("/etc/NetworkManager/"):
+        return _ini(text, None)
+    if path.startswith("/etc/network/"):
+        return _ifupdown(text)
+    if path.startswith("/etc/sysconfig/network-scripts/"):
+        return _ifcfg(text)
+    if path.startswith("/etc/udev/rules.d/"):
+        return _udev(text)
+    return []
+
+
+def _netplan(text: str) -> list[Setting]:
+    found, matches = [], {}
+    for keys, start, end in model_yaml_scan.scalars(text):
+        value = text[start:end].strip("\"'")
+        if keys[-2:] == ("match", "macaddress") and len(keys) > 2:
+            matches[keys[-3]] = value
+        elif keys[-1:] == ("macaddress",) and len(keys) > 1:
+            found.append((keys[-2], value, start, end))
+    return [Setting(name, matches.get(name), value, start, end) for name, value, start, end in found]
+
+
+def _lines(text: str) -> t.Iterator[tuple[int, str]]:
+    position = 0
+    for line in text.splitlines(keepends=True):
+        yield position, line
+        position += len(line)
+
+
+def _ini(text: str, wanted: t.Collection[tuple[str, str]] | None) -> list[Setting]:
+    """Settings of systemd (``wanted``: section and key) or of NetworkManager."""
+    section, name, match, found = "", None, None, []
+    for position, line in _lines(text):
+        head = re.match(r"\s*\[([^\]]*)\]", line)
+        given = re.match(r"\s*([^=\s#;][^=]*?)\s*=[ \t]*([^\s#;]*)", line)
+        if head:
+            section = head.group(1).lower()
+        elif given:
+            key, value = given.group(1).lower(), given.group(2)
+            if (section, key) in (("match", "name"), ("match", "originalname"), ("netdev", "name"), ("connection", "interface-name")):
+                name = value
+            elif (section, key) in (("match", "macaddress"), ("match", "permanentmacaddress")) or key == "mac-address" and section != "bridge":
+                match = value
+            elif (section, key) in wanted if wanted else key.split(".")[-1] == "cloned-mac-address" or (section, key) == ("bridge", "mac-address"):
+                found.append((value, position + given.start(2), position + given.end(2)))
+    return [Setting(name, match, *each) for each in found]
+
+
+def _ifupdown(text: str) -> list[Setting]:
+    name, found = None, []
+    for position, line in _lines(text):
+        words = line.split()
+        if words[:1] and words[0] in model_interfaces_file.BEGINNINGS:
+            name = words[1] if words[0] == "iface" and len(words) > 1 else None
+        given = re.match(r"\s*(?:hwaddress(?:[ \t]+ether)?|bridge[_-]hw)[ \t]+(\S+)", line)
+        if given is None and words[:1] and words[0] in ("up", "pre-up", "post-up", "down", "pre-down", "post-down"):
+            given = _COMMAND.search(line)
+        if given:
+            found.append(Setting(name, None, given.group(1), position + given.start(1), position + given.end(1)))
+    return found
+
+
+def _ifcfg(text: str) -> list[Setting]:
+    values = {each.group(1): each for each in re.finditer(r"(?m)^\s*(DEVICE|HWADDR|MACADDR|GENERATE_MAC_ADDRESS)=[\"']?([^\s\"'#]*)", text)}
+    name, match = (values[key].group(2) if key in values else None for key in ("DEVICE", "HWADDR"))
+    return [Setting(name, match, values[key].group(2), *values[key].span(2)) for key in ("MACADDR", "GENERATE_MAC_ADDRESS") if key in values]
+
+
+def _udev(text: str) -> list[Setting]:
+    found = []
+    for position, line in _lines(text):
+        if line.lstrip().startswith("#"):
+            continue
+        name = re.search(r'NAME=(?!=)"([^"]*)"', line) or re.search(r'(?:KERNEL|NAME)=="([^"]*)"', line)
+        match = re.search(r'ATTRS?\{address\}=="([^"]*)"', line)
+        places = [_COMMAND.search(line, each.start()) for each in re.finditer(r"RUN\b|PROGRAM\b", line)]
+        places.append(re.search(r'ATTR\{address\}:?=(?!=)"([^"]*)"', line))
+        spans = {each.span(1): each.group(1) for each in places if each}
+        found += [Setting(name and name.group(1), match and match.group(1), value, position + a, position + b) for (a, b), value in spans.items()]
+    return found
+
+
+class Macs:
+    """Which address takes the place of which.
+
+    :arg cards: name, own MAC, the one it has instead (or nothing), and the MAC of its successor.
+    :arg stacked: interfaces on top of cards.
+    """
+
+    def __init__(self, cards: t.Sequence[tuple[str, str, str, str]], stacked: t.Sequence[StackChange] = ()) -> None:
+        self.new = {new for unused, unused_own, unused_worn, new in cards}
+        self.base = min(self.new, default="")
+        self.by_name = {name: new for name, unused, unused_worn, new in cards} | {each.name: each.new_mac for each in stacked}
+        self.by_mac: dict[str, str] = {}
+        for old, new in [(own, new) for unused, own, unused_worn, new in cards] + [(worn, new) for unused, unused_own, worn, new in cards]:
+            if old:
+                self.by_mac.setdefault(old.lower(), new)
+        for each in stacked:
+            self.by_mac.setdefault(each.old_mac.lower(), each.new_mac)
+
+    def of(self, setting: Setting) -> str:
+        """What a place is to say; the same where it is fine as it is."""
+        if setting.value.lower() in _DERIVED:
+            return _OWN
+        old = normal(setting.value)
+        if old is None or not self.base or old in self.new or is_generated(old, self.base):
+            return setting.value
+        known = (self.by_name.get(setting.name or ""), self.by_mac.get(normal(setting.match or "") or ""), self.by_mac.get(old))
+        return next(filter(None, known), None) or generated(old, self.base)
+
+    def learn(self, tree: t.Mapping[str, str]) -> list[tuple[str, str, str]]:
+        """Path, old and new value of every setting that changes; other files may speak of the old ones, too."""
+        changes = []
+        for path, text in sorted(tree.items()):
+            for setting in settings(path, text):
+                new, old = self.of(setting), normal(setting.value)
+                if new != setting.value:
+                    changes.append((path, setting.value, new))
+                    if old is not None:
+                        self.by_mac.setdefault(old, new)
+        return changes
+
+    def fix(self, path: str, text: str) -> str:
+        """A file with other addresses where it set or named those of the source; old separators are kept where it only names them."""
+        for setting in sorted(settings(path, text), key=lambda each: -each.start):
+            new = self.of(setting)
+            if new != setting.value:
+                quote = text[setting.start] if text[setting.start] in "\"'" else ""
+                text = f"{text[: setting.start]}{quote}{new}{quote}{text[setting.end :]}"
+        for old, new in self.by_mac.items():
+            for separator in (":", "-"):
+                pattern = re.escape(old.replace(":", separator))
+                text = re.sub(rf"(?i)(?<![0-9a-f]){pattern}(?![0-9a-f])", new.replace(":", separator), text)
+        return text

@@ -1,0 +1,293 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The phases before the services stop: nothing here is felt on the source."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import platform
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import io_boot
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import PATTERNS, plan_fixups
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_destination_facts, io_vm_guard
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import converged
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_prediction import predict
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_facts import read_tree
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import MAINTENANCE_BOOT
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import NONE
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
+    DESTINATION_TOOLS,
+    ESP_TOOL,
+    MKFS_TOOLS,
+    Problem,
+    admin_interface,
+    find_problems,
+    find_warnings,
+    fixup_context,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import run_bootstrap
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import run_blocks
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, layout_of, vm_entry
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import run_health
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.plan_source import SOURCE_OWN, container_files, containers_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
+
+_TOOLS = (*DESTINATION_TOOLS, *MKFS_TOOLS.values(), ESP_TOOL)
+
+
+def destination(context_spec: t.Any, vm: t.Any, source: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+    """Facts of this host, the source's own cards known."""
+    macs = [each["mac"] for each in (source or {}).get("interfaces", [])]
+    facts = io_destination_facts.gather(context_spec, vm, _TOOLS, macs)
+    if context_spec.boot == run_bootstrap.PXE:
+        facts["bootstrap"] = run_bootstrap.facts(context_spec.pxe_serve)
+    return facts
+
+
+def preflight(context: Context) -> None:
+    """Look at both machines; raise one error with everything that is wrong."""
+    source: dict[str, t.Any] | None = None
+    problems: list[Problem] = []
+    try:
+        asked = time.time()
+        containers = [dataclasses.asdict(each) for each in context.spec.containers]
+        answer = context.source.ask("facts", {"services": list(context.spec.services), "containers": containers, "address": context.spec.admin.address})
+        source = answer["facts"]
+        source["clock_offset"] = source["time"] - (asked + time.time()) / 2
+    except FootprintError as error:
+        problems.append(Problem(f"The source does not answer: {error.message}", error.mend or "Look at the log.", "source.address"))
+    layout = layout_of(context.spec, context.vm, source)
+    problems += find_problems(context.spec, context.vm, layout, source, destination(context.spec, context.vm, source))
+    context.journal.problems = [each.as_dict() for each in problems]
+    if problems or source is None:
+        raise FootprintError(problem_text(problems))
+    tree = source.pop("tree")
+    name, prefix = admin_interface(context.spec, source)
+    context.journal.facts["source_facts"] = source
+    context.journal.facts["source"] = {
+        "hostname": source["hostname"],
+        "machine_id": source["machine_id"],
+        "interface": context.journal.facts.get("source", {}).get("interface") or name,
+        "prefix": context.spec.admin.prefix or prefix,
+        "address": context.spec.admin.address,
+        "temporary_address": context.spec.admin.temporary_address,
+    }
+    context.journal.warnings = find_warnings(source, context.spec, context.vm, tree)
+
+
+def problem_text(problems: t.Sequence[Problem]) -> str:
+    """All problems in one message."""
+    lines = [f"{number}. {f'{each.path}: ' if each.path else ''}{each.message} {each.mend}" for number, each in enumerate(problems, start=1)]
+    return f"The migration cannot begin; nothing was touched. {len(lines)} thing(s) to mend: " + " ".join(lines)
+
+
+def define(context: Context) -> None:
+    """The VM from the libvirt template, stopped and without autostart; its empty disk."""
+    stop_clone(context)
+    # it has the old disks
+    run_bootstrap.sweep(context)
+    spec = context.spec
+    request = DefineRequest(
+        cluster=spec.cluster,
+        vms=[vm_entry(spec)],
+        state="present",
+        template=spec.template or "default",
+        uri=spec.uri,
+        pool=spec.pool,
+        autostart=False,
+        origin="migration",
+        # their content comes from the source: a disk image that somebody removed before the first copy is no loss
+        recreate_disks=[disk.name for disk in context.vm.disks],
+    )
+    result = define_vms(request, check_mode=False)
+    if result.failed:
+        raise BackendError("; ".join(str(each.error) for each in result.vms if each.error), "vm")
+    with context.domains() as host:
+        record = host.domain(context.vm.uuid)
+    disks = io_destination_facts.disk_paths(record.config_xml) if record else []
+    if record is None or len(disks) < 1 + max(each.index for each in context.layout().disks):
+        raise BackendError(f"{context.vm.name} was defined without a disk that is to be filled.", "template", "Let the template name the disks.")
+    context.journal.facts["vm"] = {
+        "name": record.name,
+        "uuid": record.uuid,
+        "macs": list(context.vm.macs),
+        "disk": disks[0],
+        "disks": disks,
+        "host": platform.node(),
+    }
+
+
+def partition(context: Context) -> None:
+    """Table and file systems; what was on the disk is gone."""
+    layout = context.layout()
+    for each in layout.disks:
+        size = os.stat(context.journal.facts["vm"]["disks"][each.index]).st_size
+        if size < each.size:
+            raise BackendError(f"The disk image has {size} bytes, {each.size} are needed.", f"vm.disks[{each.index}].size", "Remove the image and run again.")
+    run_blocks.forget(context)
+    context.manifests()[1].unlink(missing_ok=True)
+    context.disk().write_table()
+    context.disk().make_filesystems()
+    context.journal.facts["layout"] = layout.as_dict()
+    context.journal.facts.pop("spoilt", None)
+
+
+def precopy(context: Context) -> None:
+    """Copy while the source serves, again and again until a pass is short."""
+    passes = context.journal.passes = []
+    while not converged(passes, context.spec.max_passes, context.spec.max_downtime):
+        copy_pass(context, "live", tolerate_vanished=True)
+    _prepare_boot(context)
+
+
+def final(context: Context) -> None:
+    """The last copy, of a source that keeps still."""
+    copy_pass(context, "final", tolerate_vanished=False, excludes=io_boot.MADE_HERE)
+
+
+def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes: t.Sequence[str] = ()) -> None:
+    """One run over all file systems of the source, noted in the journal.
+
+    :raises BackendError: it did not end well; a full disk is told as such.
+    """
+    root = context.disk().mount()
+    drop_flags(context, root)
+    systems = context.source_facts["filesystems"]
+    mounts = [each["mount"] for each in systems]
+    number = len(context.journal.passes) + 1
+    entry: dict[str, t.Any] = {"number": number, "kind": kind, "seconds": 0.0, "bytes": 0, "files": 0, "total_bytes": 0}
+    started = time.monotonic()
+    whole = max(1, sum(int(each["used"]) for each in systems) + sum(raw.size for _partition, raw in context.layout().raws))
+    there = context.disk().used()
+
+    def told(moved: int, looked_at: int = 0, rate: str | None = None) -> None:
+        # what rsync counts has holes in it; what the copy takes on its disk has none
+        now = context.disk().used() + looked_at
+        values: dict[str, t.Any] = {"number": number, "bytes": entry["bytes"] + moved, "percent": min(100, 100 * now // whole), "rate": rate}
+        if number == 1 and now > there:
+            # only the first pass brings all; how much a later one brings is known when it is over
+            values["seconds_left"] = round((time.monotonic() - started) * max(0, whole - now) / (now - there))
+        context.progress(phase=context.journal.phase, **values)
+
+    for system in systems:
+        target = str(root / system["mount"].lstrip("/"))
+        try:
+            copied = io_rsync.pull(
+                context.source.ssh_argv(),
+                context.source.address,
+                system["mount"],
+                target,
+                io_rsync.filters(system["mount"], mounts, [*SOURCE_OWN, *context.spec.excludes, *excludes]),
+                tolerate_vanished=tolerate_vanished,
+                # in the pause nobody is disturbed any more, and everybody waits
+                limit=context.spec.bandwidth_limit if kind == "live" else 0,
+                progress=lambda done, percent, rate: told(done, rate=rate),
+            )
+        except CommandError as error:
+            # also what came before it may be lost
+            context.settle()
+            full = io_rsync.full_disk(error, system["mount"], target, context.journal.facts["vm"]["disk"])
+            raise full or error from error
+        entry["bytes"] += copied.bytes
+        entry["files"] += copied.files
+        entry["total_bytes"] += copied.total_bytes
+    moved, looked_at = run_blocks.bring_all(context, kind, lambda seen, came: told(came, seen))
+    entry["bytes"] += moved
+    entry["total_bytes"] += looked_at
+    # what is still on its way is not copied
+    context.settle()
+    entry["seconds"] = round(time.monotonic() - started, 3)
+    context.journal.passes.append(entry)
+    context.journal.progress.pop("seconds_left", None)
+    if kind == "live":
+        reboots = context.spec.quiesce == MAINTENANCE_BOOT
+        foretold = predict(context.journal.passes, context.journal.facts, len(context.spec.services), reboots=reboots)
+        context.journal.downtime.update(predicted=foretold["seconds"], predicted_parts=foretold["parts"])
+    context.log(f"{kind} pass {number}: {entry['files']} files, {entry['bytes']} bytes in {entry['seconds']} s")
+    context.save()
+
+
+def drop_flags(context: Context, root: pathlib.Path) -> None:
+    """Let the copy be written to again where an earlier attempt made it immutable, as the source is."""
+    for path in context.journal.facts.get("flags", ()):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            io_manifest.set_flags(os.fsencode(root) + os.fsencode(path), NONE)
+    if context.journal.facts.pop("flags", None):
+        context.save()
+
+
+def _prepare_boot(context: Context) -> None:
+    """Make the copy bootable while the source still serves: this is the slow part of the fix-ups."""
+    root = context.disk().mount()
+    apply_fixups(context)
+    io_boot.make_bootable(context.disk(), root)
+    context.journal.facts["kernels"] = io_boot.kernels(root)
+    # what the source wrote meanwhile is better copied now than in the pause
+    copy_pass(context, "live", tolerate_vanished=True, excludes=io_boot.MADE_HERE)
+
+
+def fixup(context: Context) -> None:
+    """The fix-ups anew, for the last copy brought the originals back; let go of the disk."""
+    apply_fixups(context)
+    root = context.disk().mount()
+    if io_boot.kernels(root) != context.journal.facts.get("kernels"):
+        io_boot.make_bootable(context.disk(), root)
+
+
+def apply_fixups(context: Context) -> None:
+    """Change the copy's configuration; repeated after every copy, which brings the originals back."""
+    began = time.monotonic()
+    root = context.disk().mount()
+    tree = read_tree(PATTERNS, str(root))
+    changes = plan_fixups(tree, fixup_context(context.spec, context.vm, context.layout(), context.source_facts, context.key_marker))
+    everything = holds_everything(context.spec.services, context.spec.quiesce)
+    changes.update(container_files(context.journal.facts.get("containers") or containers_of(context.source_facts, everything=everything)))
+    changes.update(run_health.own_way_in(context, tree))
+    io_boot.write_changes(root, changes)
+    io_boot.fill_holes(root, context.source_facts.get("swap_files", []))
+    context.disk().pack()
+    context.journal.facts["fixups"] = sorted(changes)
+    context.journal.facts["fixup_seconds"] = round(time.monotonic() - began, 3)
+
+
+def stop_clone(context: Context) -> bool:
+    """Cut the VM's power if it runs, and see to it that it does not come up with its host.
+
+    A libvirtd that does not answer keeps nobody from that.
+    """
+    try:
+        stopped = _stop(context)
+    except BackendError:
+        if not io_vm_guard.kill(context.vm.uuid, context.vm.name):
+            raise
+        stopped = True
+    context.guard.end()
+    if stopped:
+        try:
+            run_blocks.forget(context)
+        except OSError as error:
+            context.log(f"what is known of the copy's blocks stays: {error}")
+    return stopped
+
+
+def _stop(context: Context) -> bool:
+    with context.domains() as host:
+        record = host.domain(context.vm.uuid)
+        if record is None:
+            return False
+        if record.active:
+            # before all else: somebody waits for that
+            host.shutdown(context.vm.uuid, timeout=0, force=True)
+        if record.autostart:
+            host.set_autostart(context.vm.uuid, False)
+        return record.active

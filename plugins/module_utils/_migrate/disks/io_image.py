@@ -1,0 +1,327 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The new master's disks as files of the destination host: partition tables, file systems, mounts.
+
+Everything is mounted in the mount namespace of the calling process, so a killed worker leaves no
+mount behind; loop devices it left are found again by the image they belong to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import stat
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, LostWriteError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import (
+    RAW,
+    DiskLayout,
+    PlannedDisk,
+    PlannedMount,
+    PlannedPartition,
+    is_esp,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
+
+BIOS_GRUB = "21686148-6449-6E6F-744E-656564454649"
+EFI_SYSTEM = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
+LINUX = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
+SWAP = "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"
+BASIC_DATA = "EBD0A0A2-B9E5-4433-87C0-68B6B72699C7"
+
+_TYPE = {"ext4": LINUX, "xfs": LINUX, "btrfs": LINUX, "swap": SWAP, "vfat": BASIC_DATA, RAW: LINUX}
+_SECTORS = MIB // 512
+# below this a FAT of 32 bits has too few clusters
+_FAT32 = 64 * MIB
+
+
+class DiskImage:
+    """Raw disk images and their partitions.
+
+    :arg images: paths of the image files, in the order of the layout's disks.
+    :arg work: a folder of this migration below ``/run``; device nodes and the mounted tree live there.
+    """
+
+    def __init__(self, images: t.Sequence[str], layout: DiskLayout, work: pathlib.Path) -> None:
+        self.images = tuple(images)
+        self.layout = layout
+        self.work = work
+        self.devices = work / "dev"
+        self.root = work / "root"
+        self._loops: dict[int, str] = {}
+
+    @property
+    def loop(self) -> str:
+        """The device of the disk the machine starts from."""
+        return self._loops[self.layout.disks[0].index]
+
+    def _disks(self) -> list[tuple[PlannedDisk, str]]:
+        return list(zip(self.layout.disks, self.images))
+
+    def write_table(self) -> None:
+        """Write the partition tables; the content of partitions at the same places stays."""
+        self.detach()
+        quiet = ["--quiet", "--wipe", "always", "--wipe-partitions", "always", "--no-reread", "--no-tell-kernel"]
+        for disk, image in self._disks():
+            run(["sfdisk", *quiet, image], stdin=sfdisk_script(self.layout, disk))
+
+    def make_filesystems(self) -> None:
+        """Make every file system anew."""
+        self.attach()
+        for each in self._filesystems():
+            # the room of what was there before; not every disk can give it back
+            run(["blkdiscard", self.node(each)], timeout=600, ok=range(256))
+            run(mkfs_argv(each, self.node(each)), timeout=600)
+            if each.subvolumes:
+                self._make_subvolumes(each)
+        run(["sync"])
+
+    def _filesystems(self) -> list[PlannedPartition]:
+        return [each for each in self.layout.partitions if each.fs != RAW]
+
+    def _make_subvolumes(self, partition: PlannedPartition) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
+        run(["mount", "-t", "btrfs", self.node(partition), str(self.root)])
+        try:
+            for _mount, name in sorted(partition.subvolumes, key=lambda each: each[1].count("/")):
+                if name:
+                    (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                    run(["btrfs", "subvolume", "create", str(self.root / name)])
+        finally:
+            run(["umount", str(self.root)])
+
+    def attach(self) -> None:
+        """Give the images loop devices with a node for every partition."""
+        if self._loops:
+            return
+        self.detach()
+        self.work.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.devices.mkdir(exist_ok=True)
+        # /run is mounted without device nodes, so ours get a place of their own
+        run(["mount", "-t", "tmpfs", "-o", "mode=0755,size=1m,dev,nosuid,noexec", "footprint-dev", str(self.devices)])
+        by_uuid = self.devices / "disk" / "by-uuid"
+        by_uuid.mkdir(parents=True, exist_ok=True)
+        for disk, image in self._disks():
+            loop = self._loops[disk.index] = self._loop(image)
+            run(["partx", "--update", loop], ok=(0, 1))
+            name = os.path.basename(loop)
+            _node(self.devices / name, pathlib.Path("/sys/block", name, "dev"))
+            for each in self.layout.on(disk):
+                self._make_node(each)
+                link = by_uuid / each.uuid
+                if each.fs != RAW and not link.is_symlink():
+                    link.symlink_to(f"../../{name}p{each.number}")
+
+    def _loop(self, image: str) -> str:
+        last: CommandError | None = None
+        for _attempt in range(10):
+            name = run(["losetup", "--find"]).stdout.strip()
+            if not os.path.exists(name):
+                # the kernel offers a device whose node nobody made, as it happens where no udev runs
+                number = int("".join(each for each in name if each.isdigit()))
+                os.mknod(name, stat.S_IFBLK | 0o660, os.makedev(7, number))
+            try:
+                run(["losetup", "--partscan", name, image])
+                return name
+            except CommandError as error:
+                # somebody was faster
+                last = error
+                time.sleep(0.2)
+        raise BackendError(f"No loop device could be had for {image}: {last}", mend="Free one: losetup -l shows who uses them.")
+
+    def _make_node(self, partition: PlannedPartition) -> None:
+        loop = os.path.basename(self._loops[partition.disk])
+        name = f"{loop}p{partition.number}"
+        number = pathlib.Path("/sys/block", loop, name, "dev")
+        until = time.monotonic() + 5
+        while not number.exists():
+            if time.monotonic() > until:
+                raise BackendError(f"The kernel shows no partition {partition.number} on {loop}.", mend="Look at partx -s on the image.")
+            time.sleep(0.1)
+        _node(self.devices / name, number)
+        # the mount table must speak of /dev: grub-install reads it there and knows disks by such names only
+        if not _is_node(self.node(partition), number):
+            _node(pathlib.Path(self.node(partition)), number)
+
+    def node(self, partition: PlannedPartition) -> str:
+        """Device node of a partition."""
+        return f"{self._loops[partition.disk]}p{partition.number}"
+
+    def mount(self) -> pathlib.Path:
+        """Mount all file systems in their order; returns the root of the copy.
+
+        What UEFI firmware starts from is a folder meanwhile: it has to be written as a whole (:meth:`pack`).
+        """
+        self.attach()
+        self.root.mkdir(parents=True, exist_ok=True)
+        for each in self.layout.mounts:
+            place = self.root / each.mount.lstrip("/")
+            place.mkdir(parents=True, exist_ok=True)
+            if each.partition is not self.layout.esp and not os.path.ismount(place):
+                run(["mount", "-t", each.partition.fs, "-o", mount_options(each), self.node(each.partition), str(place)])
+        return self.root
+
+    def used(self) -> int:
+        """Bytes that are taken in all file systems of the copy, holes in files not counted."""
+        spaces = {}
+        for each in self.layout.mounts:
+            if each.partition is not self.layout.esp:
+                spaces[each.partition.disk, each.partition.number] = os.statvfs(self.root / each.mount.lstrip("/"))
+        return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in spaces.values())
+
+    def pack(self) -> None:
+        """Write the folder of what UEFI firmware starts from into its partition, anew and as a whole.
+
+        A FAT knows neither a journal nor owners, and not every host's kernel knows FAT.
+        """
+        esp = self.layout.esp
+        if esp is None:
+            return
+        self.attach()
+        files = sorted(str(each) for each in (self.root / (esp.mount or "").lstrip("/")).iterdir())
+        run(mkfs_argv(esp, self.node(esp)))
+        if files:
+            run(["mcopy", "-i", self.node(esp), "-s", "-m", "-o", "-Q", *files, "::/"], timeout=600)
+        run(["sync", self.node(esp)])
+
+    def settle(self) -> None:
+        """See to it that what was written is on the disks, and not in this host's memory alone.
+
+        A file system in a file takes all that is written to it, and reads it back, also when the pool below has no room for it
+        and nothing of it is ever written (X11). Only whoever asks is told, once: unmounting tells nothing.
+
+        :raises LostWriteError: it is lost.
+        """
+        if not self._loops:
+            return
+        try:
+            for each in self.layout.mounts:
+                place = self.root / each.mount.lstrip("/")
+                if os.path.ismount(place):
+                    run(["sync", "--file-system", str(place)])
+            # what lies beside the file systems: the boot loader, partitions without any
+            for path in (*self._loops.values(), *self.images):
+                sync_path(path)
+        except (OSError, CommandError) as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> BackendError:
+        """What is said when something that was written is lost."""
+        for image in self.images:
+            full = full_pool(image)
+            if full is not None:
+                return LostWriteError(full.message, full.path, full.mend)
+        return LostWriteError(f"What was written did not reach {', '.join(self.images)}: {error}.", mend="Look at dmesg, and whether that disk is sound.")
+
+    def release(self) -> None:
+        """Let go of the disks, so that somebody else may use them."""
+        self.detach()
+
+    def detach(self) -> None:
+        """Unmount and detach everything, also what a killed worker left."""
+        for place in (self.root, self.devices):
+            for _depth in range(8):
+                if not os.path.ismount(place):
+                    break
+                run(["umount", "-R", str(place)], ok=(0, 1, 32))
+        for disk, image in self._disks():
+            for loop in loops_of(image):
+                run(["partx", "--delete", loop], ok=range(256))
+                for each in self.layout.on(disk):
+                    # udev removes its own; the ones made by hand would point at the next user of the device
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(f"{loop}p{each.number}")
+                self._free(loop)
+        self._loops = {}
+        until = time.monotonic() + 10
+        for image in self.images:
+            while loops_of(image):
+                if time.monotonic() > until:
+                    raise BackendError(f"{image} is still in use by a loop device.", mend="losetup -l and lsof show by whom.")
+                time.sleep(0.2)
+
+    def _free(self, loop: str) -> None:
+        run(["losetup", "--detach", loop], ok=(0, 1))
+
+
+def mount_options(mount: PlannedMount) -> str:
+    """How a file system of the copy is mounted while it is filled."""
+    options = ["noatime"]
+    if mount.partition.options:
+        options.append(mount.partition.options)
+    if mount.partition.fs == "vfat":
+        # it knows no owners and modes; that is no reason for rsync to complain
+        options.append("quiet")
+    if mount.subvolume is not None:
+        options.append(f"subvol=/{mount.subvolume}")
+    return ",".join(options)
+
+
+def sfdisk_script(layout: DiskLayout, disk: PlannedDisk) -> str:
+    """A partition table as sfdisk reads it from its standard input."""
+    lines = ["label: gpt", f"label-id: {disk.uuid}", "unit: sectors", ""]
+    if disk.index == 0:
+        lines.append(f"start={_SECTORS}, size={_SECTORS}, type={BIOS_GRUB}, name=bios_grub")
+    for each in layout.on(disk):
+        name = (each.mount or (each.raw.label or "raw" if each.raw else "swap")).strip("/").replace("/", "-") or "root"
+        kind = EFI_SYSTEM if is_esp(each.mount, each.fs) else _TYPE[each.fs]
+        lines.append(f'start={each.start // 512}, size={each.size // 512}, type={kind}, uuid={each.partuuid}, name="{name[:36]}"')
+    return "\n".join(lines) + "\n"
+
+
+def mkfs_argv(partition: PlannedPartition, device: str) -> list[str]:
+    """The command that makes a partition's file system on ``device``."""
+    if partition.fs == "ext4":
+        inodes = ["-N", str(partition.inodes)] if partition.inodes else []
+        return ["mkfs.ext4", "-q", "-F", "-E", "nodiscard", "-U", partition.uuid, *inodes, device]
+    if partition.fs == "xfs":
+        return ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={partition.uuid}", device]
+    if partition.fs == "btrfs":
+        return ["mkfs.btrfs", "-q", "-f", "-K", "-U", partition.uuid, device]
+    if partition.fs == "vfat":
+        return ["mkfs.vfat", *(["-F", "32"] if partition.size >= _FAT32 else []), "-i", partition.uuid.replace("-", ""), device]
+    return ["mkswap", "-q", "-f", "-U", partition.uuid, device]
+
+
+def loops_of(image: str) -> list[str]:
+    """The loop devices an image is attached to."""
+    done = run(["losetup", "--json", "--list", "--associated", image], ok=(0, 1))
+    if not done.stdout.strip():
+        return []
+    return [each["name"] for each in json.loads(done.stdout).get("loopdevices", [])]
+
+
+def sync_path(path: str) -> None:
+    """Bring what was written to a file or a device to its disk; an error of that is raised."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _device(numbers: pathlib.Path) -> int:
+    major, _colon, minor = numbers.read_text(encoding="ascii").strip().partition(":")
+    return os.makedev(int(major), int(minor))
+
+
+def _is_node(path: str, numbers: pathlib.Path) -> bool:
+    """Whether a path is the node of a device; where no udev runs, one of an earlier device may be left."""
+    try:
+        return os.stat(path).st_rdev == _device(numbers)
+    except FileNotFoundError:
+        return False
+
+
+def _node(path: pathlib.Path, numbers: pathlib.Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    os.mknod(path, stat.S_IFBLK | 0o600, _device(numbers))

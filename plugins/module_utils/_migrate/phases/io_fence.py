@@ -1,0 +1,138 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A fence around a VM that is not trusted yet: all its network cards reach this host, and nobody else but by ARP.
+
+What a client told a VM that is thrown away afterwards would be lost, so clients are let in only when the VM has been
+committed. Frames between this host and the VM do not pass the forward hook of the bridge; everything else does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+
+#: What is loaded again before libvirt when the host boots.
+HOME = pathlib.Path("/var/lib/reduced.footprint/fences")
+UNITS = pathlib.Path("/etc/systemd/system")
+_INTERFACE = re.compile(r"\A[^\s/\"\\{}]{1,15}\Z")
+_MAC = re.compile(r"\A[0-9a-f]{2}(?::[0-9a-f]{2}){5}\Z")
+
+
+def table(name: str) -> str:
+    """Name of the table in the host's packet filter; any migration's name makes a legal one."""
+    return f"reduced_footprint_{hashlib.sha256(name.encode('utf-8')).hexdigest()[:12]}"
+
+
+def rules(name: str, macs: t.Sequence[str], *, ports: t.Sequence[str] = (), known: t.Sequence[t.Sequence[str]] = ()) -> str:
+    """The fence as nft reads it: no frame is forwarded from or to the VM, except ARP.
+
+    :arg macs: of all cards of the VM.
+    :arg ports: the VM's ports of the bridges, where they are known; broadcasts and multicasts are kept out by them.
+    :arg known: for each bridge its ports before the VM is started. Whatever port appears beside them is the VM's, until ``ports`` are known.
+    :raises InputError: a value that nft would take for something else.
+    """
+    for each in [*ports, *(port for bridge in known for port in bridge)]:
+        if not _INTERFACE.match(each):
+            raise InputError(f"{each!r} is no name of an interface.")
+    cards = [each.lower() for each in macs]
+    for each in cards:
+        if not _MAC.match(each):
+            raise InputError(f"{each!r} is no MAC.")
+    lines = ["ether type arp accept"]
+    if cards:
+        lines += [f"ether {way} {_set(cards, quote=False)} drop" for way in ("saddr", "daddr")]
+    if ports:
+        lines += [f"{way} {_set(ports)} drop" for way in ("iifname", "oifname")]
+    for bridge in known:
+        if bridge:
+            lines += [f"iifname {_set(bridge)} oifname != {_set(bridge)} drop", f"iifname != {_set(bridge)} oifname {_set(bridge)} drop"]
+    return (
+        # made and deleted first, so that closing a closed fence is no error
+        f"table bridge {table(name)}\n"
+        f"delete table bridge {table(name)}\n"
+        f"table bridge {table(name)} {{\n"
+        "  chain forward {\n"
+        "    type filter hook forward priority -200; policy accept;\n" + "".join(f"    {line}\n" for line in lines) + "  }\n}\n"
+    )
+
+
+def _set(values: t.Sequence[str], *, quote: bool = True) -> str:
+    return "{ " + ", ".join(f'"{each}"' if quote else each for each in sorted(set(values))) + " }"
+
+
+def ports_of(bridge: str) -> list[str]:
+    """The ports a bridge has now."""
+    try:
+        return sorted(os.listdir(f"/sys/class/net/{bridge}/brif"))
+    except OSError:
+        return []
+
+
+def close(name: str, macs: t.Sequence[str], bridges: t.Sequence[str]) -> None:
+    """Keep everybody out of a VM that is about to start; survives the death of the caller and a reboot of the host.
+
+    :raises CommandError: the host has no nft, or its kernel no filter for bridges.
+    """
+    _load(rules(name, macs, known=[ports_of(bridge) for bridge in sorted(set(bridges))]))
+    # on a full disk the fence stands as long as the host does
+    with contextlib.suppress(OSError):
+        _keep(name, rules(name, macs))
+
+
+def tighten(name: str, macs: t.Sequence[str], ports: t.Sequence[str]) -> None:
+    """Keep everybody out of the VM that runs, and let all others alone; puts back a fence that somebody flushed."""
+    _load(rules(name, macs, ports=ports))
+
+
+def open_up(name: str) -> None:
+    """Let everybody in; an open fence is fine."""
+    with contextlib.suppress(OSError):
+        (UNITS / "multi-user.target.wants" / unit(name)).unlink(missing_ok=True)
+        (UNITS / unit(name)).unlink(missing_ok=True)
+        _file(name).unlink(missing_ok=True)
+    run(["nft", "-f", "-"], stdin=f"table bridge {table(name)}\ndelete table bridge {table(name)}\n", timeout=30)
+
+
+def _load(text: str) -> None:
+    run(["nft", "-f", "-"], stdin=text, timeout=30, mend="Install nftables on the destination.")
+
+
+def unit(name: str) -> str:
+    """The unit that closes the fence when the host boots, before libvirt could start the VM."""
+    return f"{table(name).replace('_', '-')}-fence.service"
+
+
+def _file(name: str) -> pathlib.Path:
+    return HOME / f"{table(name)}.nft"
+
+
+def _keep(name: str, text: str) -> None:
+    """Have the fence again after a reboot: by the cards alone, for the ports have other names then."""
+    HOME.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomic(_file(name), text)
+    nft = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin:/bin") or "/usr/sbin/nft"
+    write_atomic(
+        UNITS / unit(name),
+        "[Unit]\nDescription=Keeps clients out of a VM whose migration is not complete (reduced.footprint)\n"
+        # a packet filter that flushes everything comes first, and no guest before the fence
+        "After=nftables.service firewalld.service\n"
+        "Before=libvirtd.service libvirtd.socket virtqemud.service virtqemud.socket libvirt-guests.service\n\n"
+        f"[Service]\nType=oneshot\nExecStart={nft} -f {_file(name)}\n\n"
+        "[Install]\nWantedBy=multi-user.target\n",
+        mode=0o644,
+    )
+    link = UNITS / "multi-user.target.wants" / unit(name)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(UNITS / unit(name))

@@ -1,0 +1,133 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Until when a VM may run whose source has not let go: a note in memory, and the hand that stops the VM.
+
+The note lies below ``/run``: it needs no room on a disk and does not survive a restart of the host, as
+the VM does not. Whoever holds its lock decides about the VM; the worker takes the note away under that
+lock once the source has let go, so nobody stops the VM afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import threading
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import GUARD, stop_is_due
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_worker_starts import HOME, clock
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+
+PIDS = pathlib.Path("/run/libvirt/qemu")
+# seconds libvirtd has to stop the VM before its process is killed: the shortest lease leaves six of them
+_PATIENCE = 3.0
+
+
+class VmGuard:
+    """The note about the VM of one migration."""
+
+    def __init__(self, name: str, home: pathlib.Path | None = None) -> None:
+        home = home or HOME
+        self.file = home / f"migrate-{name}.guard"
+        self._lock = home / f"migrate-{name}.guard-lock"
+
+    @contextlib.contextmanager
+    def _locked(self) -> t.Iterator[None]:
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(self._lock, "a", encoding="ascii") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    def read(self) -> dict[str, t.Any] | None:
+        """The note, ``None`` when there is nothing to guard."""
+        text = read_text(self.file)
+        return dict(json.loads(text)) if text else None
+
+    def _write(self, note: t.Mapping[str, t.Any]) -> None:
+        new = self.file.with_suffix(".guard-new")
+        new.write_text(json.dumps(note), encoding="utf-8")
+        os.replace(new, self.file)
+
+    def begin(self, uri: str, uuid: str, vm: str, lease: float, heard: float) -> None:
+        """Note down that the VM is about to run on a lease.
+
+        :arg heard: when the source was asked for the last time with success, by :func:`clock`.
+        """
+        with self._locked():
+            self._write({"uri": uri, "uuid": uuid, "vm": vm, "lease": lease, "heard": heard})
+
+    def heard(self, when: float) -> None:
+        """The source was heard from; nothing to do when nothing is guarded."""
+        with self._locked():
+            note = self.read()
+            if note is not None and when > note["heard"]:
+                self._write({**note, "heard": when})
+
+    def end(self) -> None:
+        """Nothing is guarded any more: the source let go for good, or the VM does not run."""
+        with self._locked():
+            self.file.unlink(missing_ok=True)
+
+    def stop_if_due(self, *, at_once: bool = False) -> bool:
+        """Stop the VM when its time is over; tells whether it was.
+
+        :arg at_once: nobody is left who could renew anything.
+        :raises FootprintError: it still runs.
+        """
+        with self._locked():
+            note = self.read()
+            if note is None or not (at_once or stop_is_due(clock() - note["heard"], note["lease"], GUARD)):
+                return False
+            stop(note["uri"], note["uuid"], note["vm"])
+            self.file.unlink(missing_ok=True)
+            return True
+
+
+def stop(uri: str, uuid: str, vm: str) -> None:
+    """Cut a VM's power, with libvirtd or without it.
+
+    :raises BackendError: it still runs.
+    """
+    failure: list[Exception] = []
+
+    def ask_libvirtd() -> None:
+        try:
+            with DomainHost(uri) as host:
+                record = host.domain(uuid)
+                if record is not None and record.active:
+                    host.shutdown(uuid, timeout=0, force=True)
+        except FootprintError as error:
+            failure.append(error)
+
+    asking = threading.Thread(target=ask_libvirtd, name="stop", daemon=True)
+    asking.start()
+    asking.join(_PATIENCE)
+    if not asking.is_alive() and not failure:
+        return
+    for unused in range(20):
+        if not kill(uuid, vm):
+            return
+        time.sleep(0.2)
+    raise BackendError(f"{vm} could not be stopped{': ' + str(failure[0]) if failure else ''}.", mend="Kill its QEMU process by hand.")
+
+
+def kill(uuid: str, vm: str, pids: pathlib.Path | None = None) -> bool:
+    """Kill the VM's process without libvirtd; tells whether there was one."""
+    try:
+        pid = int(read_text((pids or PIDS) / f"{vm}.pid") or 0)
+        # the number may be somebody else's by now
+        if not pid or uuid.encode() not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+            return False
+        os.kill(pid, signal.SIGKILL)
+    except (OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,216 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What all phases of a migration share: request, journal, the ways to source, disk and domain."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import platform
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, LostWriteError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap.plan_bootstrap import EXPORT
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap.run_bootstrap import PXE, BootstrapMachine
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import plan_raw_devices
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_remote_disk import RemoteDisk
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import BIOS, DiskLayout
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import plan_layout, same_schema
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import MigrationSpec
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import filesystems_of
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_facts import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource, key_marker
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
+
+WORK = pathlib.Path("/run/reduced.footprint")
+# how often a progress report may rewrite the journal, in seconds
+_SAVE_EVERY = 1.0
+
+
+def machine_id() -> str:
+    """Who this host is."""
+    return (read_text("/etc/machine-id") or "").strip()
+
+
+def vm_details(spec: MigrationSpec) -> VmDetails:
+    """The master's VM, with what a master needs where its details are silent.
+
+    It boots from its disk alone: a master asks nobody for a boot image, and the wait for an answer
+    would be downtime.
+
+    :raises InputError: it is no machine with a raw disk of a known size and a card.
+    """
+    vm = parse_vms([vm_entry(spec)], "vm", cluster=spec.cluster)[0]
+    if vm.hypervisor == "lxc":
+        raise InputError("lxc cannot carry a machine that boots its own kernel.", "vm.hypervisor", "Use kvm, qemu or auto.")
+    if not vm.nics:
+        raise InputError("are missing.", "vm.nics", "Name the bridge of the admin network, e.g. [{bridge: br-admin}].")
+    for index in range(disks_filled(spec, vm)):
+        disk = vm.disks[index] if index < len(vm.disks) else None
+        if disk is None or disk.size is None or disk.image:
+            raise InputError("has no size of its own.", f"vm.disks[{index}]", "Give the disk a size and no image; the copy fills it.")
+        if disk.format != "raw":
+            raise InputError(f"{disk.format!r} cannot be filled by the destination host.", f"vm.disks[{index}].format", "Use raw.")
+    return vm
+
+
+def disks_filled(spec: MigrationSpec, vm: VmDetails) -> int:
+    """How many of the VM's disks the copy may fill: with the source's own schema those that could be, else those it names."""
+    if spec.disk_schema:
+        return 1 + max(each.disk for each in spec.disk_schema)
+    return next((index for index, each in enumerate(vm.disks) if index and (each.size is None or each.image or each.format != "raw")), max(1, len(vm.disks)))
+
+
+def vm_entry(spec: MigrationSpec) -> dict[str, t.Any]:
+    """The VM details as they are handed to the template."""
+    return {"roles": ["master"], "boot": ["hd"], "name": spec.name, **spec.vm}
+
+
+def layout_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any] | None) -> DiskLayout:
+    """The new disks' layout.
+
+    :raises CapacityError: the partitions do not fit.
+    """
+    facts = source or {}
+    sizes = [t.cast(int, each.size) for each in vm.disks[: disks_filled(spec, vm)]]
+    firmware = vm.boot_firmware or BIOS
+    filesystems = filesystems_of(facts)
+    raws = plan_raw_devices.found(facts) if spec.sync == plan_raw_devices.RSYNC_DD else ()
+    schema = plan_raw_devices.resolved(spec.disk_schema, facts) or same_schema(filesystems, facts.get("swaps", []), sizes, firmware, raws)
+    return plan_layout(sizes, schema, filesystems, vm.uuid, firmware)
+
+
+@dataclasses.dataclass
+class Context:
+    """One worker's view of its migration."""
+
+    spec: MigrationSpec
+    vm: VmDetails
+    store: JournalStore
+    journal: Journal
+    code: pathlib.Path
+    source: RemoteSource
+    saved: float = 0.0
+    image: DiskImage | None = None
+
+    @property
+    def key_marker(self) -> str:
+        """Comment of the one-time key."""
+        return key_marker(self.spec.name)
+
+    @property
+    def source_facts(self) -> dict[str, t.Any]:
+        """What preflight learned of the source."""
+        return dict(self.journal.facts.get("source_facts", {}))
+
+    @property
+    def bridge(self) -> str | None:
+        """The bridge of the destination that carries the admin network."""
+        return self.vm.nics[0].bridge
+
+    def layout(self) -> DiskLayout:
+        """The new disks' layout; once they are partitioned, what the source becomes changes it no more."""
+        kept = self.journal.facts.get("layout")
+        if kept and self.journal.finished("partition"):
+            return DiskLayout.from_dict(kept)
+        return layout_of(self.spec, self.vm, self.source_facts)
+
+    def disk(self) -> DiskImage:
+        """The new disks as files of this host; with ``boot: pxe`` the VM's bootstrap system has them, and boots when they are wanted."""
+        if self.image is None and self.spec.boot == PXE:
+            self.image = RemoteDisk(self.layout(), WORK / f"migrate-{self.spec.name}", BootstrapMachine(self), EXPORT)
+        if self.image is None:
+            layout = self.layout()
+            images = [self.journal.facts["vm"]["disks"][each.index] for each in layout.disks]
+            self.image = DiskImage(images, layout, WORK / f"migrate-{self.spec.name}")
+        return self.image
+
+    def settle(self) -> None:
+        """See to it that the copy is on its disks; one that lost something is made anew by the next run.
+
+        Sizes and times of its files are as they should be, so that no later pass would bring again what is in them.
+
+        :raises LostWriteError: it lost something.
+        """
+        try:
+            self.disk().settle()
+        except LostWriteError:
+            self.journal.facts["spoilt"] = True
+            self.save()
+            raise
+
+    def manifests(self) -> tuple[pathlib.Path, pathlib.Path]:
+        """Where the manifests of source and copy are kept."""
+        return self.store.directory / "source.manifest", self.store.directory / "copy.manifest"
+
+    def domains(self) -> DomainHost:
+        """A connection to the hypervisor; use as a context manager."""
+        return DomainHost(self.spec.uri)
+
+    def clone_running(self) -> bool:
+        """Whether the new master's VM runs."""
+        with self.domains() as host:
+            record = host.domain(self.vm.uuid)
+        return record is not None and record.active
+
+    @property
+    def guard(self) -> VmGuard:
+        """Who stops the VM when this worker cannot."""
+        return VmGuard(self.spec.name)
+
+    def save(self) -> None:
+        """Write the journal.
+
+        :raises OSError: there is no room for it; nothing that depends on it may be done then.
+        """
+        self.saved = time.monotonic()
+        self.store.write(self.journal)
+
+    def keep(self) -> None:
+        """Write the journal if that is possible: what is being done does not wait for room on a disk."""
+        try:
+            self.save()
+        except OSError as error:
+            self.log(f"the journal was not written: {error}")
+
+    def progress(self, **values: t.Any) -> None:
+        """Tell how far it is; writes seldom enough not to cost anything."""
+        self.journal.progress.update(values)
+        if time.monotonic() - self.saved >= _SAVE_EVERY:
+            self.keep()
+
+    def told(self) -> dict[str, t.Any]:
+        """What the source keeps of the journal: all but its own facts, and who tells it."""
+        # from the file: another thread may ask while this one writes into the journal
+        journal = dataclasses.asdict(self.store.read() or self.journal)
+        for fact in ("source_facts", "layout"):
+            journal["facts"].pop(fact, None)
+        if journal["facts"].get("handed_over"):
+            # the last word before the key is withdrawn; from there on the source has nothing to do with it
+            journal["state"] = "done"
+        return {"journal": journal, "host": platform.node(), "host_id": machine_id(), "told": time.time()}
+
+    def mirror(self) -> None:
+        """Let the source keep the journal too; a source that cannot be told keeps nothing from being done."""
+        try:
+            self.source.ask("mirror", {"journal": self.told()}, timeout=20)
+        except FootprintError as error:
+            self.log(f"the source was not told: {error.message}")
+
+    def log(self, message: str) -> None:
+        """One line into the log."""
+        self.store.log(f"{self.journal.phase}: {message}")
+
+
+def remote(spec: MigrationSpec, store: JournalStore, code: pathlib.Path) -> RemoteSource:
+    """The way to the source."""
+    addresses = list(dict.fromkeys((spec.source.address, spec.admin.address, spec.admin.temporary_address)))
+    return RemoteSource(spec.name, store.directory, addresses, spec.source.port, spec.source.host_keys, code)

@@ -1,0 +1,37 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The user's commands around the phases, on either machine."""
+
+from __future__ import annotations
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook
+
+
+def run_hooks(context: Context, phase: str, when: str) -> None:
+    """All hooks of one moment, in their order.
+
+    :raises BackendError: one of them failed; its phase fails with it.
+    """
+    for index, hook in enumerate(context.spec.hooks):
+        if (hook.phase, hook.when) == (phase, when):
+            context.log(f"hook {index} {when} {phase} on the {hook.on}: {hook.command[0]}")
+            context.progress(phase=phase, hook=index)
+            _run_hook(context, index, hook)
+            context.journal.progress.pop("hook", None)
+
+
+def _run_hook(context: Context, index: int, hook: Hook) -> None:
+    try:
+        if hook.on == "destination":
+            run(hook.command, timeout=hook.timeout)
+        else:
+            context.source.ask("run", {"command": list(hook.command), "timeout": hook.timeout}, timeout=hook.timeout + 30)
+    except FootprintError as error:
+        raise BackendError(
+            f"The command {hook.when} {hook.phase} on the {hook.on} failed: {error.message}", f"hooks[{index}]", "Mend the command, or leave the hook out."
+        ) from error

@@ -1,0 +1,362 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The worker: carries a migration through its phases, detached from whoever asked for it (X11).
+
+``python3 -m …migrate_worker NAME`` reads the job of that name and writes its journal. It may be
+killed at any moment: the next worker finds out where things stand and goes on from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import pathlib
+import signal
+import sys
+import time
+import traceback
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import run_bootstrap
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy, run_verify
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_commit, run_cutover, run_key, run_return
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import other_destination, resume
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, machine_id, remote, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_hooks import run_hooks
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_lease import Lease
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import run_rehearsal
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN, FINAL, worn_out
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units, io_worker_starts
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import HOME, JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import drop_key_files
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
+
+MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_worker"
+
+MIGRATE = "migrate"
+ROLL_BACK = "roll_back"
+RETIRE = "retire"
+
+
+def _held(work: t.Callable[[Context], None]) -> t.Callable[[Context, Lease], None]:
+    """A phase that only makes sense while the source keeps still, before it and after it."""
+
+    def with_lease(context: Context, lease: Lease) -> None:
+        lease.arm()
+        work(context)
+        lease.check()
+
+    return with_lease
+
+
+def _prepare(context: Context) -> None:
+    """With ``boot: image`` the host builds the disk itself, so the definition has brought all that is needed."""
+    if context.spec.boot == run_bootstrap.PXE:
+        run_bootstrap.prepare(context)
+
+
+def _precopy(context: Context) -> None:
+    """The copy, and the proof that it holds what the source does not change meanwhile."""
+    run_copy.precopy(context)
+    run_verify.live(context)
+
+
+_BEFORE: t.Mapping[str, t.Callable[[Context], None]] = {
+    "preflight": run_copy.preflight,
+    "define": run_copy.define,
+    "prepare": _prepare,
+    "partition": run_copy.partition,
+    "precopy": _precopy,
+    "rehearse": run_rehearsal.rehearse,
+}
+_PAUSE: t.Mapping[str, t.Callable[[Context, Lease], None]] = {
+    "quiesce": run_cutover.quiesce,
+    "final": _held(run_copy.final),
+    "fixup": _held(run_copy.fixup),
+    "verify": _held(run_verify.verify),
+    "cutover": run_cutover.cutover,
+    "commit": run_commit.commit,
+}
+# a copy whose first pass began so many seconds ago is caught up with before the pause
+_FRESH = 900.0
+
+
+def open_context(store: JournalStore, params: t.Mapping[str, t.Any]) -> Context:
+    """A context from a stored job.
+
+    :raises InputError: the job makes no sense (any more).
+    """
+    spec = parse_spec(params)
+    code = io_units.keep_code()
+    journal = store.read() or Journal(name=spec.name)
+    source = remote(spec, store, code)
+    if "quiesce" in journal.phases:
+        source.identity.mark = journal.facts.get("source_mark")
+    return Context(spec=spec, vm=vm_details(spec), store=store, journal=journal, code=code, source=source)
+
+
+def carry_out(context: Context, action: str, starts: t.Sequence[float] = ()) -> None:
+    """One action, from wherever things stand; the journal says how it ended.
+
+    :arg starts: of this worker since it last came to an end of its own.
+    """
+    journal = context.journal
+    run_rehearsal.sweep(context)
+    if action != MIGRATE or context.spec.boot != run_bootstrap.PXE:
+        run_bootstrap.sweep(context)
+    if action == ROLL_BACK:
+        run_return.give_back(context, run_return.ASKED)
+    elif action == RETIRE:
+        run_return.retire(context)
+        journal.state = "retired"
+    elif journal.facts.get("returning"):
+        run_return.give_back(context, journal.facts["returning"])
+    elif worn_out(starts, io_worker_starts.clock()) and not journal.facts.get("handed_over") and journal.facts.get("handing_over") != FINAL:
+        _give_up(context, f"its worker was killed {len(starts) - 1} times")
+    else:
+        _migrate(context)
+    context.save()
+
+
+def _give_up(context: Context, reason: str) -> None:
+    """Whoever waits for a source at rest does not wait for a worker that is killed again and again.
+
+    :raises BackendError: the source was not touched.
+    """
+    if "quiesce" not in context.journal.phases:
+        raise BackendError(f"The migration was given up: {reason}.", mend="Find out what kills it, for example with journalctl -k; then run again.")
+    run_return.give_back(context, f"{context.journal.phase}: {reason}")
+
+
+def _migrate(context: Context) -> None:
+    first = _where(context)
+    journal = context.journal
+    if journal.facts.get("spoilt"):
+        if first not in STOP_AFTER:
+            run_return.give_back(context, f"{first}: the copy lost some of what was written to it")
+            return
+        context.log("the copy lost some of what was written to it, so it is made anew")
+        journal.forget_from("partition")
+    journal.state, journal.phase = "running", first
+    context.save()
+    if first in STOP_AFTER:
+        context.store.reserve()
+        _one_destination(context)
+    # what was in the way may be mended; and nothing of a bootstrap system outlives the run that made it
+    always = ("preflight", "prepare") if context.spec.boot == run_bootstrap.PXE else ("preflight",)
+    with _worktime(context):
+        for phase in STOP_AFTER[PHASES.index(first) :]:
+            if phase in always or not journal.finished(phase):
+                _phase(context, phase, _BEFORE[phase])
+                context.mirror()
+            if context.spec.stop_after == phase:
+                _stop(context)
+                return
+        if first in STOP_AFTER:
+            journal.progress = {"phase": journal.phase, "step": "catching up"}
+            run_verify.catch_up(context)
+            # it may have been needed meanwhile
+            context.store.reserve()
+    try:
+        way = remote(context.spec, context.store, context.code)
+        way.identity = context.source.identity
+        with Lease(way, context.spec.return_after, lambda: run_copy.stop_clone(context), context.told, context.guard) as lease:
+            for phase in PHASES[max(PHASES.index(first), len(STOP_AFTER)) :]:
+                _phase(context, phase, lambda context, phase=phase: _PAUSE[phase](context, lease))
+    except Exception as error:
+        if journal.facts.get("handed_over"):
+            raise
+        if not isinstance(error, FootprintError):
+            context.store.log(traceback.format_exc())
+        run_return.give_back(context, f"{journal.phase}: {error}")
+        return
+    _summarize(context)
+
+
+def _stop(context: Context) -> None:
+    """Leave the source as it was found, for hours or days: the next run brings a key of its own."""
+    context.journal.state, context.journal.ended, context.journal.reason = "stopped", time.time(), None
+    context.journal.progress = {}
+    context.log("stops here, as asked")
+    context.save()
+    context.mirror()
+    run_key.withdraw(context)
+
+
+def _one_destination(context: Context) -> None:
+    """Keep two hosts from moving the same source at once.
+
+    :raises RefusedError: another one is at it.
+    """
+    try:
+        answer = context.source.ask("mirror", timeout=20)
+    except FootprintError as error:
+        # preflight finds that too, and tells it beside all else
+        context.log(f"the source cannot be asked: {error.message}")
+        return
+    other = other_destination(answer["kept"], answer["state"]["state"], machine_id(), time.time())
+    if other:
+        raise RefusedError(f"{other} moves this source at present.", "source.address", f"Let it finish, or take it back there (state rolled_back on {other}).")
+
+
+def _phase(context: Context, name: str, work: t.Callable[[Context], None]) -> None:
+    """One phase between its hooks."""
+    journal = context.journal
+
+    def whole() -> None:
+        run_hooks(context, name, "before")
+        try:
+            work(context)
+        except (FootprintError, OSError) as error:
+            # it may have failed for that, and nobody is told later
+            if context.image is not None:
+                context.settle()
+            full = full_pool(journal.facts["vm"]["disk"]) if "vm" in journal.facts and getattr(error, "errno", 0) == errno.ENOSPC else None
+            if full:
+                raise full from error
+            raise
+        run_hooks(context, name, "after")
+
+    run_phase(context, name, whole)
+
+
+@contextlib.contextmanager
+def _worktime(context: Context) -> t.Iterator[None]:
+    """Let what comes before the pause take no longer than it may.
+
+    The alarm breaks into whatever the worker waits for; what was copied stays for the next run.
+    """
+
+    def over(*unused: object) -> None:
+        raise RefusedError(
+            f"max_worktime, {context.spec.max_worktime} s, was over before the pause could begin.",
+            "max_worktime",
+            "Run again; what was copied stays. Or allow more time.",
+        )
+
+    if not context.spec.max_worktime:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, context.spec.max_worktime)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _where(context: Context) -> str:
+    """The phase to begin with; the source is asked only when it may have been touched."""
+    journal = context.journal
+    if journal.state in ("rolled_back", "new") or journal.started is None:
+        journal.new_attempt(time.time())
+        return PHASES[0]
+    source_state: str | None = None
+    if any(phase in journal.phases for phase in PHASES[len(STOP_AFTER) :]):
+        if "cutover" in journal.phases:
+            # that is where it is most likely; asking the VM instead would cost the time of a refusal
+            context.source.address = context.spec.admin.temporary_address
+            if context.source.identity.mark is None and journal.facts.get("vm") and context.clone_running():
+                # nothing tells the copy from the source at the other address
+                context.source.identity.only = context.source.address
+        try:
+            source_state = str(context.source.ask("state")["state"]["state"])
+        except FootprintError as error:
+            context.log(f"the source cannot be asked: {error.message}")
+    found = resume(journal, source_state, bool(journal.facts.get("vm")) and context.clone_running())
+    if found.reason:
+        context.log(f"going on at {found.phase}: {found.reason}")
+    if found.stop_clone:
+        run_copy.stop_clone(context)
+    if found.phase == "precopy" and "quiesce" in journal.phases:
+        journal.facts.pop("handing_over", None)
+        journal.new_attempt(time.time())
+        return PHASES[0]
+    if found.phase not in STOP_AFTER and "quiesce" in journal.phases:
+        return found.phase
+    if journal.state != "running" or time.time() - journal.phases.get("precopy", {}).get("started", 0) > _FRESH:
+        # the run before came to its end, or lay long enough, so what it copied grows old
+        journal.forget_from("precopy")
+    # what was found in the way may have been mended, and what was fine may be so no more
+    return PHASES[0]
+
+
+def _summarize(context: Context) -> None:
+    journal = context.journal
+    journal.state = "done"
+    journal.ended = time.time()
+    journal.reason = None
+    journal.progress = {}
+    steps = journal.downtime.get("parts", {})
+    if "boot" in steps:
+        journal.facts["boot_seconds"] = round(steps["boot"] + steps.get("checks", 0), 3)
+    paused = PHASES[len(STOP_AFTER) : PHASES.index("cutover")]
+    journal.downtime["parts"] = {**{phase: journal.phases[phase]["seconds"] for phase in paused if phase in journal.phases}, **steps}
+    context.log(f"the master serves from the VM; {journal.downtime.get('seconds')} s of downtime")
+
+
+def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
+    """Entry point of the unit; exit code 0 when the action ended as wished."""
+    if len(argv) != 1:
+        sys.stderr.write("usage: migrate_worker NAME\n")
+        return 2
+    store = JournalStore(argv[0], home)
+    with store.locked():
+        starts = io_worker_starts.note(store.name)
+        job = store.read_job()
+        if job is None:
+            raise InputError(f"There is no migration {argv[0]}.", "name")
+        journal = store.read() or Journal(name=argv[0])
+        context: Context | None = None
+        try:
+            context = open_context(store, job["params"])
+            journal = context.journal
+            carry_out(context, job["action"], starts)
+        except Exception as error:
+            if not isinstance(error, FootprintError):
+                store.log(traceback.format_exc())
+            store.log(f"{journal.phase}: failed: {error}")
+            journal.state = "failed"
+            journal.ended = time.time()
+            journal.reason = f"{journal.phase}: {error}"
+            # without room for it the next run finds out by itself how things stand
+            with contextlib.suppress(OSError):
+                store.write(journal)
+        if context is not None and journal.state == "failed":
+            context.mirror()
+        _release(context)
+        io_worker_starts.forget(store.name)
+        if context is None:
+            drop_key_files(store.directory)
+        else:
+            run_key.at_end(context)
+        if journal.state == "failed" and journal.facts.get("handing_over") == FINAL and not journal.facts.get("handed_over"):
+            # nobody but a worker finds out whether the source heard the final word
+            return AGAIN
+        store.release()
+        # a worker that was killed never comes here, and the next boot goes on
+        io_units.forget_at_boot(io_units.unit_name(store.name))
+    return 0 if journal.state in ("done", "stopped", "retired") or (journal.state == "rolled_back" and job["action"] == ROLL_BACK) else 1
+
+
+def _release(context: Context | None) -> None:
+    """Leave no rehearsal, no loop device and no bootstrap system behind."""
+    if context is None:
+        return
+    image = context.image
+    for let_go in (lambda: run_rehearsal.sweep(context), lambda: image and image.release(), lambda: run_bootstrap.sweep(context)):
+        try:
+            let_go()
+        except (FootprintError, OSError) as error:
+            context.store.log(f"not all could be let go of: {error}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

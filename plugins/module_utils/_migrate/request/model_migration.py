@@ -1,0 +1,198 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a migration of the master is told: the request, checked, with the path of every bad value (F13, F16)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import choice, ipv4, matched, number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import KIB, parse_size
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import Partition, parse_schema
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_health_check import HealthCheck, parse_checks
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook, parse_hooks
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import Container, parse_containers, parse_quiesce, parse_services
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+
+BOOT = ("image", "pxe")
+SYNC = ("rsync", "rsync_dd")
+SOURCE_AFTER = ("temp_address", "shutdown")
+# a migration may stop only where nobody feels it
+STOP_AFTER = PHASES[: PHASES.index("quiesce")]
+
+_HOST = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9.:-]{0,252}\Z")
+_INTERFACE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._:-]{0,14}\Z")
+_HOST_KEY = re.compile(r"\A(ssh-|ecdsa-)[a-z0-9-]+ [A-Za-z0-9+/=]+\Z")
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The machine that is moved. ``host_keys`` are ``type base64`` texts without a comment."""
+
+    address: str
+    port: int
+    machine_id: str | None
+    host_keys: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Admin:
+    """The address that moves. ``prefix`` and ``interface`` are ``None`` until the source was asked."""
+
+    address: str
+    prefix: int | None
+    interface: str | None
+    temporary_address: str
+
+
+@dataclasses.dataclass(frozen=True)
+class MigrationSpec:
+    """The whole request. Times in seconds, ``bandwidth_limit`` in KiB per second (0: none), an empty ``disk_schema`` is the source's own."""
+
+    name: str
+    cluster: str
+    uri: str
+    template: str | None
+    pool: str
+    vm: t.Mapping[str, t.Any]
+    source: Source
+    admin: Admin
+    boot: str
+    pxe_serve: bool
+    quiesce: str
+    services: tuple[str, ...]
+    containers: tuple[Container, ...]
+    sync: str
+    disk_schema: tuple[Partition, ...]
+    bandwidth_limit: int
+    excludes: tuple[str, ...]
+    rehearse: bool
+    rehearse_timeout: int
+    health_checks: tuple[HealthCheck, ...]
+    hooks: tuple[Hook, ...]
+    max_worktime: int
+    max_passes: int
+    max_downtime: float
+    boot_timeout: int
+    return_after: int
+    source_after: str
+    stop_after: str | None
+
+
+def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
+    """The request from a module's parameters (or the job file, which holds the same).
+
+    :raises InputError: with the path of the bad value.
+    """
+    vm = params.get("vm") or {}
+    if not isinstance(vm, t.Mapping):
+        raise InputError("is not a mapping.", "vm", "Write the master's VM details, e.g. {id: master, cpu: 2, ram: 2}.")
+    name = parse_name(params.get("name") or vm.get("name") or vm.get("id"), "name")
+    admin = _parse_admin(params.get("admin") or {})
+    boot_timeout = number(params.get("boot_timeout"), 300, 10, 86400, "boot_timeout")
+    sync = choice(params.get("sync") or "rsync", SYNC, "sync")
+    return MigrationSpec(
+        name=name,
+        cluster=parse_name(params.get("cluster") or "footprint", "cluster"),
+        uri=params.get("uri") or "qemu:///system",
+        template=params.get("template"),
+        pool=parse_name(params.get("pool") or "default", "pool"),
+        vm=dict(vm),
+        source=_parse_source(params.get("source") or {}, admin),
+        admin=admin,
+        boot=choice(params.get("boot") or "image", BOOT, "boot"),
+        pxe_serve=params.get("pxe_serve") is not False,
+        quiesce=parse_quiesce(params.get("quiesce")),
+        services=parse_services(params.get("services") or []),
+        containers=parse_containers(params.get("containers") or []),
+        sync=sync,
+        disk_schema=_parse_disk_schema(params.get("disk_schema"), sync),
+        bandwidth_limit=_parse_bandwidth(params.get("bandwidth_limit")),
+        excludes=_parse_excludes(params.get("excludes") or []),
+        rehearse=params.get("rehearse") is not False,
+        rehearse_timeout=number(params.get("rehearse_timeout"), boot_timeout, 10, 86400, "rehearse_timeout"),
+        health_checks=parse_checks(params.get("health_checks") or []),
+        hooks=parse_hooks(params.get("hooks") or []),
+        max_worktime=number(params.get("max_worktime"), 0, 0, 31536000, "max_worktime"),
+        max_passes=number(params.get("max_passes"), 6, 1, 100, "max_passes"),
+        max_downtime=float(number(params.get("max_downtime"), 5, 1, 86400, "max_downtime")),
+        boot_timeout=boot_timeout,
+        return_after=number(params.get("return_after"), 120, 20, 86400, "return_after"),
+        source_after=choice(params.get("source_after") or "temp_address", SOURCE_AFTER, "source_after"),
+        stop_after=_parse_stop_after(params.get("stop_after")),
+    )
+
+
+def _parse_disk_schema(value: t.Any, sync: str) -> tuple[Partition, ...]:
+    schema = parse_schema(value)
+    for index, each in enumerate(schema):
+        if each.raw and sync != "rsync_dd":
+            raise InputError("is copied block by block, and files alone are asked for.", f"disk_schema[{index}].raw", "Set sync: rsync_dd.")
+    return schema
+
+
+def _parse_stop_after(value: t.Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if value in PHASES and value not in STOP_AFTER:
+        raise InputError(
+            f"{value} lies in the pause or behind it; the source would stand still until the next run.",
+            "stop_after",
+            f"Stop after {STOP_AFTER[-1]} at the latest, and let the next run go through.",
+        )
+    return choice(value, STOP_AFTER, "stop_after")
+
+
+def _parse_bandwidth(value: t.Any) -> int:
+    if value in (None, "", 0, "0"):
+        return 0
+    size = parse_size(value, "KiB", "bandwidth_limit")
+    if size < KIB:
+        raise InputError("is less than 1 KiB per second.", "bandwidth_limit", "A bare number counts in KiB per second.")
+    return size // KIB
+
+
+def _parse_admin(entry: t.Mapping[str, t.Any]) -> Admin:
+    if not entry.get("address"):
+        raise InputError("is missing.", "admin.address", "Name the address that moves from the source to the VM.")
+    if not entry.get("temporary_address"):
+        raise InputError("is missing.", "admin.temporary_address", "Name a free address of the same network for the source after the move.")
+    address, _slash, prefix = str(entry["address"]).partition("/")
+    temporary = str(entry["temporary_address"]).partition("/")[0]
+    admin = Admin(
+        address=ipv4(address, "admin.address"),
+        prefix=number(prefix, 24, 1, 32, "admin.address") if prefix else None,
+        interface=matched(entry.get("interface"), _INTERFACE, "admin.interface", "Name the source's interface."),
+        temporary_address=ipv4(temporary, "admin.temporary_address"),
+    )
+    if admin.address == admin.temporary_address:
+        raise InputError("is the admin address itself.", "admin.temporary_address", "Name another, free address.")
+    return admin
+
+
+def _parse_source(entry: t.Mapping[str, t.Any], admin: Admin) -> Source:
+    keys = []
+    for index, key in enumerate(entry.get("host_keys") or []):
+        text = " ".join(str(key).split()[:2])
+        if not _HOST_KEY.match(text):
+            raise InputError("is not a public host key.", f"source.host_keys[{index}]", "Write it as in /etc/ssh/ssh_host_*_key.pub.")
+        keys.append(text)
+    return Source(
+        address=matched(entry.get("address"), _HOST, "source.address", "Write a name or an address.") or admin.address,
+        port=number(entry.get("port"), 22, 1, 65535, "source.port"),
+        machine_id=matched(entry.get("machine_id"), re.compile(r"\A[0-9a-f]{32}\Z"), "source.machine_id", "Copy /etc/machine-id."),
+        host_keys=tuple(keys),
+    )
+
+
+def _parse_excludes(value: t.Sequence[t.Any]) -> tuple[str, ...]:
+    for index, exclude in enumerate(value):
+        if not isinstance(exclude, str) or not exclude.startswith("/") or exclude in ("/", "/*", "/**") or "\n" in exclude:
+            raise InputError(f"{exclude!r} is not a path to leave out.", f"excludes[{index}]", "Write an absolute path or rsync pattern, e.g. /var/cache/x/*.")
+    return tuple(value)

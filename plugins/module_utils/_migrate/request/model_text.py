@@ -1,0 +1,110 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A migration in words: one line while it runs, a few at its end. All take what modules return as ``migration``."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
+
+Report = t.Mapping[str, t.Any]
+
+_PARTS = ("quiesce", "final", "fixup", "verify", "detach", "boot", "checks")
+
+
+def progress_line(migration: Report) -> str:
+    """How far it is, for somebody who watches."""
+    progress = migration.get("progress") or {}
+    said = [f"{migration['name']}: {migration['phase']}"]
+    if "number" in progress:
+        said.append(f"pass {progress['number']}")
+        if progress["number"] == 1 and "percent" in progress:
+            said.append(f"{progress['percent']} %")
+        said.append(size_text(int(progress.get("bytes", 0))))
+        if progress.get("rate"):
+            said.append(str(progress["rate"]))
+        if progress.get("seconds_left") is not None:
+            said.append(f"{duration(progress['seconds_left'])} left")
+    if progress.get("step"):
+        said.append(str(progress["step"]))
+    if progress.get("hook") is not None:
+        said.append(f"hook {progress['hook']}")
+    if progress.get("waiting_for"):
+        said.append(f"waiting: {progress['waiting_for']}")
+    if migration.get("downtime_predicted") is not None and migration.get("downtime") is None:
+        said.append(f"predicted downtime {duration(migration['downtime_predicted'])}")
+    return ", ".join(said)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people read them."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{round(seconds, 1):g} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+
+
+def summary(migration: Report) -> list[str]:
+    """What came of it, in a few lines."""
+    name, state = migration["name"], migration["state"]
+    lines = [_outcome(migration)]
+    if migration.get("downtime") is not None:
+        predicted = migration.get("downtime_predicted")
+        expected = f", predicted {duration(predicted)}" if predicted is not None else ""
+        # a journal that was read from its file has forgotten their order
+        known = sorted((migration.get("downtime_parts") or {}).items(), key=lambda each: _PARTS.index(each[0]) if each[0] in _PARTS else len(_PARTS))
+        parts = ", ".join(f"{part} {duration(seconds)}" for part, seconds in known)
+        lines.append(f"downtime: {duration(migration['downtime'])}{expected}" + (f" ({parts})" if parts else ""))
+    passes = migration.get("passes") or []
+    if passes:
+        proof = ", source and copy found equal" if migration.get("verified") else ""
+        lines.append(f"copied: {size_text(int(migration.get('bytes', 0)))}, {migration.get('files', 0)} files in {len(passes)} passes{proof}")
+    rehearsal = migration.get("rehearsal") or {}
+    if rehearsal.get("passed"):
+        lines.append(f"rehearsal: passed in {duration(rehearsal.get('seconds', 0))}")
+    if state == "done":
+        lines.append(f"source: waits at {(migration.get('source') or {}).get('temporary_address')}; rollback_master takes {name} back, retire_source ends that")
+    lines += [f"note: {warning}" for warning in migration.get("warnings") or []]
+    return lines
+
+
+def _outcome(migration: Report) -> str:
+    name, state, host = migration["name"], migration["state"], migration.get("host")
+    if state == "done":
+        return f"{name} serves from a VM of {host}"
+    if state == "stopped":
+        return f"{name}: the copy is ready up to {migration['phase']}; the source serves as before"
+    if state == "rolled_back":
+        return f"{name}: the source serves as before"
+    if state == "retired":
+        return f"{name} serves from a VM of {host}; its source is shut down"
+    return f"{name}: {state} at {migration['phase']}"
+
+
+class MigrationFailed(FootprintError):
+    """The migration ended otherwise than wished; the result tells all about it."""
+
+    def __init__(self, migration: Report, log: t.Sequence[str] = ()) -> None:
+        serves = f"it stands at {migration['phase']}"
+        if migration["state"] == "rolled_back":
+            serves = "rolled back: the source serves as before"
+        elif "quiesce" not in migration["phases"]:
+            serves = "the source serves as before"
+        why = migration.get("reason") or f"its worker died; {(list(log) or ['no log'])[-1]}"
+        super().__init__(f"The migration {migration['name']} did not succeed ({serves}): {why}", mend="Mend that and run again; it goes on where it can.")
+        self.migration = migration
+
+    def as_result(self) -> dict[str, t.Any]:
+        """The error with the migration's report."""
+        return {**super().as_result(), "migration": dict(self.migration)}
+
+
+def still_running(name: str) -> FootprintError:
+    """What to tell when somebody has waited long enough."""
+    return FootprintError(f"The migration {name} still runs.", mend="It goes on by itself; look with master_migrate_info, or run this again to wait on.")

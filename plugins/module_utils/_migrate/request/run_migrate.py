@@ -1,0 +1,245 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case of the module ``master_migrate``: start, attach to, resume, take back, or only look."""
+
+from __future__ import annotations
+
+import sys
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import fixups_diff, plan_fixups
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.run_copy import destination, problem_text
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_guard, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import layout_of, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import find_problems, find_warnings, fixup_context
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import described
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+
+_JOB_KEYS = (
+    "name",
+    "cluster",
+    "uri",
+    "template",
+    "pool",
+    "vm",
+    "source",
+    "admin",
+    "boot",
+    "pxe_serve",
+    "quiesce",
+    "services",
+    "containers",
+    "sync",
+    "disk_schema",
+    "bandwidth_limit",
+    "excludes",
+    "rehearse",
+    "rehearse_timeout",
+    "health_checks",
+    "hooks",
+    "max_worktime",
+    "max_passes",
+    "max_downtime",
+    "boot_timeout",
+    "return_after",
+    "source_after",
+    "stop_after",
+)
+_POLL = 1.0
+
+
+def migrate(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
+    """Bring a migration to the state that is asked for.
+
+    :arg params: of the module.
+    :returns: keyword arguments for ``exit_json``.
+    :raises FootprintError: bad input, something in the way, or the migration did not succeed.
+    """
+    state = params["state"]
+    if state == "prepared":
+        return _prepared(_name(params), check_mode)
+    if state == "migrated":
+        return _migrated(params, check_mode)
+    return _backward(params, check_mode)
+
+
+def _name(params: t.Mapping[str, t.Any]) -> str:
+    vm = params.get("vm") or {}
+    name = params.get("name") or vm.get("name") or vm.get("id")
+    if name is None:
+        raise InputError("is missing.", "name", "Name the migration, or give the VM details.")
+    return parse_name(name, "name")
+
+
+def _prepared(name: str, check_mode: bool) -> dict[str, t.Any]:
+    store = JournalStore(name)
+    exists = (store.directory / "id_ed25519").exists()
+    public = None if check_mode and not exists else io_remote_source.ensure_key(store.directory, name)
+    return {"changed": not exists, "public_key": public, "key_marker": io_remote_source.key_marker(name)}
+
+
+def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    facts = params.get("source_facts") or None
+    store = JournalStore(_name(params))
+    journal, job = store.read(), store.read_job()
+    given = dict(job["params"]) if job and _in_pause(journal) else _with_facts(params, facts)
+    spec = parse_spec(given)
+    if journal and journal.state in ("done", "retired"):
+        return {"changed": False, "migration": described(journal), "summary": summary(described(journal))}
+    if check_mode:
+        return _rehearse(spec, facts, journal)
+    if not spec.source.host_keys:
+        raise InputError("are missing.", "source.host_keys", "Give the source's public host keys; they are never trusted blindly.")
+    vm_details(spec)
+    if not io_units.unit_active(io_units.unit_name(spec.name)):
+        _refresh(store, journal, given)
+        _start(store, run_worker.MIGRATE, {key: given.get(key) for key in _JOB_KEYS})
+    return _outcome(store, params, ("done", "stopped"))
+
+
+def _in_pause(journal: Journal | None) -> bool:
+    """Whether a run was cut short while the services were stopped.
+
+    It is brought to its end, or back, as it was begun: with the request it was begun with.
+    """
+    return journal is not None and journal.state in ("running", "failed") and any(phase in journal.phases for phase in PHASES[len(STOP_AFTER) :])
+
+
+def _with_facts(params: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+    """The parameters with what the source's facts say where they are silent."""
+    given = dict(params)
+    source = {key: value for key, value in (params.get("source") or {}).items() if value not in (None, [])}
+    if facts:
+        source.setdefault("host_keys", facts.get("host_keys"))
+        source.setdefault("machine_id", facts.get("machine_id"))
+        if facts.get("firmware") == "uefi" and isinstance(given.get("vm"), t.Mapping):
+            given["vm"] = {"boot_firmware": "efi", **given["vm"]}
+    given["source"] = source
+    return given
+
+
+def _refresh(store: JournalStore, journal: Journal | None, given: t.Mapping[str, t.Any]) -> None:
+    """A changed VM or disk is made anew; what was copied onto the old one is of no use then."""
+    job = store.read_job()
+    if journal is None or job is None:
+        return
+    if _in_pause(journal):
+        return
+    before = job["params"]
+    if any(before.get(key) != given.get(key) for key in ("vm", "disk_schema", "sync", "template", "pool", "uri", "cluster")):
+        journal.forget_from("define")
+        store.write(journal)
+
+
+def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal: Journal | None) -> dict[str, t.Any]:
+    """What would be done: everything preflight sees, and the fix-ups as a diff."""
+    vm = vm_details(spec)
+    layout = layout_of(spec, vm, facts)
+    warnings = find_warnings(facts, spec, vm, (facts or {}).get("tree"))
+    # in check mode nobody installed anything yet, so what a package or a role brings is no reason to stop
+    try:
+        host = destination(spec, vm, facts)
+    except BackendError as error:
+        host = None
+        warnings.append(f"This host was not looked at: {error}")
+    problems = find_problems(spec, vm, layout, facts, host)
+    warnings += [f"{each.message} {each.mend}" for each in problems if each.path == TOOLS_PATH]
+    problems = [each for each in problems if each.path != TOOLS_PATH]
+    if problems:
+        raise FootprintError(problem_text(problems))
+    result: dict[str, t.Any] = {"changed": True, "migration": described(journal or Journal(name=spec.name))}
+    if facts is None:
+        warnings.append("The source was not looked at; give source_facts to have it checked and to see the fix-ups.")
+    else:
+        tree = dict(facts.get("tree", {}))
+        changes = plan_fixups(tree, fixup_context(spec, vm, layout, facts, io_remote_source.key_marker(spec.name)))
+        result["diff"] = [{"prepared": fixups_diff(tree, changes)}]
+        result["plan"] = {
+            "phases": list(PHASES),
+            "bytes": sum(int(each["used"]) for each in facts.get("filesystems", [])) + sum(raw.size for _partition, raw in layout.raws),
+            "services": facts.get("everything", []) if holds_everything(spec.services, spec.quiesce) else list(spec.services),
+            "fixups": sorted(changes),
+            "partitions": [
+                {"disk": each.disk, "mount": each.mount, "fs": each.fs, "size": each.size, "uuid": each.uuid, "raw": each.raw.path if each.raw else None}
+                for each in layout.partitions
+            ],
+        }
+    if warnings:
+        result["warnings"] = warnings
+    return result
+
+
+def _start(store: JournalStore, action: str, params: t.Mapping[str, t.Any]) -> None:
+    with store.locked():
+        store.write_job({"action": action, "params": dict(params)})
+    code = io_units.keep_code()
+    try:
+        io_units.start_unit(
+            store.name, code, run_worker.MODULE, [store.name], store.directory / "output", at_boot=True, restarts=None, more=_unit_properties(store.name)
+        )
+    except CommandError:
+        # two callers at once: the other one's unit does the work
+        if not io_units.unit_active(io_units.unit_name(store.name)):
+            raise
+
+
+def _unit_properties(name: str) -> list[str]:
+    """It is never given up on by systemd, but by itself; and when it has ended, nobody's VM is left running."""
+    return [f"RestartForceExitStatus={AGAIN}", f"ExecStopPost={sys.executable} -m {run_guard.MODULE} {name} ended"]
+
+
+def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """``rolled_back`` and ``retired``: from the stored job, so that the name is enough."""
+    name = _name(params)
+    state = params["state"]
+    store = JournalStore(name)
+    journal, job = store.read(), store.read_job()
+    if journal is None or job is None:
+        if state == "rolled_back":
+            return {"changed": False, "migration": None}
+        raise RefusedError(f"There is no migration {name} on this host.", "name", "Run this on the host that carries the master.")
+    if journal.state == state:
+        return {"changed": False, "migration": described(journal)}
+    if journal.state == "retired":
+        raise RefusedError(f"The source of {name} is retired; nothing can take it back.", "state", "Restore the master from a backup instead.")
+    if state == "retired" and journal.state != "done":
+        raise RefusedError(f"The migration {name} is {journal.state}, not done.", "state", "Finish the migration first.")
+    if check_mode:
+        return {"changed": True, "migration": described(journal)}
+    unit = io_units.unit_name(name)
+    if io_units.unit_active(unit):
+        # whoever wants everything back does not wait for what is under way
+        run(["systemctl", "stop", unit], timeout=120)
+    wanted = dict(job["params"])
+    _start(store, run_worker.ROLL_BACK if state == "rolled_back" else run_worker.RETIRE, wanted)
+    return _outcome(store, params, (state,))
+
+
+def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Container[str]) -> dict[str, t.Any]:
+    """Wait for the unit's end, if that is wanted, and say how it ended."""
+    unit = io_units.unit_name(store.name)
+    until = time.monotonic() + float(params.get("wait_timeout") or 7200)
+    while params.get("wait", True) and io_units.unit_active(unit):
+        if time.monotonic() > until:
+            raise still_running(store.name)
+        time.sleep(_POLL)
+    journal = store.read() or Journal(name=store.name)
+    result = {"changed": True, "migration": described(journal)}
+    if params.get("wait", True):
+        if journal.state not in good:
+            raise MigrationFailed(result["migration"], store.tail(5))
+        result["summary"] = summary(result["migration"])
+    return result

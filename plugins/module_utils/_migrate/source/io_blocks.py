@@ -1,0 +1,172 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Block devices of the source that carry no file system in use: raw volumes, what is not mounted, what is reserved. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import stat
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_disks
+
+SYS_CLASS = pathlib.Path("/sys/class/block")
+# memory, optical and floppy drives, flash below a controller of its own, parts of an eMMC that only its firmware uses
+_NEVER = re.compile(r"\A(?:z?ram|sr|fd|nbd|mtdblock)\d|\Ammcblk\d+(?:boot\d|rpmb)\Z")
+# LVM's own helpers carry their kind behind the two identifiers of 32 characters
+_LVM_HELPER = re.compile(r"\ALVM-.{64}-")
+_DEEPEST = 3
+
+
+def blocks() -> list[dict[str, t.Any]]:
+    """Every partition, volume and disk nobody below or above uses: no mounted file system, swap, table, member of something."""
+    busy = _busy()
+    found: list[dict[str, t.Any]] = []
+    for entry in sorted(SYS_CLASS.iterdir()) if SYS_CLASS.is_dir() else []:
+        place = pathlib.Path(os.path.realpath(entry))
+        number = _text(place / "dev")
+        size = 512 * int(_text(place / "size") or 0)
+        if number and size and number not in busy and not _NEVER.match(place.name) and _is_leaf(place):
+            found.append({"name": place.name, "number": number, "size": size, "place": place})
+    names = _names({each["number"] for each in found}) if found else {}
+    opened = _opened() if names else set()
+    described = [_described(each, names[each["number"]], each["number"] in opened) for each in found if names.get(each["number"])]
+    # a pool of zfs tells nobody which disks it uses
+    pools = any(each["fstype"] == "zfs" for each in io_disks.mounts())
+    return [each for each in described if not (pools and each["content"] == "zfs_member")]
+
+
+def _described(entry: t.Mapping[str, t.Any], names: t.Sequence[str], opened: bool) -> dict[str, t.Any]:
+    place = entry["place"]
+    node = next((each for each in names if each == f"/dev/{entry['name'].replace('!', '/')}"), names[0])
+    status = os.stat(node)
+    probed = {} if (place / "loop").is_dir() else _probe(node)
+    below = io_disks.device(node)
+    return {
+        "path": _lasting(names, node),
+        "links": sorted(names),
+        "size": entry["size"],
+        "disks": below["disks"],
+        "layers": below["layers"],
+        "whole": not (place / "partition").exists() and not (place / "dm").is_dir() and not (place / "md").is_dir(),
+        "removable": _text(place / "removable") == "1",
+        # in a container: a file of its host's, maybe somebody else's
+        "loop": (place / "loop").is_dir(),
+        "content": probed.get("TYPE", ""),
+        "usage": probed.get("USAGE", ""),
+        "table": probed.get("PTTYPE", ""),
+        "kind": probed.get("PART_ENTRY_TYPE", "").lower(),
+        "scheme": probed.get("PART_ENTRY_SCHEME", ""),
+        "partuuid": probed.get("PART_ENTRY_UUID", ""),
+        "label": probed.get("PART_ENTRY_NAME", ""),
+        "open": opened,
+        "owner": status.st_uid,
+        "group": status.st_gid,
+        "mode": stat.S_IMODE(status.st_mode),
+    }
+
+
+def _text(path: pathlib.Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _busy() -> set[str]:
+    """Numbers (major:minor) of what carries a mounted file system or swap."""
+    paths = [each["device"] for each in io_disks.mounts()] + [each["device"] for each in io_disks.swaps()[0]]
+    numbers = {each["id"] for each in io_disks.mounts()}
+    for path in paths:
+        number = _number(path) if path.startswith("/") else None
+        numbers |= {number} if number else set()
+    # btrfs tells of one of its devices only
+    for each in pathlib.Path("/sys/fs/btrfs").glob("*/devices/*"):
+        numbers.add(_text(each / "dev"))
+    return numbers
+
+
+def _number(path: str) -> str | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}" if stat.S_ISBLK(status.st_mode) else None
+
+
+def _is_leaf(place: pathlib.Path) -> bool:
+    """Whether it is used by no other device, is no disk with partitions, no helper of LVM and no file of this machine."""
+    if (place / "holders").is_dir() and any((place / "holders").iterdir()):
+        return False
+    if any((each / "partition").exists() for each in place.iterdir() if each.is_dir()):
+        return False
+    if _LVM_HELPER.match(_text(place / "dm" / "uuid")):
+        return False
+    backing = _text(place / "loop" / "backing_file")
+    return not backing or not os.path.exists(backing.removesuffix(" (deleted)"))
+
+
+def _names(numbers: t.Container[str]) -> dict[str, list[str]]:
+    """The names below /dev of block devices, by their number, in a lasting order."""
+    found: dict[str, list[str]] = {}
+
+    def look(folder: str, depth: int) -> None:
+        try:
+            entries = sorted(os.scandir(folder), key=lambda each: each.name)
+        except OSError:
+            return
+        for each in entries:
+            if each.is_dir(follow_symlinks=False):
+                if depth < _DEEPEST and each.name not in ("shm", "pts", "mqueue", "hugepages", "fd"):
+                    look(each.path, depth + 1)
+                continue
+            number = _number(each.path) if each.is_symlink() or stat.S_ISBLK(each.stat(follow_symlinks=False).st_mode) else None
+            if number is not None and number in numbers:
+                found.setdefault(number, []).append(each.path)
+
+    look("/dev", 1)
+    return found
+
+
+def _lasting(names: t.Sequence[str], node: str) -> str:
+    """The name that a device has after the next start as well."""
+    for folder in ("/dev/mapper/", "/dev/disk/by-partuuid/", "/dev/disk/by-id/"):
+        for each in names:
+            if each.startswith(folder):
+                return each
+    return node
+
+
+def _opened() -> set[str]:
+    """Numbers of the block devices some program holds open."""
+    found = set()
+    for process in os.listdir("/proc"):
+        if not process.isdigit():
+            continue
+        try:
+            files = os.listdir(f"/proc/{process}/fd")
+        except OSError:
+            continue
+        for each in files:
+            number = _number(f"/proc/{process}/fd/{each}")
+            if number:
+                found.add(number)
+    return found
+
+
+def _probe(node: str) -> dict[str, str]:
+    """What blkid reads on a device itself: TYPE, USAGE, PTTYPE, PART_ENTRY_*."""
+    try:
+        done = run(["blkid", "-p", "-o", "export", node], ok=(0, 2, 4, 8), timeout=60)
+    except CommandError:
+        # it cannot be read, and that is told when it is to be copied
+        return {}
+    values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    # export escapes as a shell would want it
+    return {key: re.sub(r"\\(.)", r"\1", value) for key, value in values.items()}

@@ -1,0 +1,167 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""File systems and swap of the source, and the disks below them through LVM, md and encryption. Changes nothing."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import stat
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+
+# File systems that live on a disk of the machine and therefore move.
+DISK_TYPES = frozenset(("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "exfat", "f2fs", "jfs", "reiserfs", "zfs", "nilfs2"))
+_NOT_BELOW = ("/proc", "/sys", "/dev", "/run")
+# what of a mount's options the same file system needs elsewhere, so that its files fit and look the same
+_OPTIONS = {"vfat": ("fmask", "dmask"), "btrfs": ("compress", "compress-force")}
+# the inode every btrfs subvolume begins with
+_SUBVOLUME = 256
+_LAYERS = {"LVM": "lvm", "CRYPT": "crypt", "mpath": "multipath"}
+SYS = pathlib.Path("/sys/dev/block")
+
+
+def mounts() -> list[dict[str, str]]:
+    """The mount table: mount, root (of the mount inside its file system), device, fstype, id (major:minor), options."""
+    found = []
+    for line in _read("/proc/self/mountinfo").splitlines():
+        left, _dash, right = line.partition(" - ")
+        fields, kind = left.split(), right.split()
+        if len(fields) > 4 and len(kind) > 1:
+            names = {"id": fields[2], "root": _unescape(fields[3]), "mount": _unescape(fields[4]), "fstype": kind[0], "device": _unescape(kind[1])}
+            found.append({**names, "options": kind[2] if len(kind) > 2 else ""})
+    return found
+
+
+def _read(path: str | pathlib.Path) -> str:
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), text)
+
+
+def filesystems() -> list[dict[str, t.Any]]:
+    """Every file system on a disk, once, with what is used in it and what it lies on.
+
+    A bind mount of something already listed is no file system of its own; a subvolume of btrfs is
+    one, mounted or not, for a copy of one file system stops at its edge.
+    """
+    found: list[dict[str, t.Any]] = []
+    seen: set[t.Any] = set()
+    pools: set[str] = set()
+    for each in mounts():
+        inside = any(each["mount"] == top or each["mount"].startswith(top + "/") for top in _NOT_BELOW)
+        if each["fstype"] not in DISK_TYPES or inside or not os.path.isdir(each["mount"]):
+            continue
+        place = os.stat(each["mount"])
+        key: t.Any = place.st_dev if each["fstype"] == "btrfs" else each["id"]
+        if key in seen or (each["fstype"] == "btrfs" and place.st_ino != _SUBVOLUME):
+            continue
+        seen.add(key)
+        entry = _entry(each, counted=each["fstype"] == "btrfs" and each["device"] in pools)
+        found.append(entry)
+        if each["fstype"] == "btrfs":
+            pools.add(each["device"])
+    for entry in [each for each in found if each["fstype"] == "btrfs"]:
+        found += [{**entry, "mount": path, "used": 0, "inodes_used": 0, "subvolume": None} for path in _nested(entry["mount"], entry["subvolume"], seen)]
+    return sorted(found, key=lambda each: str(each["mount"]))
+
+
+def _entry(mount: t.Mapping[str, str], *, counted: bool) -> dict[str, t.Any]:
+    space = os.statvfs(mount["mount"])
+    total = space.f_blocks * space.f_frsize
+    below = device(mount["device"])
+    wanted = _OPTIONS.get(mount["fstype"], ())
+    options = [each for each in mount["options"].split(",") if each.partition("=")[0] in wanted]
+    return {
+        "mount": mount["mount"],
+        "device": mount["device"],
+        "fstype": mount["fstype"],
+        "total": total,
+        "used": 0 if counted else (space.f_blocks - space.f_bfree) * space.f_frsize,
+        "inodes_used": space.f_files - space.f_ffree,
+        "size": below["size"] or total,
+        "disks": below["disks"],
+        "layers": below["layers"],
+        "subvolume": mount["root"].strip("/") if mount["fstype"] == "btrfs" else None,
+        "options": ",".join(options) or None,
+    }
+
+
+def _nested(mount: str, name: str, seen: set[t.Any]) -> list[str]:
+    """Paths of the subvolumes that lie in one, at any depth; read-only ones are snapshots and stay behind."""
+    try:
+        kept = set(_subvolumes(mount, "-r"))
+        inner = [each for each in _subvolumes(mount) if each not in kept]
+    except (CommandError, FileNotFoundError):
+        return []
+    found = []
+    for each in inner:
+        if name and not each.startswith(f"{name}/"):
+            continue
+        path = f"{mount.rstrip('/')}/{each[len(name) :].strip('/')}"
+        if os.path.isdir(path) and os.stat(path).st_dev not in seen:
+            seen.add(os.stat(path).st_dev)
+            found += [path, *_nested(path, each, seen)]
+    return found
+
+
+def _subvolumes(mount: str, *only: str) -> list[str]:
+    lines = run(["btrfs", "subvolume", "list", "-o", *only, mount]).stdout.splitlines()
+    return [line.partition(" path ")[2] for line in lines if " path " in line]
+
+
+def device(path: str) -> dict[str, t.Any]:
+    """What carries a file system: size in bytes, the physical disks below and the layers between."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return {"size": 0, "disks": [], "layers": []}
+    if not stat.S_ISBLK(status.st_mode):
+        return {"size": 0, "disks": [], "layers": []}
+    place = SYS / f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+    disks: list[str] = []
+    layers: list[str] = []
+    _descend(pathlib.Path(os.path.realpath(place)), disks, layers)
+    return {"size": 512 * int(_read(place / "size").strip() or 0), "disks": disks, "layers": layers}
+
+
+def _descend(place: pathlib.Path, disks: list[str], layers: list[str]) -> None:
+    if (place / "partition").exists():
+        place = place.parent
+    below = sorted(each.name for each in (place / "slaves").iterdir()) if (place / "slaves").is_dir() else []
+    # a partition of a multipath device has no layer of its own (part1-mpath-...)
+    layer = "md" if (place / "md").is_dir() else _LAYERS.get(_read(place / "dm" / "uuid").partition("-")[0])
+    if layer and layer not in layers:
+        layers.append(layer)
+    if not below or layer == "multipath":
+        if place.name not in disks:
+            disks.append(place.name)
+        return
+    for name in below:
+        _descend(pathlib.Path(os.path.realpath(place / "slaves" / name)), disks, layers)
+
+
+def swaps() -> tuple[list[dict[str, t.Any]], list[str]]:
+    """Swap partitions (device, size, disks), and files used as swap."""
+    partitions, files = [], []
+    for line in _read("/proc/swaps").splitlines()[1:]:
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        path = _unescape(fields[0])
+        if fields[1] == "file":
+            files.append(path)
+        elif not os.path.basename(os.path.realpath(path)).startswith("zram"):
+            below = device(path)
+            partitions.append({"device": path, "size": below["size"] or int(fields[2]) * 1024, "disks": below["disks"]})
+    return partitions, files

@@ -1,0 +1,112 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the source of a migration is like. Runs on the source itself and changes nothing."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pathlib
+import platform
+import shutil
+import socket
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_blocks, io_disks
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_links import interfaces
+
+# File systems whose content lives elsewhere; the new master mounts them itself.
+_FOREIGN_TYPES = frozenset(("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "fuse.sshfs", "fuse.glusterfs", "9p", "virtiofs", "afs"))
+
+
+def read_text(path: str) -> str | None:
+    """A file of unknown encoding as text, ``None`` when it cannot be read; bytes survive the round trip."""
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+
+
+def read_tree(patterns: t.Iterable[str], root: str = "/") -> dict[str, str]:
+    """The files that match absolute globs, below ``root``; keys are paths as the machine itself sees them."""
+    tree = {}
+    for pattern in patterns:
+        for path in sorted(glob.glob(os.path.join(root, pattern.lstrip("/")))):
+            inner = "/" + os.path.relpath(path, root)
+            # never through a link: on the copy it could lead out to the host
+            if os.path.isfile(path) and not os.path.islink(path):
+                text = read_text(path)
+                if text is not None:
+                    tree[inner] = text
+    return tree
+
+
+def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any]:
+    """Facts of this machine as the source of a migration.
+
+    :arg services: units whose state is wanted.
+    :arg tools: programs whose paths are wanted.
+    """
+    swaps, swap_files = io_disks.swaps()
+    return {
+        "hostname": socket.gethostname(),
+        "machine_id": (read_text("/etc/machine-id") or "").strip(),
+        "boot_id": (read_text("/proc/sys/kernel/random/boot_id") or "").strip(),
+        "arch": platform.machine(),
+        "time": time.time(),
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        # a container sees its host's
+        "firmware": "uefi" if os.path.isdir("/sys/firmware/efi") and not os.path.exists("/run/systemd/container") else "bios",
+        "filesystems": io_disks.filesystems(),
+        "swaps": swaps,
+        "swap_files": swap_files,
+        "blocks": io_blocks.blocks(),
+        "boot_seconds": boot_seconds(),
+        "foreign": [each for each in io_disks.mounts() if each["fstype"] in _FOREIGN_TYPES],
+        "interfaces": interfaces(),
+        "tools": {tool: _which(tool) for tool in tools},
+        "kernels": sorted(os.path.basename(each)[len("vmlinuz-") :] for each in glob.glob("/boot/vmlinuz-*")),
+        "initramfs": next((tool for tool in ("update-initramfs", "dracut") if _which(tool)), None),
+        "grub": _grub(),
+        "host_keys": [" ".join((read_text(each) or "").split()[:2]) for each in sorted(glob.glob("/etc/ssh/ssh_host_*_key.pub"))],
+        "services": {unit: unit_state(unit) for unit in services},
+    }
+
+
+def boot_seconds() -> float | None:
+    """How long this machine's last boot took, from power on where firmware tells, ``None`` while it still boots."""
+    names = ("FirmwareTimestampMonotonic", "UserspaceTimestampMonotonic", "FinishTimestampMonotonic")
+    done = run(["systemctl", "show", *(f"--property={each}" for each in names)], ok=range(256))
+    values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    firmware, userspace, finish = (int(values.get(each) or 0) for each in names)
+    if not finish:
+        return None
+    # a container's clock is its host's, so its kernel's part of the boot was never its own
+    begin = userspace if os.path.exists("/run/systemd/container") else -firmware
+    return round((finish - begin) / 1e6, 1)
+
+
+def _which(tool: str) -> str | None:
+    return shutil.which(tool, path="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+
+
+def _grub() -> dict[str, t.Any]:
+    """What GRUB the machine has for which firmware; a signed one lies ready on the partition UEFI starts from."""
+    targets = {name: os.path.isdir(f"/usr/lib/grub/{name}") for name in ("i386-pc", "x86_64-efi", "arm64-efi")}
+    return {
+        "install": _which("grub-install") or _which("grub2-install"),
+        "i386_pc": targets["i386-pc"],
+        "efi": targets["x86_64-efi" if platform.machine() == "x86_64" else "arm64-efi"],
+        "shim": bool(glob.glob("/boot/efi/EFI/*/shim*.efi") + glob.glob("/efi/EFI/*/shim*.efi")),
+    }
+
+
+def unit_state(unit: str) -> dict[str, str]:
+    """What systemd says of a unit: load, active, sub."""
+    done = run(["systemctl", "show", "--property=LoadState,ActiveState,SubState", "--", unit], ok=range(256))
+    values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    return {"load": values.get("LoadState", ""), "active": values.get("ActiveState", ""), "sub": values.get("SubState", "")}

@@ -1,0 +1,33 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the source of a migration was last told of it: for a person when the destination host is lost, and for another destination."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+
+HOME = pathlib.Path("/var/lib/reduced.footprint/source")
+_ENDING = ".journal"
+
+
+def keep(name: str, told: t.Mapping[str, t.Any], home: pathlib.Path | None = None) -> None:
+    """Keep the newest word, safe against a power loss."""
+    write_atomic((home or HOME) / f"{name}{_ENDING}", json.dumps(told, indent=1, sort_keys=True) + "\n")
+
+
+def kept(name: str, home: pathlib.Path | None = None) -> dict[str, t.Any] | None:
+    """The last word, ``None`` when there never was one."""
+    text = read_text((home or HOME) / f"{name}{_ENDING}")
+    return dict(json.loads(text)) if text else None
+
+
+def all_kept(home: pathlib.Path | None = None) -> dict[str, dict[str, t.Any]]:
+    """The last words about all migrations this machine was the source of."""
+    found = {path.name[: -len(_ENDING)] for path in (home or HOME).glob(f"*{_ENDING}")} if (home or HOME).is_dir() else set()
+    return {name: told for name in sorted(found) for told in [kept(name, home)] if told}

@@ -1,0 +1,68 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Network interfaces of the source: cards, and what is stacked upon them. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+
+# In a container the card is one end of a pair, or a part of the host's card.
+_BORROWED = ("veth", "macvlan", "ipvlan")
+
+
+def interfaces() -> list[dict[str, t.Any]]:
+    """Interfaces with their addresses; the loopback and tunnels are left out.
+
+    ``mac`` is a card's own, ``worn`` the one it has instead. ``card`` tells whether it is a machine's own, ``lower`` what the others are stacked upon.
+    """
+    links = json.loads(run(["ip", "-json", "-details", "address", "show"]).stdout or "[]")
+    return describe(links, lambda name: os.path.exists(f"/sys/class/net/{name}/device"))
+
+
+def describe(links: t.Sequence[t.Mapping[str, t.Any]], has_device: t.Callable[[str], bool]) -> list[dict[str, t.Any]]:
+    """The same from what ``ip`` said."""
+    found = []
+    bonds = [each["ifname"] for each in links if (each.get("linkinfo") or {}).get("info_kind") in ("bond", "team")]
+    for link in links:
+        if link.get("link_type") != "ether":
+            continue
+        name = link["ifname"]
+        info = link.get("linkinfo") or {}
+        kind = info.get("info_kind")
+        data = info.get("info_data") or {}
+        addresses = _addresses(link, "inet")
+        borrowed = kind in _BORROWED and not link.get("master") and bool(addresses)
+        lower = [each["ifname"] for each in links if each.get("master") == name]
+        if kind in ("vlan", "macvlan") and link.get("link"):
+            lower = [link["link"]]
+        found.append(
+            {
+                "name": name,
+                # a member of a bond wears the bond's
+                "mac": link.get("permaddr") or link.get("address", ""),
+                # one that somebody gave it; a member of a bond has the bond's
+                "worn": link.get("address") if link.get("permaddr") and link.get("master") not in bonds else None,
+                "addresses": addresses,
+                "addresses6": _addresses(link, "inet6"),
+                "kind": kind,
+                "card": has_device(name) or kind is None or borrowed,
+                "lower": lower,
+                "vlan": data.get("id") if kind == "vlan" else None,
+                "bond_mode": data.get("mode") if kind == "bond" else None,
+            }
+        )
+    return found
+
+
+def _addresses(link: t.Mapping[str, t.Any], family: str) -> list[str]:
+    # an address that a router or a DHCP server gave is the next card's to ask for
+    given = [each for each in link.get("addr_info", []) if each.get("family") == family and each.get("local")]
+    if family == "inet6":
+        given = [each for each in given if each.get("scope") == "global" and not each.get("dynamic") and not each.get("temporary")]
+    return [f"{each['local']}/{each['prefixlen']}" for each in given]

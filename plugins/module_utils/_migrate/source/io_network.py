@@ -1,0 +1,109 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Addresses and routes of a source that steps aside and comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_facts import unit_state
+
+
+def addresses() -> list[dict[str, t.Any]]:
+    """Every static address beyond this machine itself: dev, address with its prefix.
+
+    One that a lease or a router gave is not the master's own.
+    """
+    found = []
+    for link in json.loads(run(["ip", "-json", "address", "show"]).stdout or "[]"):
+        for each in link.get("addr_info", []):
+            if each.get("scope") == "global" and not each.get("dynamic") and each.get("local"):
+                found.append({"dev": link["ifname"], "address": f"{each['local']}/{each['prefixlen']}"})
+    return found
+
+
+def upon(cards: t.Iterable[str], sys_class: pathlib.Path = pathlib.Path("/sys/class/net")) -> set[str]:
+    """The cards and every VLAN, bridge or bond that stands on one of them."""
+    found = set(cards)
+    while True:
+        above = {each.parent.name for each in sys_class.glob("*/lower_*") if each.name[len("lower_") :] in found} - found
+        if not above:
+            return found
+        found |= above
+
+
+def drop(wanted: t.Container[str]) -> bool:
+    """Take addresses (without prefix) off whatever interface has them; tells whether one had."""
+    dropped = False
+    for each in addresses():
+        if each["address"].partition("/")[0] in wanted:
+            run(["ip", "address", "del", each["address"], "dev", each["dev"]], ok=range(256))
+            dropped = True
+    return dropped
+
+
+def put(address: str, interface: str, *, needed: bool = True) -> None:
+    """Give an interface an address, with its prefix; one that it has is fine.
+
+    :raises CommandError: it cannot be given, and is needed.
+    """
+    run(["ip", "address", "replace", address, "dev", interface], ok=(0,) if needed else range(256))
+
+
+def keep(wanted: t.Iterable[t.Mapping[str, str]]) -> bool:
+    """Give back addresses that a network manager took away; tells whether one was missing.
+
+    systemd-networkd takes the addresses of a card away while it configures it anew, and does not bring them back when that fails.
+    """
+    present = {(each["dev"], each["address"]) for each in addresses()}
+    missing = [each for each in wanted if (each["dev"], each["address"]) not in present]
+    for each in missing:
+        put(each["address"], each["dev"], needed=False)
+    return bool(missing)
+
+
+def routes() -> list[list[str]]:
+    """Every route over a gateway, as arguments of ``ip``."""
+    found = []
+    for family in ("-4", "-6"):
+        for each in json.loads(run(["ip", family, "-json", "route", "show"], ok=range(256)).stdout or "[]"):
+            if each.get("gateway") and each.get("dev") and each.get("protocol") != "ra":
+                metric = ["metric", str(each["metric"])] if each.get("metric") else []
+                found.append([family, "route", "replace", each["dst"], "via", each["gateway"], "dev", each["dev"], *metric])
+    return found
+
+
+def put_routes(wanted: t.Iterable[t.Sequence[str]]) -> None:
+    """Set routes that went with an address; one whose way is gone is left out."""
+    for each in wanted:
+        run(["ip", *each], ok=range(256))
+
+
+def promote_secondaries(interface: str) -> None:
+    """Let the kernel keep the other addresses of a network when the first one goes."""
+    with contextlib.suppress(OSError):
+        pathlib.Path(f"/proc/sys/net/ipv4/conf/{interface}/promote_secondaries").write_text("1", encoding="ascii")
+
+
+def reload_manager() -> None:
+    """Let a running network manager read its changed files, so that it does not bring back the old ones.
+
+    Best effort: the addresses themselves are set by hand, and nothing may keep a source from returning.
+    """
+    commands = {
+        "systemd-networkd.service": (["netplan", "generate"], ["networkctl", "reload"]),
+        "NetworkManager.service": (["nmcli", "connection", "reload"],),
+    }
+    for unit, argvs in commands.items():
+        if unit_state(unit)["active"] != "active":
+            continue
+        for argv in argvs:
+            with contextlib.suppress(CommandError):
+                run(argv, timeout=30)

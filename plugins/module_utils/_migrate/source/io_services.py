@@ -1,0 +1,190 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Services and containers of a source: stopped, held, started again."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import shutil
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ENGINES, Container
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import (
+    Unit,
+    is_carrier,
+    parse_units,
+    rest_target,
+    return_target,
+    units_to_stop,
+)
+
+DROP_IN = "zz-reduced-footprint-held.conf"
+_DROP_IN_TEXT = (
+    "# reduced.footprint: held while the master moves; taken away when this machine serves again\n"
+    "[Unit]\nConditionPathExists=/run/reduced.footprint/released\n"
+)
+TRANSIENT = pathlib.Path("/run/systemd/system")
+PERSISTENT = pathlib.Path("/etc/systemd/system")
+_UP = ("active", "activating", "reloading")
+_REST, _RETURN = "reduced-footprint-rest.target", "reduced-footprint-return.target"
+# what one service gets to start before the next one is started anyway, all together four times that
+_START = 30.0
+_CONTAINER_GRACE = 60
+
+
+def list_units() -> list[Unit]:
+    """Every unit systemd has in memory that can serve or start something."""
+    kinds = "--type=service,socket,timer,path"
+    return parse_units(run(["systemctl", "list-units", "--all", "--full", "--plain", "--no-legend", "--no-pager", kinds]).stdout)
+
+
+def everything() -> list[str]:
+    """The units that rest when everything is to rest."""
+    units = list_units()
+    return units_to_stop(units, _needed([unit.name for unit in units if unit.active in _UP and is_carrier(unit.name)]))
+
+
+def _needed(units: t.Sequence[str]) -> set[str]:
+    """Units whose end would take one of ``units`` with it."""
+    found: set[str] = set()
+    new = set(units)
+    while new:
+        wanted = ["Requires", "Requisite", "BindsTo", "PartOf"]
+        shown = run(["systemctl", "show", *(f"--property={each}" for each in wanted), "--", *sorted(new)], ok=range(256)).stdout
+        found |= new
+        new = {unit for line in shown.splitlines() for unit in line.partition("=")[2].split()} - found
+    return found
+
+
+def states(units: t.Sequence[str]) -> dict[str, str]:
+    """ActiveState of units, in one question: each of its own would cost the pause."""
+    if not units:
+        return {}
+    said = run(["systemctl", "show", "--property=ActiveState", "--", *units], ok=range(256)).stdout.split()
+    return dict(zip(units, (each.partition("=")[2] for each in said)))
+
+
+def up(units: t.Sequence[str]) -> list[str]:
+    """Those of the units that run or are about to."""
+    return [unit for unit, state in states(units).items() if state in _UP]
+
+
+def _alive(units: t.Sequence[str]) -> list[str]:
+    return [unit for unit, state in states(units).items() if state not in ("inactive", "failed")]
+
+
+def stop(units: t.Sequence[str], *, together: bool) -> None:
+    """Hold units and stop them, in the order given or all in systemd's own.
+
+    :raises BackendError: one of them still runs.
+    """
+    if together and units:
+        write_atomic(TRANSIENT / _REST, rest_target(units), mode=0o644)
+    hold(TRANSIENT, units)
+    if together and units:
+        run(["systemctl", "start", _REST], timeout=600, ok=range(256))
+        units_left = _alive(units)
+    else:
+        units_left = list(units)
+    for unit in units_left:
+        run(["systemctl", "stop", "--", unit], timeout=600)
+    alive = _alive(units)
+    if alive:
+        raise BackendError(f"{', '.join(alive)} did not stop on the source.", mend="List what keeps it up (sockets, timers) in services, before it.")
+
+
+def start(units: t.Sequence[str], *, together: bool) -> list[str]:
+    """Start units: one after the other in the order given, or all in systemd's own order.
+
+    Nothing may keep a source from returning, so a unit that is slow or fails is left behind.
+
+    :returns: the units that do not run then.
+    """
+    if together and units:
+        write_atomic(TRANSIENT / _RETURN, return_target(units), mode=0o644)
+        run(["systemctl", "daemon-reload"])
+        _attempt(["systemctl", "start", _RETURN], 4 * _START)
+        run(["systemctl", "stop", _RETURN], ok=range(256))
+        (TRANSIENT / _RETURN).unlink(missing_ok=True)
+    else:
+        for unit in units:
+            _attempt(["systemctl", "start", "--", unit], _START)
+    running = up(units)
+    return [unit for unit in units if unit not in running]
+
+
+def _attempt(argv: t.Sequence[str], timeout: float) -> None:
+    with contextlib.suppress(CommandError):
+        run(argv, timeout=timeout, ok=range(256))
+
+
+def hold(base: pathlib.Path, units: t.Sequence[str]) -> None:
+    """Keep units from starting, by whatever wants them."""
+    for unit in units:
+        write_atomic(base / f"{unit}.d" / DROP_IN, _DROP_IN_TEXT, mode=0o644)
+    run(["systemctl", "daemon-reload"])
+
+
+def release(units: t.Sequence[str]) -> None:
+    """Let units start again."""
+    for base in (TRANSIENT, PERSISTENT):
+        for unit in units:
+            (base / f"{unit}.d" / DROP_IN).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                (base / f"{unit}.d").rmdir()
+    (TRANSIENT / _REST).unlink(missing_ok=True)
+    run(["systemctl", "daemon-reload"])
+
+
+def container_state(container: Container) -> str:
+    """``running``, ``stopped``, ``missing`` or ``no engine``."""
+    if shutil.which(container.engine) is None:
+        return "no engine"
+    argv = [container.engine, "container", "inspect", "--format", "{{.State.Running}}", container.name]
+    done = run(argv, timeout=60, ok=range(256))
+    if done.rc != 0:
+        return "missing"
+    return "running" if done.stdout.strip() == "true" else "stopped"
+
+
+def running_containers() -> list[Container]:
+    """Every container that runs, of every engine that is here."""
+    found = []
+    for engine in ENGINES:
+        if shutil.which(engine) is None:
+            continue
+        # an engine whose daemon is off runs nothing
+        done = run([engine, "ps", "--format", "{{.Names}}"], timeout=60, ok=range(256))
+        if done.rc == 0:
+            found += [Container(engine, name.split(",")[0]) for name in done.stdout.split()]
+    return found
+
+
+def stop_containers(containers: t.Sequence[Container]) -> None:
+    """Stop containers in the order given.
+
+    :raises BackendError: one of them cannot be stopped.
+    """
+    for each in containers:
+        run(
+            [each.engine, "stop", "-t", str(_CONTAINER_GRACE), each.name],
+            timeout=2 * _CONTAINER_GRACE,
+            mend=f"Stop it by hand: {each.engine} stop {each.name}.",
+        )
+        if container_state(each) == "running":
+            raise BackendError(
+                f"The container {each.name} did not stop on the source.", mend=f"Let {each.engine} not restart it, or list what starts it in services."
+            )
+
+
+def start_containers(containers: t.Sequence[Container]) -> list[str]:
+    """Start containers in the order given; returns the names of those that do not run then."""
+    for each in containers:
+        _attempt([each.engine, "start", each.name], _START)
+    return [each.name for each in containers if container_state(each) != "running"]

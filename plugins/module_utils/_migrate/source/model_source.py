@@ -1,0 +1,109 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How the source is brought to rest: which units, which containers, by stopping them or by a boot without them (F16)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
+
+STOP_SERVICES = "stop_services"
+MAINTENANCE_BOOT = "maintenance_boot"
+QUIESCE = (STOP_SERVICES, MAINTENANCE_BOOT)
+ENGINES = ("docker", "podman")
+# instead of unit names: everything but what carries the migration itself
+ALL = "all"
+
+_UNIT = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9:_.@\\-]{0,250}\Z")
+_UNIT_TYPES = ("service", "socket", "timer", "target", "path", "mount", "slice", "scope", "automount", "swap")
+# what both engines take as a name
+_CONTAINER = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,250}\Z")
+_CARRIERS = ("ssh", "sshd", "dbus", "dbus-broker", "systemd-networkd", "NetworkManager", "networking")
+
+
+@dataclasses.dataclass(frozen=True)
+class Container:
+    """One container of the source."""
+
+    engine: str
+    name: str
+
+
+def parse_quiesce(value: t.Any) -> str:
+    """How the source comes to rest.
+
+    :raises InputError: it is no known way.
+    """
+    if value is None or value == "":
+        return STOP_SERVICES
+    if value not in QUIESCE:
+        raise InputError(f"{shown(value)} is not supported.", "quiesce", f"Use one of {', '.join(QUIESCE)}.")
+    return str(value)
+
+
+def parse_unit(value: t.Any, path: str) -> str:
+    """A systemd unit's full name.
+
+    :raises InputError: it is none.
+    """
+    if not isinstance(value, str) or not _UNIT.match(value):
+        raise InputError(f"{shown(value)} is not a unit's name.", path, "Write a systemd unit's name, e.g. mariadb or backup.timer.")
+    return value if "." in value.rpartition("@")[2] and value.rsplit(".", 1)[1] in _UNIT_TYPES else f"{value}.service"
+
+
+def parse_services(value: t.Any) -> tuple[str, ...]:
+    """Unit names in the order they are to stop, or ``("all",)``.
+
+    :raises InputError: with the path of the bad value.
+    """
+    entries = [value] if isinstance(value, str) else value or []
+    if not isinstance(entries, (list, tuple)):
+        raise InputError(f"{shown(value)} is not a list.", "services", f"Name systemd units, or write {ALL}.")
+    if ALL in entries:
+        if len(entries) > 1:
+            raise InputError(f"names units beside {ALL}.", "services", f"Write {ALL} alone: systemd's own order applies to it.")
+        return (ALL,)
+    units = []
+    for index, unit in enumerate(entries):
+        path = f"services[{index}]"
+        if isinstance(unit, str) and unit.lower() == ALL:
+            raise InputError(f"{unit!r} is no unit.", path, f"Write {ALL} alone, in small letters, to stop everything.")
+        name = parse_unit(unit, path)
+        if name.split(".")[0] in _CARRIERS:
+            raise InputError(f"{name} carries the migration itself.", path, "Leave it out; it keeps running until the end.")
+        units.append(name)
+    if len(set(units)) != len(units):
+        raise InputError("names a unit twice.", "services", "Name every unit once, in the order they are to stop.")
+    return tuple(units)
+
+
+def parse_containers(value: t.Any) -> tuple[Container, ...]:
+    """Containers in the order they are to stop.
+
+    :raises InputError: with the path of the bad value.
+    """
+    if value is not None and not isinstance(value, (list, tuple)):
+        raise InputError(f"{shown(value)} is not a list.", "containers", "Write e.g. [{engine: podman, name: web}].")
+    found: list[Container] = []
+    for index, entry in enumerate(value or []):
+        path = f"containers[{index}]"
+        if not isinstance(entry, t.Mapping):
+            raise InputError(f"{shown(entry)} is not a mapping.", path, "Write e.g. {engine: podman, name: web}.")
+        unknown = sorted(str(each) for each in set(entry) - {"engine", "name"})
+        if unknown:
+            raise InputError(f"has the unknown key {unknown[0]!r}.", path, "Use engine and name.")
+        if entry.get("engine") not in ENGINES:
+            raise InputError(f"{shown(entry.get('engine'))} is not supported.", f"{path}.engine", f"Use one of {', '.join(ENGINES)}.")
+        name = entry.get("name")
+        if not isinstance(name, str) or not _CONTAINER.match(name):
+            raise InputError(f"{shown(name)} is not a container's name.", f"{path}.name", "Write it as the engine lists it.")
+        container = Container(str(entry["engine"]), name)
+        if container in found:
+            raise InputError("is named twice.", path, "Name every container once, in the order they are to stop.")
+        found.append(container)
+    return tuple(found)

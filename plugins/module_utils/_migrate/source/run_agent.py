@@ -1,0 +1,306 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The program on the source: answers the destination, and is the dead man's hand (X12).
+
+``python3 -m …source_agent COMMAND NAME`` with a JSON mapping on standard input; one JSON mapping
+comes back. ``watch`` is the daemon: it alone changes addresses and returns, because the
+connection of whoever asks for that would not survive it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import sys
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import mask_text
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import PATTERNS
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_network import is_network_file, replace_address
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import io_inside
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import BTRFS_TOOL, SOURCE_TOOLS
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_facts, io_journal_mirror, io_maintenance, io_services
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import HOME, SourceState, awaits_boot, boot_id
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import LENT
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ALL, MAINTENANCE_BOOT, STOP_SERVICES, Container
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import passphrase_volume, watch_service
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session, model_one_time_key
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, QUIESCED, SERVING
+
+MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.run_agent"
+_POLL = 0.2
+# how long a returning source waits before it asks the network again
+_TAKEN_WAIT = 2.0
+# how often a source makes sure that it has the addresses it should have and no others
+_GUARD = 1.0
+# how long systemd gets to begin with a reboot before it is told again
+_ASK_AGAIN = 20.0
+
+
+def gather_facts(
+    services: t.Sequence[str] = (), address: str | None = None, containers: t.Sequence[Container] = (), *, secrets: bool = False
+) -> dict[str, t.Any]:
+    """All that preflight and fix-ups want to know of this machine as a source.
+
+    :arg address: the admin address; ``address_files`` names the files that configure it.
+    :arg secrets: give the configuration files as they are; without it secrets are masked.
+    """
+    named = [each for each in services if each != ALL]
+    facts = io_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL))
+    # what would rest if everything were to rest; a person wants to see that beforehand
+    facts["everything"] = io_services.everything()
+    facts["containers"] = [{**each.__dict__, "state": io_services.container_state(each)} for each in containers]
+    facts["running_containers"] = [each.__dict__ for each in io_services.running_containers()]
+    facts["asks_passphrase"] = passphrase_volume(io_facts.read_text("/etc/crypttab") or "")
+    tree = io_facts.read_tree(PATTERNS)
+    facts["address_files"] = sorted(_address_files(address)) if address else []
+    facts["tree"] = tree if secrets else {path: mask_text(text, path) for path, text in tree.items()}
+    return facts
+
+
+def _address_files(address: str) -> dict[str, str]:
+    """The network configuration files that give this machine an address: path → text."""
+    tree = io_facts.read_tree(PATTERNS)
+    return {path: text for path, text in tree.items() if is_network_file(path) and replace_address(text, address, "0.0.0.0") != text}
+
+
+def watch_unit(name: str) -> str:
+    """Name of the unit that runs :func:`watch` on the source until its next boot."""
+    return f"reduced-footprint-source-{name}.service"
+
+
+def boot_unit(name: str) -> str:
+    """Name of the unit that runs :func:`watch` after a reboot of a parked source."""
+    return f"reduced-footprint-parked-{name}.service"
+
+
+def _boot_file(name: str) -> pathlib.Path:
+    return pathlib.Path("/etc/systemd/system", boot_unit(name))
+
+
+def _boot_link(name: str) -> pathlib.Path:
+    return pathlib.Path("/etc/systemd/system/multi-user.target.wants", boot_unit(name))
+
+
+def start_watch(name: str, *, afresh: bool = False) -> None:
+    """Run the watch detached from whoever asks for it; one that runs already is left alone, whatever started it.
+
+    :arg afresh: one that runs may be about to end, for it knows nothing of this yet.
+    """
+    unit = watch_unit(name)
+    for running in io_services.up([unit, boot_unit(name), io_maintenance.unit(name)]):
+        if not afresh or run(["systemctl", "restart", running], timeout=60, ok=range(256)).rc == 0:
+            return
+    run(["systemctl", "reset-failed", unit], ok=range(256))
+    # it is never given up on: without it nobody brings the services back
+    properties = ["--property=Restart=on-failure", "--property=RestartSec=1", "--property=StartLimitIntervalSec=0"]
+    run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", *properties, *_watch_argv(name)])
+
+
+def _watch_argv(name: str, command: str = "watch") -> list[str]:
+    return ["/usr/bin/env", f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}", sys.executable, "-m", MODULE, command, name]
+
+
+def _enable_at_boot(name: str) -> None:
+    write_atomic(_boot_file(name), watch_service(_watch_argv(name)), mode=0o644)
+    _boot_link(name).parent.mkdir(parents=True, exist_ok=True)
+    if not _boot_link(name).is_symlink():
+        _boot_link(name).symlink_to(_boot_file(name))
+
+
+def _disable_at_boot(name: str) -> None:
+    if _boot_file(name).exists():
+        _boot_link(name).unlink(missing_ok=True)
+        _boot_file(name).unlink(missing_ok=True)
+        run(["systemctl", "daemon-reload"])
+
+
+def watch(name: str) -> None:
+    """Do what is asked by the request file; return to service when the lease runs out."""
+    state = SourceState(name)
+    guarded = asked_to_boot = 0.0
+    while True:
+        request = io_facts.read_text(str(state.request_file))
+        data = state.read()
+        if data["state"] == SERVING and state.settled(data):
+            _disable_at_boot(name)
+            return
+        if request is not None and request.startswith("restore"):
+            _come_back(state, request.partition(" ")[2] or "asked to")
+        elif awaits_boot(data):
+            if data["boot_id"] != boot_id():
+                # this is the usual boot's watch: the boot without services did not happen
+                state.missed()
+            elif state.remaining(data) <= 0:
+                _come_back(state, "the source did not go down for its maintenance boot in time")
+            elif request == "reboot" and time.monotonic() - asked_to_boot > _ASK_AGAIN:
+                asked_to_boot = time.monotonic()
+                _arm_maintenance(name)
+                run(["systemctl", "--no-block", "reboot"], ok=range(256))
+        elif request == "detach":
+            _enable_at_boot(name)
+            state.detach(_address_files, replace_address)
+            state.request_file.unlink(missing_ok=True)
+        else:
+            if data["state"] not in (SERVING, HANDED_OVER):
+                _keep_lease(state, data)
+            if data["state"] != QUIESCED and time.monotonic() - guarded > _GUARD:
+                guarded = time.monotonic()
+                state.guard()
+        time.sleep(_POLL)
+
+
+def _arm_maintenance(name: str) -> None:
+    """The way back first, then the boot that needs it."""
+    _enable_at_boot(name)
+    io_maintenance.arm(name, _watch_argv(name, "maintain"))
+
+
+def _keep_lease(state: SourceState, data: t.Mapping[str, t.Any]) -> None:
+    left = state.remaining(data)
+    if left == float("-inf"):
+        # first look after a reboot: the destination gets the whole lease again to speak up
+        if data["state"] in LENT:
+            state.detach(_address_files, replace_address)
+        state.renew(float(data.get("lease", 120)))
+    elif left <= 0:
+        _come_back(state, "the destination was not heard from in time", unasked=True)
+
+
+def maintain(name: str) -> None:
+    """The watch of a maintenance boot; when nobody waits for that any more, the usual boot is made up for."""
+    state = SourceState(name)
+    if state.arrive():
+        state.request_file.unlink(missing_ok=True)
+        watch(name)
+        return
+    io_maintenance.disarm(name)
+    run(["systemctl", "daemon-reload"])
+    run(["systemctl", "start", "--no-block", "--", io_maintenance.usual_target()])
+
+
+def _come_back(state: SourceState, reason: str, *, unasked: bool = False) -> None:
+    if state.restore(reason, unasked=unasked) is None:
+        if not unasked:
+            state.request_file.unlink(missing_ok=True)
+    else:
+        # somebody serves on the address; taking it now would make two of us
+        time.sleep(_TAKEN_WAIT)
+
+
+def _request(state: SourceState, what: str) -> dict[str, t.Any]:
+    write_atomic(state.request_file, what)
+    start_watch(state.name)
+    return {"state": state.read()}
+
+
+def forget_key(marker: str, key: str | None = None) -> bool:
+    """Withdraw the one-time key of a migration."""
+    return io_authorized_keys.forget(marker, key)
+
+
+def leave(marker: str, key: str | None = None, *, power_off: bool) -> bool:
+    """The last answer: the key is withdrawn, and the machine goes off a little later.
+
+    In this order, for whoever asked cannot ask again once the key is gone.
+    """
+    if power_off:
+        run(["systemd-run", "--quiet", "--collect", "--on-active=3", "--timer-property=AccuracySec=100ms", "systemctl", "poweroff"])
+    return forget_key(marker, key)
+
+
+def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    containers = [Container(**each) for each in given.get("containers", ())]
+    quiesce = given.get("quiesce", STOP_SERVICES)
+    data = state.begin(given["services"], given["lease"], given["admin"], containers, quiesce, given.get("new_mark"))
+    if awaits_boot(data):
+        start_watch(state.name, afresh=True)
+        return _request(state, "reboot")
+    # the dead man's hand is there before the first service stops
+    start_watch(state.name, afresh=True)
+    if data["state"] == QUIESCED and quiesce != MAINTENANCE_BOOT:
+        state.stop_services()
+    return {"state": data}
+
+
+def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """One command of the destination.
+
+    :raises FootprintError: when it cannot be done.
+    """
+    state = SourceState(name)
+    if given.get("journal"):
+        io_journal_mirror.keep(name, given["journal"])
+    if command == "mirror":
+        return {"kept": io_journal_mirror.kept(name), "state": state.read()}
+    if command == "facts":
+        containers = [Container(**each) for each in given.get("containers", ())]
+        facts = gather_facts(given.get("services", ()), given.get("address"), containers, secrets=True)
+        return {"facts": facts, "state": state.read()}
+    if command == "state":
+        return {"state": state.read(), "boot_id": io_facts.read_text("/proc/sys/kernel/random/boot_id")}
+    if command == "quiesce":
+        return _quiesce(state, given)
+    if command == "renew":
+        return {"state": state.renew(given["lease"])}
+    if command == "detach":
+        return _request(state, "detach")
+    if command == "restore":
+        return _request(state, f"restore {given.get('reason', '')}")
+    if command == "hand_over" or command == "confirm":  # pylint: disable=consider-using-in  # a test reads the commands here
+        return {"state": state.hand_over(command, given.get("lease"))}
+    if command == "look_inside":
+        return io_inside.look(given)
+    if command == "run":
+        run(given["command"], timeout=given["timeout"])
+        return {}
+    if command == "forget_key":
+        return {"changed": forget_key(given["marker"])}
+    if command == "leave":
+        if given.get("forget"):
+            # it would only save a next attempt some reading, and there is to be none
+            (HOME / f"{name}.manifest").unlink(missing_ok=True)
+        io_authorized_keys.disallow(name)
+        return {"changed": leave(given["marker"], given.get("key"), power_off=bool(given.get("power_off")))}
+    raise InputError(f"{command!r} is no command of the source's agent.")
+
+
+def main(argv: t.Sequence[str]) -> int:
+    """Entry point; exit code 0 with ``{"ok": …}`` or 1 with ``{"error": …}``."""
+    if len(argv) != 2 or not re.match(r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z", argv[1]):
+        sys.stderr.write("usage: source_agent COMMAND NAME\n")
+        return 2
+    command, name = argv
+    if command in ("watch", "maintain"):
+        {"watch": watch, "maintain": maintain}[command](name)
+        return 0
+    known: dict[str, t.Any] = {}
+    try:
+        given = json.loads(sys.stdin.read() or "{}")
+        if os.environ.get(io_key_session.VARIABLE):
+            model_one_time_key.check_source_command(command, given, name, io_authorized_keys.allowed(name))
+        mark = given.pop("mark", None)
+        if mark is not None and SourceState(name).read().get("mark") != mark:
+            raise InputError(f"This machine is not the source of {name} but a copy of it, or it has lost its state.")
+        known = {"mark": mark}
+        sys.stdout.write(json.dumps({"ok": answer(command, name, given), **known}) + "\n")
+        return 0
+    except FootprintError as error:
+        sys.stdout.write(json.dumps({"error": {"message": error.message, "mend": error.mend}, **known}) + "\n")
+        return 1
+    except (OSError, ValueError, KeyError) as error:
+        # a full disk, for one; the destination's log is read, this machine's perhaps not
+        sys.stdout.write(json.dumps({"error": {"message": f"{command}: {type(error).__name__}: {error}", "mend": None}, **known}) + "\n")
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,225 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The ways of a live migration between two hosts: UNIX sockets on both, with one ssh connection for each connection to them.
+
+No port is opened, on no address. Memory and disks have one path on both hosts, for libvirt uses one address for
+listening there and connecting here. Its AppArmor profiles let a guest's QEMU use ``/run/libvirt/**/*.tunnelmigrate.dest.NAME``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import private_folder
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, told
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import with_us
+
+LIBVIRT, MEMORY, DISKS = "libvirt", "memory", "disks"
+RUN = pathlib.Path("/run/libvirt")
+_DAEMONS = ("/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock")
+_ENDING = "tunnelmigrate.dest"
+_LETTERS = {MEMORY: "m", DISKS: "d"}
+_CHUNK = 1024 * 1024
+# the longest path of a UNIX socket
+_LONGEST = 107
+_CONTEXT = b"system_u:system_r:svirt_socket_t:s0"
+
+
+def daemon_socket() -> str | None:
+    """Where this host's daemon for QEMU listens."""
+    return next((path for path in _DAEMONS if os.path.exists(path)), None)
+
+
+def folder_of(name: str) -> pathlib.Path:
+    """The folder of a move's sockets, the same on both hosts."""
+    return RUN / f"rf-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
+def socket_path(name: str, which: str, domain: str) -> str:
+    """The path of one of the sockets.
+
+    :arg domain: the VM's name, which the profiles want in the path.
+    :raises BackendError: it is too long.
+    """
+    path = f"{folder_of(name)}/{_LETTERS[which]}.{_ENDING}.{domain}"
+    if len(os.fsencode(path)) > _LONGEST:
+        raise BackendError(f"the path {path} is too long for a socket.", mend="Use method: copy.")
+    return path
+
+
+def owner(host: DomainHost) -> tuple[int, int]:
+    """The user and group of QEMU on this host, as libvirt tells; root where it tells nothing."""
+    with told("cannot read the capabilities"):
+        document = parse(host.connection.getCapabilities())
+    for model in document.iter("secmodel"):
+        if model.findtext("model") == "dac":
+            for label in model.findall("baselabel"):
+                if label.get("type") == "qemu" and label.text:
+                    user, _colon, group = label.text.partition(":")
+                    return int(user.lstrip("+")), int(group.lstrip("+"))
+    return 0, 0
+
+
+def make_folder(name: str, qemu: tuple[int, int]) -> pathlib.Path:
+    """A new folder in which QEMU makes its sockets; nobody else but root enters it."""
+    folder = folder_of(name)
+    shutil.rmtree(folder, ignore_errors=True)
+    private_folder(folder)
+    os.chown(folder, *qemu)
+    return folder
+
+
+def remove_folder(name: str) -> None:
+    """Remove the folder of a move's sockets; one that is not there is fine."""
+    shutil.rmtree(folder_of(name), ignore_errors=True)
+
+
+def relay(name: str, which: str) -> None:
+    """Connect standard input and output with a socket of this host, until one side ends.
+
+    :raises FootprintError: nobody listens there.
+    """
+    if which == LIBVIRT:
+        path = daemon_socket()
+    elif which in _LETTERS:
+        path = next((str(each) for each in folder_of(name).glob(f"{_LETTERS[which]}.{_ENDING}.*")), None)
+    else:
+        raise InputError(f"{which!r} is no way of a move.")
+    if path is None:
+        raise BackendError(f"nobody listens for {which} of {name}.")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        try:
+            other.connect(path)
+        except OSError as error:
+            raise BackendError(f"nobody listens at {path}: {error.strerror}.") from error
+
+        def inwards() -> None:
+            with contextlib.suppress(OSError):
+                while data := os.read(0, _CHUNK):
+                    other.sendall(data)
+                other.shutdown(socket.SHUT_WR)
+
+        threading.Thread(target=inwards, daemon=True).start()
+        with contextlib.suppress(OSError):
+            while data := other.recv(_CHUNK):
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(1, view) :]
+
+
+class Tunnel:
+    """This host's ends: sockets whose connections go to the other host.
+
+    :arg name: of the move.
+    :arg domain: the VM's name.
+    :arg command: gives the command line that connects its standard input and output to one of the other host's sockets.
+    :arg qemu: user and group of QEMU here, which connects to the socket of the disks by itself.
+    """
+
+    def __init__(self, name: str, domain: str, command: t.Callable[[str], t.Sequence[str]], qemu: tuple[int, int]) -> None:
+        self._name, self._command, self._qemu = name, command, qemu
+        self._paths = {
+            LIBVIRT: f"{folder_of(name)}/l",
+            MEMORY: socket_path(name, MEMORY, domain),
+            DISKS: socket_path(name, DISKS, domain),
+        }
+        self._listening: list[socket.socket] = []
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._said: t.IO[bytes] | None = None
+
+    @property
+    def uri(self) -> str:
+        """The other host's libvirt as this host's daemon reaches it."""
+        return f"qemu+unix:///system?socket={self._paths[LIBVIRT]}"
+
+    @property
+    def memory(self) -> str:
+        """Where the memory goes."""
+        return f"unix://{self._paths[MEMORY]}"
+
+    @property
+    def disks(self) -> str:
+        """Where the disks go."""
+        return f"unix://{self._paths[DISKS]}"
+
+    def said(self) -> str:
+        """The last line that ssh or the other end wrote about a failure."""
+        if self._said is None:
+            return ""
+        self._said.seek(0)
+        return (self._said.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+
+    def __enter__(self) -> Tunnel:
+        folder = make_folder(self._name, (0, 0))
+        # QEMU passes through and makes nothing here
+        os.chmod(folder, 0o711)
+        # pylint: disable-next=consider-using-with  # closed in __exit__
+        self._said = tempfile.TemporaryFile()
+        for which, path in self._paths.items():
+            with _labelled():
+                listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._listening.append(listening)
+            listening.bind(path)
+            os.chmod(path, 0o600)
+            os.chown(path, *(self._qemu if which == DISKS else (0, 0)))
+            listening.listen(16)
+            threading.Thread(target=self._accept, args=(which, listening), daemon=True).start()
+        return self
+
+    def _accept(self, which: str, listening: socket.socket) -> None:
+        while True:
+            try:
+                connection, _peer = listening.accept()
+            except OSError:
+                return
+            with connection:
+                # pylint: disable-next=ansible-bad-function,consider-using-with  # no AnsibleModule reaches this layer; ended in __exit__
+                self._running.append(subprocess.Popen([*with_us(), *self._command(which)], stdin=connection, stdout=connection, stderr=self._said))
+
+    def __exit__(self, *unused: object) -> None:
+        for listening in self._listening:
+            with contextlib.suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)
+            listening.close()
+        for process in self._running:
+            process.terminate()
+        until = time.monotonic() + 5
+        for process in self._running:
+            try:
+                process.wait(timeout=max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        remove_folder(self._name)
+        if self._said is not None:
+            self._said.close()
+
+
+@contextlib.contextmanager
+def _labelled() -> t.Iterator[None]:
+    """Make sockets that a confined QEMU may connect to, where SELinux confines it; libvirt's documentation names the label."""
+    attribute = "/proc/thread-self/attr/sockcreate"
+    if not os.path.exists("/sys/fs/selinux/enforce"):
+        yield
+        return
+    with contextlib.suppress(OSError):
+        pathlib.Path(attribute).write_bytes(_CONTEXT)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            pathlib.Path(attribute).write_bytes(b"")

@@ -1,0 +1,325 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a VM that is to be moved consists of, and what the host it goes to is like."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import platform
+import shutil
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
+from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place import partial
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import DISK, STATE, Item
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord, libvirt, told
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_host_network import kind_of, networks
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import macs_of, parse, text_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import IMAGES_FOLDER, inside
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.xml_devices import open_disks
+
+THERE = ("rsync", "qemu-img")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PASSED = ("hostdev", "shmem", "redirdev")
+_TPM = "/var/lib/libvirt/swtpm"
+
+
+def find(cluster: str, vm_id: str, uuid: str, uri: str | None) -> tuple[str, DomainRecord] | None:
+    """The domain of a VM and the connection it was found at.
+
+    :arg uuid: the one that derives from cluster and id; one that was taken over bears our mark and another.
+    :raises BackendError: no driver answers.
+    """
+    uris = [uri] if uri else sorted(set(DRIVER_URIS.values()))
+    failures: list[BackendError] = []
+    for each in uris:
+        try:
+            with DomainHost(each) as host:
+                records = host.domains()
+        except BackendError as error:
+            failures.append(error)
+            continue
+        same = next((record for record in records if record.uuid == uuid), None)
+        found = same or next((record for record in records if _marked(record, cluster, vm_id)), None)
+        if found is not None:
+            return each, found
+    if len(failures) == len(uris):
+        raise failures[0]
+    return None
+
+
+def _marked(record: DomainRecord, cluster: str, vm_id: str) -> bool:
+    if xml_metadata.NAMESPACE not in record.config_xml:
+        return False
+    owned = xml_metadata.read(parse(record.config_xml))
+    return owned is not None and (owned.cluster, owned.id) == (cluster, vm_id)
+
+
+def describe(uri: str, uuid: str) -> dict[str, t.Any]:
+    """A VM of this host with all that has to go with it.
+
+    :raises BackendError: it is gone meanwhile.
+    """
+    with DomainHost(uri) as host:
+        record = host.domain(uuid)
+        if record is None:
+            raise BackendError(f"the domain {uuid} is gone.")
+        document = parse(record.config_xml)
+        live = parse(record.live_xml) if record.live_xml else None
+        owned = xml_metadata.read(document)
+        kept = io_domain_lists.kept(host)
+        folders = io_domain_lists.pool_folders(host)
+        memory = document.find("memory")
+        kind = document.find("os/type")
+        vm = {
+            "name": record.name,
+            "uuid": record.uuid,
+            "uri": uri,
+            "type": document.get("type"),
+            "cluster": owned.cluster if owned else None,
+            "id": owned.id if owned else None,
+            "protected": bool(owned and owned.protected),
+            "state": record.state,
+            "active": record.active,
+            "persistent": record.persistent,
+            "rsync": shutil.which("rsync", path=_PATH),
+            "autostart": record.autostart,
+            "saved": record.uuid in kept.managed_saves,
+            "snapshots": record.uuid in kept.snapshots,
+            "macs": macs_of(document),
+            "memory": parse_size(memory.text, memory.get("unit") or "KiB", "memory") if memory is not None else 0,
+            "arch": kind.get("arch") if kind is not None else None,
+            "machine": kind.get("machine") if kind is not None else None,
+            "emulator": document.findtext("devices/emulator"),
+            "cpu_mode": _cpu_mode(live if live is not None else document),
+            "cpu_xml": _cpu_xml(live),
+            "passed": sorted({device.tag for device in document.iterfind("devices/*") if device.tag in _PASSED}),
+            "only_live": sorted(set(open_disks(live)) ^ set(open_disks(document))) if live is not None else [],
+            "changed": bool(owned and live is not None and _applied(live) != owned.applied),
+            **_nics(document),
+        }
+        vm.update(_storage(record, document, folders))
+        vm["host"] = _hypervisor(host)
+    return vm
+
+
+def _applied(live: t.Any) -> str | None:
+    owned = xml_metadata.read(live)
+    return owned.applied if owned else None
+
+
+def _cpu_mode(document: t.Any) -> str | None:
+    cpu = document.find("cpu")
+    return cpu.get("mode", "custom") if cpu is not None else None
+
+
+def _cpu_xml(live: t.Any) -> str | None:
+    cpu = live.find("cpu") if live is not None else None
+    return text_of(cpu) if cpu is not None and cpu.find("model") is not None else None
+
+
+def _nics(document: t.Any) -> dict[str, list[str]]:
+    found: dict[str, set[str]] = {"bridges": set(), "networks": set(), "links": set()}
+    for source in document.iterfind("devices/interface/source"):
+        for key, attribute in (("bridges", "bridge"), ("networks", "network"), ("links", "dev")):
+            if source.get(attribute):
+                found[key].add(source.get(attribute))
+    return {key: sorted(names) for key, names in found.items()}
+
+
+def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]) -> dict[str, t.Any]:
+    """The files and folders of a VM; what cannot be taken along is told by ``unfit``."""
+    items: dict[str, Item] = {}
+    unfit: list[str] = []
+    container = document.get("type") == "lxc"
+    for device in document.iterfind("devices/*"):
+        if device.tag not in ("disk", "filesystem"):
+            continue
+        source = device.find("source")
+        path = None if source is None else source.get("file") or source.get("dir") or source.get("dev")
+        if path is None:
+            if source is not None and device.tag == "disk":
+                unfit.append(f"its disk {_target(device)} is no file of this host")
+            continue
+        if device.tag == "filesystem" and not container:
+            unfit.append(f"it shares the folder {path} of this host")
+            continue
+        media = device.find("readonly") is not None or device.get("device", "disk") in ("cdrom", "floppy")
+        base = media and device.tag == "disk" and os.path.basename(path) != f"{record.name}-seed.iso"
+        driver = device.find("driver")
+        form = driver.get("type") if driver is not None else None
+        if not base and os.path.dirname(path) not in folders:
+            unfit.append(f"{path} stands in no storage pool")
+        elif not base and os.path.islink(path):
+            unfit.append(f"{path} is a symbolic link to {os.readlink(path)}")
+            continue
+        elif os.path.isdir(path) and _of_a_pool(path, folders):
+            unfit.append(f"{path} is a folder of a storage pool, which is not the VM's alone")
+            continue
+        for item in _layers(path, base, form, unfit, "" if media else DISK):
+            items.setdefault(item.path, item)
+    nvram = document.findtext("os/nvram")
+    if nvram and os.path.isfile(nvram):
+        items.setdefault(nvram, _item(nvram, False, "raw", STATE))
+    if document.find("devices/tpm/backend[@type='emulator']") is not None and os.path.isdir(f"{_TPM}/{record.uuid}"):
+        items.setdefault(f"{_TPM}/{record.uuid}", _item(f"{_TPM}/{record.uuid}", False, None, STATE))
+    pools = {os.path.dirname(item.path): folders[os.path.dirname(item.path)] for item in items.values() if os.path.dirname(item.path) in folders}
+    sizes = {item.path: os.stat(item.path).st_size for item in items.values() if item.kind == "file"}
+    return {"items": [item.as_dict() for item in items.values()], "sizes": sizes, "unfit": unfit, "pools": pools}
+
+
+def _of_a_pool(path: str, folders: t.Iterable[str]) -> bool:
+    """Whether a folder is that of base images, or is or contains the folder of a pool."""
+    return os.path.basename(path) == IMAGES_FOLDER or any(inside(os.path.realpath(each), os.path.realpath(path)) for each in folders)
+
+
+def _target(device: t.Any) -> str:
+    target = device.find("target")
+    return target.get("dev", "") if target is not None else ""
+
+
+def _layers(path: str, base: bool, form: str | None, unfit: list[str], carried: str) -> list[Item]:
+    """A disk and the images behind it."""
+    if not os.path.isdir(path) and not os.path.isfile(path):
+        unfit.append(f"{path} is {'a block device' if os.path.exists(path) else 'missing'}")
+        return []
+    found = [_item(path, base, form, carried)]
+    if found[0].kind == "file":
+        found += [_item(layer, True, None) for layer in io_disk_header.chain(path)]
+    return found
+
+
+def _item(path: str, base: bool, form: str | None, carried: str = "") -> Item:
+    if os.path.isdir(path):
+        return Item(path, "dir", base, carried, format="dir", size=tree_size(path))
+    header = io_disk_header.read_header(path, "raw" if form == "raw" else None)
+    backing = os.path.realpath(header.backing) if header.backing else None
+    size = os.stat(path).st_blocks * 512
+    return Item(path, "file", base, carried, header.format, header.capacity, size, backing, header.backing_format)
+
+
+def tree_size(path: str) -> int:
+    """Bytes a folder takes, its file system alone."""
+    total, device, seen = 0, os.lstat(path).st_dev, set()
+    for folder, unused, files in os.walk(path):
+        for name in [".", *files]:
+            with contextlib.suppress(OSError):
+                state = os.lstat(os.path.join(folder, name))
+                if state.st_dev == device and state.st_ino not in seen:
+                    seen.add(state.st_ino)
+                    total += state.st_blocks * 512
+    return total
+
+
+def _hypervisor(host: DomainHost) -> dict[str, t.Any]:
+    """What two hosts must have in common for a live migration, and must not."""
+    with told("cannot ask the hypervisor"):
+        capabilities = parse(host.connection.getCapabilities())
+        cpu = capabilities.find("host/cpu")
+        if cpu is not None:
+            for element in [*cpu.findall("microcode"), *cpu.findall("counter"), *cpu.findall("signature")]:
+                cpu.remove(element)
+        return {
+            "uuid": capabilities.findtext("host/uuid"),
+            "cpu": text_of(cpu) if cpu is not None else None,
+            "libvirt": host.connection.getLibVersion(),
+            "hypervisor": _or_none(host.connection.getVersion),
+            "name": platform.node(),
+        }
+
+
+def _or_none(call: t.Callable[[], t.Any]) -> t.Any:
+    try:
+        return call()
+    except libvirt.libvirtError:
+        return None
+
+
+def look(vm: t.Mapping[str, t.Any], uri: str) -> dict[str, t.Any]:
+    """This host as the one a VM goes to.
+
+    :arg vm: what :func:`describe` told on the other host.
+    """
+    note = io_moved.read(vm["uuid"])
+    facts: dict[str, t.Any] = {
+        "name": platform.node(),
+        "arch": platform.machine(),
+        "note": vars(note) if note else None,
+        "tools": {tool: shutil.which(tool, path=_PATH) for tool in THERE},
+        "memory_available": _memory_available(),
+        "bridges": [name for name in vm["bridges"] if kind_of(name) in ("bridge", "openvswitch")],
+        "links": [name for name in vm["links"] if kind_of(name)],
+        "existing": {},
+        "half": {},
+    }
+    for item in vm["items"]:
+        path = item["path"]
+        if os.path.lexists(path):
+            facts["existing"][path] = 0 if os.path.isdir(path) else os.stat(path).st_size
+        half = partial(path)
+        if os.path.lexists(half):
+            facts["half"][path] = tree_size(str(half)) if half.is_dir() else half.stat().st_blocks * 512
+    try:
+        with DomainHost(uri) as host:
+            facts.update(_look_at(host, vm))
+        facts["reason"] = None
+    except BackendError as error:
+        facts["reason"] = str(error)
+    return facts
+
+
+def _look_at(host: DomainHost, vm: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    facts: dict[str, t.Any] = {"domain": None, "name_taken": None, "macs_taken": {}, "networks": networks(host), "host": _hypervisor(host)}
+    uris = sorted({host.uri, *DRIVER_URIS.values()})
+    for uri in uris:
+        with contextlib.suppress(BackendError), DomainHost(uri) as other:
+            for record in other.domains():
+                if record.uuid == vm["uuid"]:
+                    facts["domain"] = {"name": record.name, "state": record.state, "active": record.active, "uri": uri}
+                    continue
+                if record.name == vm["name"] and uri == host.uri:
+                    facts["name_taken"] = record.uuid
+                for mac in set(macs_of(parse(record.config_xml))) & set(vm["macs"]):
+                    facts["macs_taken"][mac] = record.name
+    facts["pools"] = {}
+    folders = {folder: name for folder, name in io_domain_lists.pool_folders(host).items() if folder in vm["pools"]}
+    for folder, name in folders.items():
+        usage = os.statvfs(folder)
+        facts["pools"][folder] = {"name": name, "available": usage.f_bavail * usage.f_frsize, "unmounted": PoolMounts().missing(folder)}
+    facts["machine"], facts["cpu"] = _machine(host, vm)
+    return facts
+
+
+def _machine(host: DomainHost, vm: t.Mapping[str, t.Any]) -> tuple[str | None, str | None]:
+    """Why the machine type, and why the CPU of a running guest cannot be had here; ``None`` where they can."""
+    if vm["type"] == "lxc":
+        return None, None
+    connection = host.connection
+    try:
+        connection.getDomainCapabilities(vm["emulator"], vm["arch"], vm["machine"], vm["type"], 0)
+    except libvirt.libvirtError as error:
+        return str(error.get_error_message()), None
+    if not vm["cpu_xml"]:
+        return None, None
+    try:
+        answer = connection.compareHypervisorCPU(vm["emulator"], vm["arch"], vm["machine"], vm["type"], vm["cpu_xml"], 0)
+    except libvirt.libvirtError as error:
+        return None, str(error.get_error_message())
+    fits = (libvirt.VIR_CPU_COMPARE_IDENTICAL, libvirt.VIR_CPU_COMPARE_SUPERSET)
+    return None, None if answer in fits else "this host's CPU lacks features the guest has"
+
+
+def _memory_available() -> int:
+    for line in pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0

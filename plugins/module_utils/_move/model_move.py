@@ -1,0 +1,133 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The request to move a VM to another virt host, and what is copied for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+
+AUTO, LIVE, COPY = "auto", "live", "copy"
+METHODS = (AUTO, LIVE, COPY)
+
+DISK, STATE = "disk", "state"
+
+_HOST = re.compile(r"\A[A-Za-z0-9:][A-Za-z0-9:._%-]{0,253}\Z")
+_HOST_KEY = re.compile(r"\A(ssh-[a-z0-9-]+|ecdsa-sha2-[a-z0-9-]+) [A-Za-z0-9+/=]+( .*)?\Z")
+
+
+@dataclasses.dataclass(frozen=True)
+class Destination:
+    """The virt host the VM goes to: where its ssh answers, and what people call it."""
+
+    host: str
+    name: str
+    port: int
+    host_keys: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class MoveSpec:
+    """The request; times in seconds, ``bandwidth_limit`` in MiB/s, 0 for none."""
+
+    id: str
+    cluster: str
+    destination: Destination
+    uri: str | None
+    destination_uri: str | None
+    method: str
+    shutdown_timeout: int
+    force: bool
+    max_downtime: float
+    max_passes: int
+    bandwidth_limit: int
+    live_timeout: int
+    start_timeout: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """One file or folder of a VM.
+
+    ``kind`` is file or dir. A ``base`` is an image others may use too: it is copied where it is
+    missing and never changed. ``carried`` is what libvirt's own live migration brings over: a
+    ``disk``, or the ``state`` of a device. Sizes in bytes; that of a folder is what its tree takes.
+    """
+
+    path: str
+    kind: str
+    base: bool = False
+    carried: str = ""
+    format: str = "raw"
+    capacity: int = 0
+    size: int = 0
+    backing: str | None = None
+    backing_format: str | None = None
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """For the journal and for the other host."""
+        return dataclasses.asdict(self)
+
+
+def parse_spec(params: t.Mapping[str, t.Any]) -> MoveSpec:
+    """The request from a module's parameters, or the job file, which holds the same.
+
+    :raises InputError: with the path of the bad value.
+    """
+    return MoveSpec(
+        id=parse_name(params.get("id"), "id"),
+        cluster=parse_name(params.get("cluster") or "default", "cluster"),
+        destination=_parse_destination(params.get("destination") or {}),
+        uri=params.get("uri"),
+        destination_uri=params.get("destination_uri") or params.get("uri"),
+        method=params.get("method") or AUTO,
+        shutdown_timeout=_number(params.get("shutdown_timeout"), 120, 1, "shutdown_timeout"),
+        force=bool(params.get("force")),
+        max_downtime=_seconds(params.get("max_downtime"), 1.0, "max_downtime"),
+        max_passes=_number(params.get("max_passes"), 5, 0, "max_passes"),
+        bandwidth_limit=_number(params.get("bandwidth_limit"), 0, 0, "bandwidth_limit"),
+        live_timeout=_number(params.get("live_timeout"), 3600, 1, "live_timeout"),
+        start_timeout=_number(params.get("start_timeout"), 60, 1, "start_timeout"),
+    )
+
+
+def _parse_destination(entry: t.Mapping[str, t.Any]) -> Destination:
+    host = entry.get("host")
+    if not host:
+        raise InputError("is missing.", "destination.host", "Name the address of the virt host the VM goes to.")
+    if not _HOST.match(str(host)):
+        raise InputError(f"{host!r} is no name or address of a host.", "destination.host", "Write an address such as 192.0.2.12.")
+    keys = []
+    for index, key in enumerate(entry.get("host_keys") or []):
+        if not _HOST_KEY.match(str(key).strip()):
+            raise InputError("is no public ssh host key.", f"destination.host_keys[{index}]", "Give the content of /etc/ssh/ssh_host_*_key.pub of that host.")
+        keys.append(" ".join(str(key).split()[:2]))
+    port = _number(entry.get("port"), 22, 1, "destination.port", 65535)
+    return Destination(str(host), parse_name(entry.get("name") or _as_name(str(host)), "destination.name"), port, tuple(keys))
+
+
+def _as_name(host: str) -> str:
+    """A host's address as a name: IPv6 has characters no name has."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", host).strip("-.") or "destination"
+
+
+def _number(value: t.Any, default: int, least: int, path: str, most: int = 10**9) -> int:
+    if value is None:
+        return default
+    if not least <= int(value) <= most:
+        raise InputError(f"{value} is not between {least} and {most}.", path, f"Use a number from {least} to {most}.")
+    return int(value)
+
+
+def _seconds(value: t.Any, default: float, path: str) -> float:
+    if value is None:
+        return default
+    if not 0.01 <= float(value) <= 3600:
+        raise InputError(f"{value} is not between 0.01 and 3600.", path, "Use seconds, e.g. 1.")
+    return float(value)

@@ -1,0 +1,248 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The program on the host a VM goes to: answers the host it comes from.
+
+``python3 -m …move_agent COMMAND NAME`` with a JSON mapping on standard input; one JSON mapping comes
+back. It starts nothing by itself: the other host's journal says which copy may run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live, io_look, io_place
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import DISK, Item
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, CONFIRMED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
+
+MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_agent"
+
+_POLL = 0.2
+_LOCK = 120.0
+# a guest that dies within so many seconds was not started well
+_STEADY = 2.0
+
+Given = t.Mapping[str, t.Any]
+
+
+def answer(command: str, given: Given) -> dict[str, t.Any]:
+    """One command of the other host.
+
+    :raises FootprintError: when it cannot be done.
+    """
+    if command not in _COMMANDS:
+        raise InputError(f"{command!r} is no command of the move's agent.")
+    return _COMMANDS[command](given)
+
+
+def _items(given: Given) -> list[Item]:
+    return [Item(**each) for each in given["items"]]
+
+
+def _look(given: Given) -> dict[str, t.Any]:
+    return io_look.look(given["vm"], given["uri"])
+
+
+def _receive(given: Given) -> dict[str, t.Any]:
+    """From now on nobody but the move makes or starts this VM here; tells which images are here already, by content."""
+    note = Moved(**given["note"])
+    with host_lock("domains", _LOCK):
+        there = io_moved.read(note.uuid)
+        if there is not None and there.state not in (ARRIVING, CONFIRMED):
+            raise RefusedError(f"The VM {note.name} is {there.state} on this host.")
+        io_moved.write(note)
+    items = _items(given)
+    io_place.prepare(items)
+    hashes = {item.path: io_place.content_hash(item.path) for item in items if item.base and os.path.isfile(item.path)}
+    return {"before": vars(there) if there is not None and there.state != ARRIVING else None, "hashes": hashes}
+
+
+def _place(given: Given) -> dict[str, t.Any]:
+    """Put what arrived in its place; disks that libvirt is to fill are made empty first."""
+    items = _items(given)
+    for item in items:
+        if given.get("empty") and item.carried == DISK:
+            io_place.make_empty(item)
+    io_place.place(items)
+    _refresh(given["uri"], items)
+    return {}
+
+
+def _refresh(uri: str, items: t.Iterable[Item]) -> None:
+    with DomainHost(uri) as host:
+        store = VolumeStore(host)
+        for item in items:
+            found = store.pool_of(item.path)
+            if found is not None:
+                with store.locked(found[0]):
+                    pass
+        store.refresh()
+
+
+def _define(given: Given) -> dict[str, t.Any]:
+    """The VM's definition, as it was; it does not start with this host before it is let."""
+    with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
+        host.define(given["xml"])
+        host.set_autostart(given["uuid"], False)
+    return {}
+
+
+def _state(given: Given) -> dict[str, t.Any]:
+    """How the VM stands here: running, paused, off or gone."""
+    with DomainHost(given["uri"]) as host:
+        record = host.domain(given["uuid"])
+    boot = (read_text("/proc/sys/kernel/random/boot_id") or "").strip()
+    if record is None:
+        return {"state": "gone", "boot_id": boot}
+    return {"state": record.state if record.active else "off", "boot_id": boot}
+
+
+def _run(given: Given) -> dict[str, t.Any]:
+    """Let the VM run and see to it that it does; one that came paused goes on."""
+    uuid = given["uuid"]
+    with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
+        record = host.domain(uuid)
+        if record is None:
+            raise BackendError("the VM is not defined here.")
+        if record.state != "running":
+            try:
+                if record.active:
+                    host.resume(uuid)
+                else:
+                    host.start(uuid)
+            except BackendError as error:
+                return {"error": str(error), "ran": False}
+        steady = time.monotonic() + (0 if record.active else _STEADY)
+        until = time.monotonic() + float(given["seconds"])
+        while True:
+            record = host.domain(uuid)
+            if record is None or not record.active:
+                return {"error": "the VM ended at once after its start; look at its log below /var/log/libvirt there.", "ran": True}
+            if record.state == "running" and time.monotonic() >= steady:
+                return {"error": None, "ran": True}
+            if time.monotonic() > until:
+                return {"error": f"the VM is {record.state} {given['seconds']} s after its start.", "ran": True}
+            time.sleep(_POLL)
+
+
+def _stop(given: Given) -> dict[str, t.Any]:
+    """Shut the VM down; with ``cut`` its process is ended at once (it never ran here, or must not)."""
+    uuid = given["uuid"]
+    with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
+        record = host.domain(uuid)
+        if record is not None and record.persistent:
+            host.set_autostart(uuid, False)
+        if record is not None and record.active:
+            if given.get("cut"):
+                if record.state == "running":
+                    raise RefusedError("the VM runs there, though the move never let it.", mend="Find out who started it, and which copy is the right one.")
+                io_live.cut(host, uuid)
+            else:
+                host.shutdown(uuid, float(given["seconds"]), bool(given.get("force")))
+        return {"was": record.state if record is not None else "gone"}
+
+
+def _undefine(given: Given) -> dict[str, t.Any]:
+    """Forget the VM, which is off; its files are another command's."""
+    with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
+        record = host.domain(given["uuid"])
+        if record is not None and record.active:
+            raise RefusedError(f"the VM is {record.state} here.")
+        if record is not None:
+            # its NVRAM goes with it: it is one of the files that came along
+            host.undefine(given["uuid"])
+    return {}
+
+
+def _discard(given: Given) -> dict[str, t.Any]:
+    items = _items(given)
+    gone = io_place.discard(items, finals=bool(given.get("finals")))
+    if gone:
+        _refresh(given["uri"], items)
+    return {"removed": gone}
+
+
+def _hold(given: Given) -> dict[str, t.Any]:
+    """The VM goes back: from now on nobody starts it here."""
+    io_moved.write(Moved(**given["note"]))
+    return {}
+
+
+def _settle(given: Given) -> dict[str, t.Any]:
+    """The VM is at home here, or nothing of it is left: no note is needed any more."""
+    uuid = given["uuid"]
+    if given.get("autostart") is not None:
+        with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
+            host.set_autostart(uuid, bool(given["autostart"]))
+    if given.get("note"):
+        # it was at home here once, and that it left still holds
+        io_moved.write(Moved(**given["note"]))
+    else:
+        io_moved.forget(uuid)
+    return {}
+
+
+def _channel(given: Given) -> dict[str, t.Any]:
+    """Where a live migration can come in."""
+    with DomainHost(given["uri"]) as host:
+        folder = io_channel.make_folder(given["name"], io_channel.owner(host))
+    return {"socket": io_channel.daemon_socket(), "folder": str(folder)}
+
+
+def _forget_key(given: Given) -> dict[str, t.Any]:
+    io_channel.remove_folder(given["name"])
+    return {"changed": io_authorized_keys.forget(given["marker"])}
+
+
+_COMMANDS: t.Mapping[str, t.Callable[[Given], dict[str, t.Any]]] = {
+    "look": _look,
+    "receive": _receive,
+    "place": _place,
+    "define": _define,
+    "state": _state,
+    "run": _run,
+    "stop": _stop,
+    "undefine": _undefine,
+    "discard": _discard,
+    "hold": _hold,
+    "settle": _settle,
+    "channel": _channel,
+    "forget_key": _forget_key,
+}
+
+
+def main(argv: t.Sequence[str]) -> int:
+    """Entry point; exit code 0 with ``{"ok": …}`` or 1 with ``{"error": …}``."""
+    if len(argv) != 2 or not re.match(r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z", argv[1]):
+        sys.stderr.write("usage: move_agent COMMAND NAME\n")
+        return 2
+    try:
+        given = {**json.loads(sys.stdin.read() or "{}"), "name": argv[1]}
+        if os.environ.get(io_key_session.VARIABLE) and given.get("marker", key_marker(argv[1])) != key_marker(argv[1]):
+            raise InputError(f"The key of {argv[1]} withdraws no other key.", "marker")
+        sys.stdout.write(json.dumps({"ok": answer(argv[0], given)}) + "\n")
+        return 0
+    except FootprintError as error:
+        sys.stdout.write(json.dumps({"error": {"message": str(error), "mend": None}}) + "\n")
+        return 1
+    except OSError as error:
+        sys.stdout.write(json.dumps({"error": {"message": f"{error.filename or argv[0]}: {error.strerror or error}.", "mend": None}}) + "\n")
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

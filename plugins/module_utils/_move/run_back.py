@@ -1,0 +1,202 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The steps of a move after the switch, its confirmation, and the way back from the other host."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED as MOVED_STATE, RETURNED
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import COPY
+from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._move.run_steps import give_back
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED as GONE, MOVED, MOVING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove, remove_path
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import overlap
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.plan_disk_places import reserved_because
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.xml_devices import needed_files
+
+_LONG = 24 * 3600.0
+
+
+class TakenBack(FootprintError):
+    """The VM did not start at the destination and is here again."""
+
+
+def start(context: Context) -> None:
+    """Let the VM run there, if it ran here.
+
+    :raises TakenBack: it could not even be started there, and so runs here again.
+    """
+    journal = context.journal
+    if not journal.facts["held"]["running"]:
+        return
+    answer = context.ask("run", timeout=context.spec.start_timeout + 60, seconds=context.spec.start_timeout)
+    if answer["error"] is None:
+        journal.downtime.setdefault("started", time.time())
+        journal.downtime.setdefault("seconds", round(time.time() - journal.downtime["started"], 3))
+        return
+    if answer["ran"] or journal.method != COPY:
+        raise BackendError(f"at the destination {answer['error']}", mend="Mend that and run again, or take the VM back with state: returned.")
+    # it never ran there: first make sure of that, then it is this host's again
+    context.ask("stop", cut=True)
+    if context.ask("state")["state"] not in ("off", "gone"):
+        raise BackendError(f"at the destination {answer['error']} It cannot be stopped there either.", mend="Look at it there.")
+    journal.switched = False
+    context.save()
+    give_back(context, f"start: at the destination {answer['error']}")
+    raise TakenBack(journal.reason or "")
+
+
+def settle(context: Context) -> None:
+    """The VM is at home there; the old copy stays here, off, until it is confirmed or taken back."""
+    held = context.journal.facts.get("held") or {}
+    context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])))
+    context.fence(MOVED)
+
+
+def confirm(context: Context) -> None:
+    """Remove the old copy; the VM must run there.
+
+    :raises RefusedError: it does not.
+    """
+    journal = context.journal
+    if not journal.verified:
+        raise RefusedError("the copy was never verified.", "state", "Take the VM back with state: returned and move it again.")
+    if journal.going != CONFIRMED:
+        state = context.ask("state")["state"]
+        ran = (journal.facts.get("held") or {}).get("running", True)
+        if state not in (("running",) if ran else ("running", "off")):
+            raise RefusedError(f"the VM is {state} at the destination, not running.", "state", "Start it there, or take it back with state: returned.")
+        journal.going = CONFIRMED
+        context.save()
+    context.fence(GONE)
+    kept = _remove_here(context)
+    with host_lock("domains", 300), DomainHost(context.uri) as host:
+        if host.domain(context.uuid) is not None:
+            host.undefine(context.uuid)
+    journal.facts["kept"] = kept
+
+
+def _remove_here(context: Context) -> list[str]:
+    """Remove the VM's files; those another VM needs stay, as do images."""
+    needed = _needed_by_others(context.uuid)
+    kept = []
+    with DomainHost(context.uri) as host:
+        store = VolumeStore(host)
+        for item in context.items:
+            if item.base:
+                continue
+            found = store.pool_of(item.path)
+            layers = store.layers_over(item.path, os.path.dirname(item.path))
+            real = os.path.realpath(item.path)
+            if layers or any(overlap(real, each) for each in needed) or reserved_because(real, store.folders):
+                kept.append(item.path)
+            elif found is None:
+                # NVRAM and the state of a TPM
+                remove_path(pathlib.Path(item.path))
+            else:
+                with store.locked(found[0]):
+                    remove(pathlib.Path(item.path), False)
+        store.refresh()
+    return kept
+
+
+def _needed_by_others(uuid: str) -> set[str]:
+    needed: set[str] = set()
+    for uri in sorted(set(DRIVER_URIS.values())):
+        with contextlib.suppress(BackendError), DomainHost(uri) as host:
+            for record in host.domains():
+                if record.uuid == uuid:
+                    continue
+                for text in (record.config_xml, record.live_xml):
+                    for path in needed_files(parse(text)) if text else ():
+                        needed.update([os.path.realpath(path), *io_disk_header.chain(path)])
+    return needed
+
+
+def take_back(context: Context) -> None:
+    """The VM comes home: stopped there, what it wrote there brought back, started here.
+
+    :raises FootprintError: until the start here the VM is the one there, and stays so.
+    """
+    journal, params = context.journal, context.params
+    lost, discard = bool(params.get("destination_lost")), bool(params.get("discard_changes"))
+    if lost and not discard:
+        raise RefusedError(
+            "what the VM wrote there cannot be brought back from a lost host.", "destination_lost", "Add discard_changes: true to do without it."
+        )
+    if not journal.switched and journal.going == MOVED_STATE:
+        # it never left
+        give_back(context, "asked to")
+        return
+    if journal.switched:
+        cost, journal.downtime = journal.downtime, {"started": time.time()}
+        journal.going = RETURNED
+        context.save()
+        if not lost:
+            state = context.ask("state")["state"]
+            journal.facts.setdefault("was", state)
+            context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])))
+            _stop_there(context, cost)
+            # also from a VM that somebody undefined there: its disks have what it wrote, and without them this fails
+            if not discard:
+                _fetch(context)
+        journal.switched = False
+        journal.facts["discarded"] = discard
+        context.save()
+    held = journal.facts.get("held") or {}
+    context.unfence(bool(held.get("running", True)) or journal.facts.get("was") == "running")
+    journal.downtime["seconds"] = round(time.time() - journal.downtime["started"], 3)
+    context.save()
+    if not lost:
+        _leave(context, bool(journal.facts.get("discarded")))
+    journal.facts["held"] = None
+
+
+def _stop_there(context: Context, cost: dict[str, t.Any]) -> None:
+    """Shut the VM down at the destination; one that does not obey stays at home there.
+
+    :arg cost: what the move itself cost, which then stays true.
+    """
+    seconds = context.spec.shutdown_timeout
+    try:
+        context.ask("stop", timeout=seconds + 60, seconds=seconds, force=context.spec.force)
+    except BackendError:
+        if context.ask("state")["state"] == "running":
+            context.journal.going, context.journal.downtime = MOVED_STATE, cost
+            settle(context)
+        raise
+
+
+def _fetch(context: Context) -> None:
+    """Bring back what is there, and compare it by content; the files here are those of the VM before its move."""
+    context.fence(MOVED)
+    for item in context.items:
+        if not item.base:
+            done = context.copier.pull(item, progress=lambda number, percent, rate: context.progress(bytes=number, percent=percent, rate=rate))
+            context.journal.passes.append({"path": item.path, "kind": "back", "seconds": done.seconds, "files": done.files, "bytes": done.bytes})
+            context.copier.compare(item, item.path)
+
+
+def _leave(context: Context, keep: bool) -> None:
+    """Take the VM's definition and, unless they hold what exists nowhere else, its files away from there."""
+    data = [item for item in context.items if not item.base]
+    context.ask("undefine")
+    if keep:
+        context.journal.facts["kept"] = [f"{context.spec.destination.name}:{item.path}" for item in data]
+    else:
+        context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in data], finals=True)
+    context.ask("settle", note=context.journal.facts.get("before"))

@@ -1,0 +1,241 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The steps of a move up to the point where the other host has everything, and the way back from any of them."""
+
+from __future__ import annotations
+
+import time
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live, io_look, io_place, plan_move
+from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place import partial
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import FAILED, MIGRATE, STOP
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import LIVE, Item
+from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVED, MOVING
+
+# hashing and comparing take as long as the disks are large
+_LONG = 24 * 3600.0
+
+
+def preflight(context: Context) -> None:
+    """Look at both hosts; nothing is touched, except what an earlier attempt left at the other."""
+    journal, spec = context.journal, context.spec
+    found = io_look.find(spec.cluster, spec.id, vm_uuid(spec.cluster, spec.id), spec.uri)
+    if found is None:
+        raise BackendError(f"there is no VM {spec.id} of the cluster {spec.cluster} on this host.")
+    journal.facts["vm"] = vm = io_look.describe(found[0], found[1].uuid)
+    journal.facts["from"], journal.facts["to"] = vm["host"]["name"], spec.destination.name
+    there = context.ask("look", vm=vm)
+    if plan_move.arriving(there) and there["domain"] is not None:
+        # of an earlier attempt, and never let run
+        clear_there(context)
+        there = context.ask("look", vm=vm)
+    problems = plan_move.find_problems(spec, vm, there)
+    journal.problems = [each.as_dict() for each in problems]
+    if problems:
+        raise RefusedError(plan_move.problem_text(problems))
+    journal.why_not_live = plan_move.why_not_live(vm, there)
+    journal.method = plan_move.choose(spec.method, journal.why_not_live)
+    if not (journal.facts.get("held") or {}):
+        journal.facts["running"] = vm["active"]
+    context.log(f"{journal.method}: {'; '.join(journal.why_not_live) or 'nothing speaks against a live move'}")
+
+
+def receive(context: Context) -> None:
+    """Reserve the VM's place there, and see to it that images of the same name are the same."""
+    answer = context.ask("receive", timeout=_LONG, note=vars(context.note(ARRIVING)), items=[item.as_dict() for item in context.items])
+    context.journal.facts["before"] = answer["before"] or context.journal.facts.get("before")
+    for path, there in answer["hashes"].items():
+        if io_place.content_hash(path) != there:
+            raise RefusedError(f"there is another image {path} on the other host.", mend="Bring the right one there, or rename one of them.")
+    context.journal.facts["bases"] = sorted(answer["hashes"])
+
+
+def precopy(context: Context) -> None:
+    """Copy while the VM runs: what never changes is done with that, the rest is ahead of the last copy.
+
+    Whatever a running guest's file looks like in the middle of its writing, the last copy makes it
+    equal to the file at rest, and the comparison by content shows it.
+    """
+    spec, journal = context.spec, context.journal
+    items = [item for item in _copied(context) if not (item.base and item.path in journal.facts["bases"])]
+    last = None
+    for number in range(max(1, spec.max_passes)):
+        began = time.monotonic()
+        for item in items:
+            _push(context, item, "live" if context.vm["active"] else "copy", running=not item.base and context.vm["active"])
+        seconds = time.monotonic() - began
+        items = [item for item in items if not item.base]
+        if not items or not context.vm["active"] or seconds <= spec.max_downtime or (last is not None and seconds > last * 0.8):
+            break
+        last = seconds
+    for item in _copied(context):
+        # what nobody writes is compared before the pause
+        if item.base and item.path not in journal.facts["bases"] or journal.method == LIVE:
+            if not (item.base and item.path in journal.facts["bases"]):
+                context.copier.compare(item, str(partial(item.path)))
+
+
+def _copied(context: Context) -> list[Item]:
+    return plan_move.copied(context.items, context.journal.method or "")
+
+
+def _push(context: Context, item: Item, kind: str, *, running: bool) -> None:
+    done = context.copier.push(
+        item,
+        str(partial(item.path)),
+        running=running,
+        progress=lambda number, percent, rate: context.progress(path=item.path, bytes=number, percent=percent, rate=rate),
+    )
+    context.journal.passes.append({"path": item.path, "kind": kind, "seconds": done.seconds, "files": done.files, "bytes": done.bytes})
+
+
+def stop(context: Context) -> None:
+    """Fence the VM in and shut it down; the pause begins."""
+    _hold(context)
+    context.journal.downtime["started"] = time.time()
+    context.save()
+    with host_lock("domains", 300), DomainHost(context.uri) as host:
+        record = host.domain(context.uuid)
+        if record is not None and record.active:
+            host.shutdown(context.uuid, context.spec.shutdown_timeout, context.spec.force)
+
+
+def _hold(context: Context) -> None:
+    """Remember what the VM is to go back to, then fence it in."""
+    facts = context.journal.facts
+    facts["held"] = facts.get("held") or {"autostart": context.vm["autostart"], "running": facts["running"]}
+    context.save()
+    context.fence(MOVING)
+
+
+def copy(context: Context) -> None:
+    """The last copy, of a VM at rest."""
+    for item in _copied(context):
+        if not item.base:
+            _push(context, item, "final", running=False)
+
+
+def verify(context: Context) -> None:
+    """Read both sides and compare every byte."""
+    for item in _copied(context):
+        if not item.base:
+            context.copier.compare(item, str(partial(item.path)))
+    context.journal.verified = True
+
+
+def place(context: Context) -> None:
+    """Put everything in its place there; disks that libvirt is to fill are empty still."""
+    live = context.journal.method == LIVE
+    items = [item for item in context.items if item.path not in context.journal.facts["bases"]]
+    chosen = [*plan_move.copied(items, context.journal.method or ""), *(plan_move.mirrored(items) if live else [])]
+    # images first: an empty disk of the form of a layer names what is behind it
+    chosen.sort(key=lambda item: not item.base)
+    bases = [item.as_dict() for item in chosen if item.base]
+    context.ask("place", timeout=_LONG, items=bases)
+    context.ask("place", timeout=_LONG, items=[item.as_dict() for item in chosen if not item.base], empty=live)
+    if not live:
+        context.ask("define", xml=context.definition())
+
+
+def migrate(context: Context) -> None:
+    """Let libvirt bring memory and disks over; the VM stays paused there."""
+    definition = context.definition()
+    _hold(context)
+    spec = context.spec
+    channel = context.ask("channel")
+    if not channel["socket"]:
+        raise BackendError("the destination's libvirt has no socket.", mend="See to it that libvirtd or virtqemud runs there.")
+    with DomainHost(context.uri) as here:
+        qemu = io_channel.owner(here)
+    with io_channel.Tunnel(context.remote.name, context.vm["name"], context.way_to, qemu) as tunnel, DomainHost(tunnel.uri) as there:
+        done = io_live.migrate(
+            context.uri,
+            context.uuid,
+            tunnel,
+            definition=definition,
+            bandwidth=spec.bandwidth_limit,
+            max_downtime=spec.max_downtime,
+            timeout=spec.live_timeout,
+            progress=lambda job: context.progress(processed=job.get("data_processed"), remaining=job.get("data_remaining")),
+        )
+        # libvirt returned: the guest stands still since its last memory was sent
+        context.journal.downtime["started"] = time.time() - done.get("downtime", 0) / 1000
+        context.journal.passes.append(
+            {"kind": "migration", "seconds": done.get("time_elapsed", 0) / 1000, "files": 0, "bytes": done.get("data_processed", 0), "path": None}
+        )
+        record = there.domain(context.uuid)
+        arrived(context, "gone" if record is None else record.state)
+        # what follows takes part in the pause, so it goes through the connection that is open; the next phases make sure of it
+        context.journal.switched = True
+        context.save()
+        there.resume(context.uuid)
+        context.journal.downtime["seconds"] = round(time.time() - context.journal.downtime["started"], 3)
+
+
+def arrived(context: Context, there: str) -> None:
+    """See to it that the guest ended here by its migration and stands there: then, and only then, that is the VM.
+
+    :raises BackendError: anything else.
+    """
+    here = io_live.stands(context.uri, context.uuid)
+    if here != "left" or there not in ("paused", "running"):
+        raise BackendError(f"after the migration the VM is {here} here and {there} there.")
+    # QEMU mirrored every block and both sides' libvirt agree that it was finished
+    context.journal.verified = True
+
+
+def switch(context: Context) -> None:
+    """From here on the VM is the one there."""
+    context.journal.switched = True
+    context.save()
+    context.fence(MOVED)
+
+
+def give_back(context: Context, reason: str) -> None:
+    """Before the switch: nothing ran there, so throw that away and let the VM be here as it was.
+
+    :raises FootprintError: it cannot be started here.
+    """
+    journal = context.journal
+    context.log(f"{reason}; the VM stays here")
+    if "vm" in journal.facts:
+        try:
+            clear_there(context, everything=True)
+        except FootprintError as error:
+            journal.warnings.append(f"What was copied stays at the destination: {error}")
+        held = journal.facts.get("held")
+        if held:
+            io_live.stands(context.uri, context.uuid)
+            context.unfence(bool(held["running"]))
+            journal.facts["held"] = None
+    journal.state, journal.reason, journal.ended = FAILED, reason, time.time()
+    if "started" in journal.downtime:
+        journal.downtime["seconds"] = round(time.time() - journal.downtime["started"], 3)
+    context.save()
+
+
+def clear_there(context: Context, everything: bool = False) -> None:
+    """Take away what never ran there."""
+    if context.ask("look", vm=context.vm)["note"] is None:
+        # nothing was begun there
+        return
+    if not plan_move.arriving(context.ask("look", vm=context.vm)):
+        return
+    context.ask("stop", cut=True)
+    context.ask("undefine")
+    items = [item for item in context.items if item.path not in context.journal.facts.get("bases", [])]
+    context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in items], finals=True)
+    if everything:
+        context.ask("settle", note=context.journal.facts.get("before"))
+
+
+def touched(context: Context) -> bool:
+    """Whether the VM was held here, so that it must be found out where it stands."""
+    return bool(context.journal.facts.get("held")) and any(phase in context.journal.phases for phase in (STOP, MIGRATE))

@@ -1,0 +1,198 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The worker: carries a move through its phases, detached from whoever asked for it (X11).
+
+``python3 -m …move_worker NAME`` reads the job of that name and writes its journal. It may be killed at
+any moment: the next worker finds out where the VM stands and goes on from there.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+import time
+import traceback
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live
+from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import HOME, MoveStore, unit_name
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import LIVE, parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import drop_key_files
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import (
+    CONFIRMED,
+    COPY,
+    COPY_PHASES,
+    FAILED,
+    LIVE_PHASES,
+    MIGRATE,
+    MOVED,
+    PLACE,
+    PRECOPY,
+    PREFLIGHT,
+    RECEIVE,
+    RETURNED,
+    SETTLE,
+    START,
+    STOP,
+    SWITCH,
+    VERIFY,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._move import run_back, run_steps
+from ansible_collections.reduced.footprint.plugins.module_utils._move.plan_move import where_to_go_on
+from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context, other_host
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
+
+MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_worker"
+
+_ATTEMPTS = 3
+_PAUSE = 3.0
+
+_STEPS: t.Mapping[str, t.Callable[[Context], None]] = {
+    PREFLIGHT: run_steps.preflight,
+    RECEIVE: run_steps.receive,
+    PRECOPY: run_steps.precopy,
+    STOP: run_steps.stop,
+    COPY: run_steps.copy,
+    VERIFY: run_steps.verify,
+    PLACE: run_steps.place,
+    MIGRATE: run_steps.migrate,
+    SWITCH: run_steps.switch,
+    START: run_back.start,
+    SETTLE: run_back.settle,
+}
+
+
+def carry_out(context: Context, action: str) -> None:
+    """One action, from wherever things stand; the journal says how it ended."""
+    journal = context.journal
+    if action == CONFIRMED:
+        run_phase(context, "confirm", lambda: run_back.confirm(context))
+        journal.state = CONFIRMED
+    elif action == RETURNED:
+        run_phase(context, "return", lambda: run_back.take_back(context))
+        journal.state = RETURNED
+    else:
+        if context.params.get("anew") and journal.state in (MOVED, CONFIRMED, RETURNED):
+            # the VM has come back since that move
+            journal.renew(time.time())
+        _move(context)
+    if journal.state in (MOVED, CONFIRMED, RETURNED):
+        journal.ended, journal.reason, journal.progress = time.time(), None, {}
+        context.log(f"{journal.state}; {journal.downtime.get('seconds')} s of downtime")
+
+
+def _move(context: Context) -> None:
+    journal = context.journal
+    try:
+        phase: str | None = _where(context)
+        while phase is not None:
+            step = _STEPS[phase]
+            run_phase(context, phase, lambda step=step: step(context))
+            # known after the preflight
+            order = LIVE_PHASES if journal.method == LIVE else COPY_PHASES
+            phase = next(iter(order[order.index(phase) + 1 :]), None)
+    except run_back.TakenBack:
+        return
+    except Exception as error:
+        if journal.switched:
+            raise
+        if not isinstance(error, FootprintError):
+            context.store.log(traceback.format_exc())
+        run_steps.give_back(context, f"{journal.phase}: {error}")
+        return
+    journal.state = MOVED
+
+
+def _where(context: Context) -> str:
+    """The phase to begin with; where the VM may have been touched, both hosts are asked how it stands."""
+    journal = context.journal
+    stands = there = None
+    if run_steps.touched(context) and not journal.switched:
+        stands = io_live.stands(context.uri, context.uuid)
+        if journal.method == LIVE:
+            try:
+                there = context.ask("state")["state"]
+            except FootprintError as error:
+                # before the switch the VM is the one here, whatever cannot be asked there
+                context.log(f"the destination cannot be asked: {error.message}")
+    phase, reason = where_to_go_on(journal, stands, there)
+    if reason:
+        context.log(f"going on at {phase}: {reason}")
+    if phase == PREFLIGHT:
+        held, running = journal.facts.get("held"), journal.facts.get("running")
+        if held and stands is not None:
+            # the VM is what it was; what is there is thrown away, and it may run here again
+            try:
+                run_steps.clear_there(context)
+            except FootprintError as error:
+                context.log(f"what arrived stays at the destination: {error.message}")
+            context.unfence(bool(held["running"]))
+            journal.facts["held"] = held = None
+            context.save()
+        journal.renew(time.time())
+        if held:
+            journal.facts.update(held=held, running=running)
+    elif phase == SWITCH and journal.method == LIVE:
+        run_steps.arrived(context, there or "")
+    return phase
+
+
+def open_context(store: MoveStore, params: t.Mapping[str, t.Any]) -> Context:
+    """A context from a stored job.
+
+    :raises InputError: the job makes no sense (any more).
+    """
+    spec = parse_spec(params)
+    return Context(spec, params, store, store.journal(), other_host(spec, store, io_units.keep_code()))
+
+
+def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
+    """Entry point of the unit; exit code 0 when the action ended as wished."""
+    if len(argv) != 1:
+        sys.stderr.write("usage: move_worker NAME\n")
+        return 2
+    store = MoveStore(argv[0], home)
+    with store.locked():
+        job = store.read_job()
+        if job is None:
+            raise InputError(f"There is no move of {argv[0]}.", "id")
+        context = open_context(store, job["params"])
+        journal = context.journal
+        try:
+            carry_out(context, job["action"])
+        except Exception as error:
+            if not isinstance(error, FootprintError):
+                store.log(traceback.format_exc())
+            store.log(f"{journal.phase}: failed: {error}")
+            journal.state, journal.ended, journal.reason = FAILED, time.time(), f"{journal.phase}: {error}"
+        store.write(journal)
+        _withdraw_key(context)
+        io_units.forget_at_boot(unit_name(store.name))
+    return 0 if journal.state == job["action"] else 1
+
+
+def _withdraw_key(context: Context) -> None:
+    """The one-time key ends with the worker: whoever confirms the move or takes the VM back brings another.
+
+    A host that cannot be reached keeps the line of a key nobody has; it ends at its expiry.
+    """
+    for attempt in range(0 if context.params.get("destination_lost") else _ATTEMPTS):
+        try:
+            context.remote.ask("forget_key", {"marker": key_marker(context.remote.name)})
+            break
+        except FootprintError as error:
+            context.store.log(f"the one-time key is not withdrawn at the destination: {error.message}")
+            if attempt + 1 < _ATTEMPTS:
+                time.sleep(_PAUSE)
+    drop_key_files(context.store.directory)
+    # a worker that was killed left its ends of the sockets
+    io_channel.remove_folder(context.remote.name)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

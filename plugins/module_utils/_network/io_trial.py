@@ -1,0 +1,163 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A change of the network under a dead-man switch, seen from the module (X8)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._network import io_deadman
+from ansible_collections.reduced.footprint.plugins.module_utils._network.io_network import links
+from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Change, Layout
+
+RUN_DIR = "/run/reduced.footprint"
+_UNIT = "reduced-footprint-network"
+_PENDING = (io_deadman.STATE_PLANNED, io_deadman.STATE_TRYING, io_deadman.STATE_APPLIED)
+
+
+def current() -> io_deadman.Trial:
+    """The change of this host's network; its state is ``None`` when there is none."""
+    return io_deadman.Trial(os.path.join(RUN_DIR, "network"))
+
+
+def pending() -> bool:
+    """Whether a change waits for its end."""
+    return current().state in _PENDING
+
+
+def start(change: Change, timeout: int, patience: float = 120) -> None:
+    """Apply a change by a detached unit and wait until it is live.
+
+    :arg timeout: seconds after which the old configuration returns unless the change is confirmed.
+    :raises BackendError: systemd did not start the unit, or the change could not be applied.
+    """
+    trial = current()
+    folder = pathlib.Path(trial.folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True)
+    script = f"{folder}/deadman.py"
+    # the module itself may be inside an archive that is gone when the unit runs
+    write_atomic(script, io_deadman.__loader__.get_source(io_deadman.__name__))
+    for name, text in change.scripts.items():
+        write_atomic(folder / name, text, 0o700)
+    python = sys.executable or "/usr/bin/python3"
+    words = {"{folder}": str(folder), "{python}": python, "{timeout}": str(timeout)}
+    plan = {
+        "write": dict(change.trial),
+        "keep": dict(change.keep),
+        "modes": dict(change.modes),
+        "apply": [_filled(argv, words) for argv in change.apply],
+        "revert": [_filled(argv, words) for argv in change.revert],
+        "confirm": [_filled(argv, words) for argv in change.confirm],
+        "restore": {path: read_text(path) for path in (*change.trial, *change.keep)},
+        "timeout": timeout,
+        "connection": connection(),
+    }
+    write_atomic(folder / "plan.json", json.dumps(plan))
+    trial.set_state(io_deadman.STATE_PLANNED)
+    run(
+        ["systemd-run", "--quiet", "--collect", f"--unit={_UNIT}", f"--property=ExecStopPost={python} {script} settle {folder}",
+         python, script, "try", str(folder)],
+        timeout=30,
+        mend="The host needs systemd; the network was not touched.",
+    )  # fmt: skip
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline and trial.state in (io_deadman.STATE_PLANNED, io_deadman.STATE_TRYING):
+        time.sleep(0.1)
+    if trial.state == io_deadman.STATE_REVERTED:
+        raise BackendError(f"the network was not changed; the old configuration is back: {trial.reason}.")
+
+
+def wait_until_live(layout: Layout, patience: float) -> str | None:
+    """Wait until each device has its ports and the addresses it takes over; what is missing, or ``None``."""
+    deadline = time.monotonic() + patience
+    while True:
+        missing = _missing(layout)
+        if missing is None or time.monotonic() >= deadline:
+            return missing
+        time.sleep(0.2)
+
+
+def confirm() -> bool:
+    """Make the change last, unless its time has run out; whether there was one to confirm.
+
+    :raises FootprintError: too late, or it could not be made to last: the old configuration is back.
+    """
+    trial = current()
+    if trial.state is None:
+        return False
+    with trial:
+        if trial.state == io_deadman.STATE_REVERTED:
+            raise BackendError(
+                f"the change of the network was not kept; the old configuration is back: {trial.reason}.",
+                mend="Check the wanted configuration and the switch, or raise the timeout if the host is only slow.",
+            )
+        if trial.state != io_deadman.STATE_APPLIED:
+            return False
+        before = trial.plan["connection"]
+        if before and before == connection():
+            raise RefusedError(
+                "this is the connection over which the change was started, which proves nothing.",
+                "state",
+                "Run meta: reset_connection before it; from the host itself confirm in a new login.",
+            )
+        failed = trial.confirm()
+        if failed:
+            raise BackendError(f"the change of the network could not be made to last; the old configuration is back: {failed}.")
+        return True
+
+
+def connection() -> str | None:
+    """The SSH connection this process belongs to; ``None`` where there is none, or none is told.
+
+    sudo takes the variable away, so the parents are asked.
+    """
+    process = os.getpid()
+    while process > 1:
+        try:
+            environment = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+            told = pathlib.Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return None
+        for pair in environment:
+            if pair.startswith(b"SSH_CONNECTION="):
+                return pair.partition(b"=")[2].decode("ascii", "replace")
+        # the name of the program stands in brackets and may hold anything
+        process = int(told.rpartition(")")[2].split()[1])
+    return None
+
+
+def _filled(argv: t.Sequence[str], words: t.Mapping[str, str]) -> list[str]:
+    filled = []
+    for word in argv:
+        for name, value in words.items():
+            word = word.replace(name, value)
+        filled.append(word)
+    return filled
+
+
+def _missing(layout: Layout) -> str | None:
+    now = links()
+    for device in layout.devices:
+        if device.name not in now:
+            return f"there is no {device.name}"
+        lower = (now[device.name].lower,) if now[device.name].lower else now[device.name].ports
+        lost = sorted(set(device.ports) - set(lower))
+        if lost:
+            return f"{device.name} does not have the port {', '.join(lost)}"
+        wanted = layout.links[device.inherits].own if device.inherits else ()
+        gone = sorted(set(wanted) - set(now[device.name].addresses))
+        if gone:
+            return f"{device.name} does not have {', '.join(gone)}"
+    return None

@@ -1,0 +1,249 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What has to be made of the links of a host, and whose addresses go where (X8)."""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._network import model_network
+from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Bond, Bridge, Device, Layout, Link, Profile, Vlan, Wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._network.model_request import places
+from ansible_collections.reduced.footprint.plugins.module_utils._network.plan_compare import compare
+
+_USUAL_MTU = 1500
+_KINDS = {Bond: model_network.BOND, Vlan: model_network.VLAN, Bridge: model_network.BRIDGE}
+# kernels are built without these; one without bridges carries no virt host
+_MODULES = {model_network.BOND: "bonding", model_network.VLAN: "8021q"}
+
+
+def missing(wanted: Wanted, links: t.Mapping[str, Link]) -> list[tuple[t.Any, str]]:
+    """What is wanted and not there, with its path.
+
+    :raises RefusedError: something of that name is there and is not what is wanted.
+    """
+    return [(entry, path) for entry, path in places(wanted) if compare(entry, path, links)]
+
+
+def touched(wanted: Wanted, links: t.Mapping[str, Link]) -> tuple[str, ...]:
+    """The links that are there and will be changed; each port was looked at.
+
+    :raises FootprintError: a port that is not there, belongs elsewhere or cannot be one.
+    """
+    entries = missing(wanted, links)
+    made = {entry.name for entry, unused in entries}
+    found: dict[str, None] = {}
+    for entry, path in entries:
+        for index, port in enumerate(entry.ports):
+            if port not in made:
+                _check_port(entry, port, port_path(entry, path, index), links)
+                found[port] = None
+    return tuple(found)
+
+
+def modules(devices: t.Iterable[Device]) -> tuple[str, ...]:
+    """The modules of the kernel that the devices need."""
+    return tuple(dict.fromkeys(_MODULES[device.kind] for device in devices if device.kind in _MODULES))
+
+
+def layout(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mapping[str, Profile]) -> Layout:
+    """The devices that have to be made, from the bottom to the top.
+
+    :arg profiles: who configures each of :func:`touched`, as far as anyone does.
+    :raises FootprintError: addresses that nobody would have afterwards, or that two would have.
+    """
+    entries = _from_the_bottom(missing(wanted, links))
+    made = {entry.name: entry for entry, unused in entries}
+    masters = {port: entry.name for entry, unused in entries if not isinstance(entry, Vlan) for port in entry.ports}
+    stacks: dict[str, tuple[str, ...]] = {}
+    for entry, unused in entries:
+        if isinstance(entry, Vlan):
+            stacks[entry.link] = (*stacks.get(entry.link, ()), entry.name)
+    sources = {entry.name: _source(entry.ports, links, profiles) for entry, unused in entries if isinstance(entry, Bond)}
+    heirs = _heirs(entries, made, sources, links, profiles)
+    heirs = {source: heir for source, heir in heirs.items() if not (heir in sources and heir in masters)}
+    _check_losses(entries, made, masters, heirs, links)
+    macs = {name: link.mac for name, link in links.items()}
+    for entry, unused in entries:
+        inherits = next((source for source, heir in heirs.items() if heir == entry.name), None)
+        lowest = inherits or sources.get(entry.name) or next(iter(entry.ports), None)
+        macs[entry.name] = macs.get(lowest or "", "")
+    mtus = _mtus(entries, links)
+    devices = tuple(
+        Device(
+            kind=_KINDS[type(entry)],
+            name=entry.name,
+            ports=entry.ports,
+            wanted=entry,
+            inherits=next((source for source, heir in heirs.items() if heir == entry.name), None),
+            # a VLAN has the address of what it stands on
+            mac=None if isinstance(entry, Vlan) else macs[entry.name] or None,
+            mtu=mtus.get(entry.name),
+            master=masters.get(entry.name),
+            vlans=stacks.get(entry.name, ()),
+        )
+        for entry, unused in entries
+    )
+    taken = {port: master for port, master in masters.items() if port not in made}
+    return Layout(
+        devices=devices,
+        links=links,
+        taken=taken,
+        stacked={name: vlans for name, vlans in stacks.items() if name not in made},
+        mtus={port: mtus[master] for port, master in taken.items() if master in mtus},
+        paths=_paths(entries),
+    )
+
+
+def port_path(entry: t.Any, path: str, index: int) -> str:
+    """Where the user wrote a port of an entry."""
+    return f"{path}.link" if isinstance(entry, Vlan) else f"{path}.ports[{index}]"
+
+
+def _paths(entries: list[tuple[t.Any, str]]) -> dict[str, str]:
+    paths = {port: port_path(entry, path, index) for entry, path in entries for index, port in enumerate(entry.ports)}
+    return {**paths, **{entry.name: path for entry, path in entries}}
+
+
+def port_paths(wanted: Wanted, links: t.Mapping[str, Link]) -> dict[str, str]:
+    """Where the user wrote each port of what is missing."""
+    return {port: port_path(entry, path, index) for entry, path in missing(wanted, links) for index, port in enumerate(entry.ports)}
+
+
+def _check_port(entry: t.Any, port: str, where: str, links: t.Mapping[str, Link]) -> None:
+    link = links.get(port)
+    if link is None:
+        free = ", ".join(sorted(name for name, one in links.items() if one.kind != model_network.LOOPBACK and not one.master)) or "none"
+        raise InputError(f"there is no interface {port} (free ones: {free}).", where, "Name one that is there.")
+    if isinstance(entry, Vlan):
+        if link.master and links.get(link.master, link).kind == model_network.BOND:
+            raise RefusedError(f"{port} is a port of the bond {link.master}.", where, f"Put the VLAN on {link.master}.")
+        if link.kind == model_network.VLAN:
+            raise RefusedError(f"{port} is a VLAN itself.", where, "Name a NIC, a bond or a bridge.")
+        return
+    if link.master:
+        raise RefusedError(f"{port} already belongs to {link.master}.", where, f"Use {link.master}, or name another port.")
+    if link.kind == model_network.BRIDGE:
+        raise RefusedError(f"{port} is a bridge; a bridge is no port.", where, "Name a NIC, a bond or a VLAN.")
+    if isinstance(entry, Bond):
+        if link.kind != model_network.NIC:
+            raise RefusedError(f"{port} is a {link.kind}; a bond is made of NICs.", where, "Name NICs.")
+        above = sorted(one.name for one in links.values() if one.lower == port)
+        if above:
+            raise RefusedError(f"{port} carries {', '.join(above)}.", where, f"Remove {'it' if len(above) == 1 else 'them'} and put VLANs on {entry.name}.")
+
+
+def _from_the_bottom(entries: list[tuple[t.Any, str]]) -> list[tuple[t.Any, str]]:
+    """In an order in which each stands on what came before it."""
+    made = {entry.name for entry, unused in entries}
+    done: dict[str, tuple[t.Any, str]] = {}
+    while len(done) < len(entries):
+        ready = [one for one in entries if one[0].name not in done and all(port in done or port not in made for port in one[0].ports)]
+        if not ready:
+            stuck = [entry.name for entry, unused in entries if entry.name not in done]
+            path = next(path for entry, path in entries if entry.name in stuck)
+            raise InputError(f"{', '.join(stuck)} stand on each other.", path, "Let the lowest stand on a NIC.")
+        done.update((one[0].name, one) for one in ready)
+    return list(done.values())
+
+
+def _source(ports: t.Sequence[str], links: t.Mapping[str, Link], profiles: t.Mapping[str, Profile]) -> str | None:
+    """The port whose addresses are taken over: the first that has some, else the first that would get some."""
+    there = [port for port in ports if port in links]
+    for has in (lambda link: link.own, lambda link: link.addresses):
+        for port in there:
+            if has(links[port]):
+                return port
+    return next((port for port in there if port in profiles and profiles[port].configured), None)
+
+
+def _heirs(
+    entries: list[tuple[t.Any, str]],
+    made: t.Mapping[str, t.Any],
+    sources: t.Mapping[str, str | None],
+    links: t.Mapping[str, Link],
+    profiles: t.Mapping[str, Profile],
+) -> dict[str, str]:
+    """Which device takes over the addresses of which link.
+
+    A bond's go up to the bridge over it; to the one over its VLAN where no bridge is over the bond itself.
+    """
+    heirs = {source: bond for bond, source in sources.items() if source}
+    bridges = [(entry, path) for entry, path in entries if isinstance(entry, Bridge) and entry.address == model_network.INHERIT]
+    direct = set()
+    for entry, unused in bridges:
+        source = _source(entry.ports, links, profiles) or _first(sources.get(port) for port in entry.ports)
+        if source:
+            heirs[source] = entry.name
+            direct.add(entry.name)
+    for entry, path in bridges:
+        source = _first(sources.get(made[port].link) for port in entry.ports if isinstance(made.get(port), Vlan))
+        if entry.name in direct or source is None or heirs[source] in direct:
+            continue
+        if heirs[source] not in sources:
+            message = f"{heirs[source]} and {entry.name} would both take over the addresses of {source}."
+            raise InputError(message, f"{path}.address", "Say address: none for one of them.")
+        heirs[source] = entry.name
+    return heirs
+
+
+def _first(values: t.Iterable[t.Any]) -> t.Any:
+    return next((value for value in values if value), None)
+
+
+def _check_losses(
+    entries: list[tuple[t.Any, str]],
+    made: t.Mapping[str, t.Any],
+    masters: t.Mapping[str, str],
+    heirs: t.Mapping[str, str],
+    links: t.Mapping[str, Link],
+) -> None:
+    """A port's addresses go somewhere, or the user said that they shall not."""
+    for entry, path in entries:
+        if isinstance(entry, Vlan):
+            continue
+        top = entry.name
+        while top in masters:
+            top = masters[top]
+        given_up = isinstance(made[top], Bridge) and made[top].address == model_network.NO_ADDRESS
+        for index, port in enumerate(entry.ports):
+            lost = _lost(links[port], [links[other] for other in entry.ports if other in heirs]) if port in links else ()
+            if lost and port not in heirs and not given_up:
+                raise RefusedError(
+                    f"{port} has {', '.join(lost)}, which nothing would have afterwards.",
+                    f"{path}.ports[{index}]",
+                    "Move them first; one port's addresses are taken over.",
+                )
+
+
+def _lost(link: Link, saved: t.Sequence[Link]) -> list[str]:
+    """The addresses of a link that nothing else stands for.
+
+    A lease beside an address that stays, in the same network, is nobody's wish: a NIC that is told nothing else asks for one.
+    """
+    networks = [ipaddress.ip_interface(address).network for other in saved for address in other.addresses]
+    needless = [address for address in link.leased if any(ipaddress.ip_interface(address).ip in network for network in networks)]
+    return [address for address in link.own if address not in needless]
+
+
+def _mtus(entries: list[tuple[t.Any, str]], links: t.Mapping[str, Link]) -> dict[str, int]:
+    """The MTU of each device where it is not the usual one: what was said, else what the ports have."""
+    mtus: dict[str, int] = {}
+    for entry, path in entries:
+        lower = [mtus[port] if port in mtus else links[port].mtu if port in links else _USUAL_MTU for port in entry.ports]
+        if isinstance(entry, Vlan) and entry.link in links and (entry.mtu or 0) > links[entry.link].mtu:
+            message = f"{entry.link} has an MTU of {links[entry.link].mtu}, {entry.name} cannot have {entry.mtu}."
+            raise RefusedError(message, f"{path}.mtu", f"Raise that of {entry.link} first.")
+        mtu = entry.mtu or min(lower, default=_USUAL_MTU)
+        if entry.mtu or mtu != _USUAL_MTU:
+            mtus[entry.name] = mtu
+    # what stands below carries at least as much
+    for entry, unused in reversed(entries):
+        for port in entry.ports:
+            if entry.name in mtus and port not in links:
+                mtus[port] = max(mtus[entry.name], mtus.get(port, 0))
+    return mtus

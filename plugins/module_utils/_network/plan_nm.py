@@ -1,0 +1,241 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A change of the network in the words of NetworkManager, under one of its own checkpoints.
+
+Every link gets a profile of its own beside those that are there: what the user wrote is not edited, only told not to
+come up by itself once the change is kept. Until then all of it is in memory, so a restart of the server forgets it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import (
+    BOND,
+    BRIDGE,
+    NETWORKMANAGER,
+    NIC,
+    VLAN,
+    Bond,
+    Bridge,
+    Change,
+    Device,
+    Layout,
+    Link,
+    Vlan,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._network.model_nm import NmProfile, NmState
+
+PREFIX = "reduced-footprint-"
+_SCRIPT = "nm_checkpoint.py"
+_NOTES = "nm.json"
+#: Above whatever somebody left at its default.
+_PRIORITY = 100
+#: Seconds one profile has to come up.
+_PATIENCE = "20"
+
+_Words = tuple[str, ...]
+
+
+def change(layout: Layout, state: NmState) -> Change:
+    """The commands that make a layout, keep it and take it back.
+
+    :raises RefusedError: a link that is to become a port is of a kind whose profile cannot be taken along, or would not stay one.
+    """
+    bond = next((name for name in (*(device.name for device in layout.devices), *layout.taken) if _is_bond(name, layout)), None)
+    if bond and state.robber:
+        message = f"{state.robber} takes the ports of {bond} away whenever NetworkManager changes one; the network was not touched."
+        raise RefusedError(message, layout.paths.get(bond), "Remove the package ifenslave, which NetworkManager does not need.")
+    names = _names(layout, state)
+    leftovers = [name for name in sorted(names.values()) if name in state.names]
+    new = {device.name: _device_settings(device, layout, state) for device in layout.devices}
+    ports = _ports(layout, state)
+    old = [profile for port, profile in _replaced(ports, state).items() if profile.saved and profile.bound and profile.autoconnect]
+    apply: list[_Words] = [_script("create", "{timeout}")]
+    apply += [_nmcli("connection", "delete", "id", name) for name in leftovers]
+    apply += [_add(names[name], name, kind, settings) for name, (kind, settings) in new.items()]
+    for port, settings in ports.items():
+        apply += _port(names[port], port, settings, state.profiles.get(port))
+    apply += [_nmcli("--wait", _PATIENCE, "connection", "up", "id", names[name]) for name in _raised(layout, ports)]
+    # the ports first, as each brings up what it belongs to: whenever the power goes, the server comes up with what answers
+    order = [names[name] for name in (*ports, *new)]
+    confirm = [_script("hold")]
+    confirm += [_nmcli("connection", "modify", "id", name, "connection.autoconnect", "no") for name in order]
+    confirm += [_nmcli("connection", "modify", "id", name, "connection.autoconnect", "yes") for name in order]
+    confirm += [_nmcli("connection", "modify", "uuid", profile.uuid, "connection.autoconnect", "no") for profile in old]
+    notes = {
+        "profiles": order,
+        "devices": list(reversed(list(new))),
+        "autoconnect": [profile.uuid for profile in old],
+        "up": [profile.uuid for profile in _replaced(ports, state).values()],
+    }
+    shown = {_headline(names[name]): ("", _text({"type": kind, **settings})) for name, (kind, settings) in new.items()}
+    shown.update({_headline(names[port]): ("", _text(settings)) for port, settings in ports.items()})
+    shown.update({_headline(profile.name): ("connection.autoconnect: yes\n", "connection.autoconnect: no\n") for profile in old})
+    return Change(
+        manager=NETWORKMANAGER,
+        apply=tuple(apply),
+        revert=(_script("rollback"),),
+        confirm=(*confirm, _script("commit")),
+        scripts={_SCRIPT: state.script, _NOTES: json.dumps(notes)},
+        shown=shown,
+    )
+
+
+def _is_bond(name: str, layout: Layout) -> bool:
+    device = layout.device(name)
+    return (device.kind if device else layout.links[name].kind) == BOND
+
+
+def _names(layout: Layout, state: NmState) -> dict[str, str]:
+    """The profile of each link; a profile of an earlier change that is in use keeps its name."""
+    found = {}
+    for link in (*(device.name for device in layout.devices), *_taken(layout)):
+        name, number = f"{PREFIX}{link}", 1
+        while state.names.get(name):
+            number += 1
+            name = f"{PREFIX}{link}-{number}"
+        found[link] = name
+    return found
+
+
+def _taken(layout: Layout) -> dict[str, str]:
+    """Link that is there → what it is or becomes a port of; ports of a bond that is taken come first, as they bring it up."""
+    found = {}
+    for name, master in layout.taken.items():
+        link = layout.links[name]
+        if link.kind == BOND:
+            found.update({port: name for port in link.ports})
+        found[name] = master
+    return found
+
+
+def _ports(layout: Layout, state: NmState) -> dict[str, dict[str, str]]:
+    """The settings of each link that is there and becomes a port, or stays one of a bond that does."""
+    found = {}
+    for name, master in _taken(layout).items():
+        link, device = layout.links[name], layout.device(master)
+        profile = state.profiles.get(name)
+        if link.kind not in (NIC, BOND, VLAN) or (link.kind != NIC and profile is None):
+            raise RefusedError(f"NetworkManager has no profile for {name} that could be taken along.", mend=f"Make one with nmcli, or leave {name} out.")
+        settings = _under(master, BOND if device is None else device.kind)
+        settings.update(_common(profile))
+        if name in layout.mtus:
+            settings["802-3-ethernet.mtu"] = str(layout.mtus[name])
+        found[name] = settings
+    return found
+
+
+def _replaced(ports: t.Iterable[str], state: NmState) -> dict[str, NmProfile]:
+    """The profiles that are in use now and will not be."""
+    return {name: state.profiles[name] for name in ports if name in state.profiles}
+
+
+def _raised(layout: Layout, ports: t.Iterable[str]) -> list[str]:
+    """The links whose profiles are brought up by name; a port brings up what it belongs to."""
+    # a bond that is there comes before its ports, which would be content with the profile it has now
+    there = sorted(ports, key=lambda name: layout.links[name].kind != BOND)
+    return there + [device.name for device in layout.devices if device.kind == VLAN or not device.ports]
+
+
+def _device_settings(device: Device, layout: Layout, state: NmState) -> tuple[str, dict[str, str]]:
+    wanted = device.wanted
+    settings: dict[str, str] = {}
+    if isinstance(wanted, Bond):
+        settings["bond.options"] = ",".join(f"{key}={value}" for key, value in _bond_options(wanted).items())
+    elif isinstance(wanted, Vlan):
+        settings.update({"vlan.parent": wanted.link, "vlan.id": str(wanted.id)})
+    elif isinstance(wanted, Bridge):
+        settings.update({"bridge.stp": _yes(wanted.stp), "bridge.vlan-filtering": _yes(wanted.vlan_filtering)})
+        if not wanted.stp:
+            settings["bridge.forward-delay"] = "0"
+    if device.mac:
+        settings["802-3-ethernet.cloned-mac-address"] = device.mac
+    if device.mtu:
+        settings["802-3-ethernet.mtu"] = str(device.mtu)
+    heritage = state.profiles.get(device.inherits) if device.inherits else None
+    settings.update(_common(heritage))
+    if device.master:
+        above = layout.device(device.master)
+        settings.update(_under(device.master, above.kind if above else BRIDGE))
+    elif heritage and device.inherits:
+        settings.update(heritage.settings)
+        settings.update(_interface_identifier(layout.links[device.inherits], heritage.settings))
+    else:
+        settings.update({"ipv4.method": "disabled", "ipv6.method": "disabled"})
+    return device.kind, settings
+
+
+def _interface_identifier(link: Link, settings: t.Mapping[str, str]) -> dict[str, str]:
+    """NetworkManager makes the lower half of an address of the profile and the name of the link, so it would be another one."""
+    if settings.get("ipv6.method") != "auto":
+        return {}
+    for address in map(ipaddress.ip_interface, link.addresses):
+        if address.version == 6 and address.network.prefixlen == 64 and str(address.ip) not in settings.get("ipv6.addresses", ""):
+            return {"ipv6.addr-gen-mode": "eui64", "ipv6.token": str(ipaddress.IPv6Address(int(address.ip) & (1 << 64) - 1))}
+    return {}
+
+
+def _bond_options(bond: Bond) -> dict[str, str]:
+    options = {
+        "mode": bond.mode,
+        "miimon": str(bond.miimon),
+        "lacp_rate": bond.lacp_rate,
+        "xmit_hash_policy": bond.hash_policy,
+        "primary": bond.primary,
+    }
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def _common(profile: NmProfile | None) -> dict[str, str]:
+    # during the trial nothing comes up but what is told to
+    return {"connection.autoconnect": "no", "connection.autoconnect-priority": str(max(_PRIORITY, profile.priority + 1 if profile else 0))}
+
+
+def _under(master: str, kind: str) -> dict[str, str]:
+    return {"connection.master": master, "connection.slave-type": kind}
+
+
+def _add(profile: str, link: str, kind: str, settings: t.Mapping[str, str]) -> _Words:
+    return _nmcli("connection", "add", "save", "no", "type", kind, "con-name", profile, "ifname", link, *_pairs(settings))
+
+
+def _port(profile: str, link: str, settings: t.Mapping[str, str], old: NmProfile | None) -> list[_Words]:
+    """A link that has a profile gets a copy of it, which keeps what is said of its hardware."""
+    if old is None:
+        return [_add(profile, link, "ethernet", settings)]
+    return [
+        _nmcli("connection", "clone", "--temporary", "uuid", old.uuid, profile),
+        _nmcli("connection", "modify", "--temporary", "id", profile, "connection.interface-name", link, *_pairs(settings)),
+    ]
+
+
+def _pairs(settings: t.Mapping[str, str]) -> _Words:
+    return tuple(word for pair in settings.items() for word in pair)
+
+
+def _nmcli(*words: str) -> _Words:
+    return ("nmcli", *words)
+
+
+def _script(verb: str, *words: str) -> _Words:
+    return ("{python}", f"{{folder}}/{_SCRIPT}", verb, "{folder}", *words)
+
+
+def _yes(value: bool | None) -> str:
+    return "yes" if value else "no"
+
+
+def _headline(profile: str) -> str:
+    return f"NetworkManager profile {profile}"
+
+
+def _text(settings: t.Mapping[str, str]) -> str:
+    """A profile as it is once it is kept."""
+    settings = {**settings, "connection.autoconnect": "yes"}
+    return "".join(f"{key}: {value}\n" for key, value in settings.items())

@@ -1,0 +1,184 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the loss of each server costs: quorum, services, room to start again (F9, X7)."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import Availability, grade_availability
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import Placement
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_reasons import listing
+
+# What a loss costs, at a glance: the control plane stops; some service or the room to start it again; nothing that lasts.
+RED, AMBER, GREEN = "red", "amber", "green"
+
+GRADES = ("quorum", "restart", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerLoss:
+    """What happens when one server is gone.
+
+    ``quorums_lost`` are groups without a majority, ``services_down`` roles that nobody else fills;
+    ``restartable`` and ``stuck`` are its VMs that do and do not find room on the other servers.
+    """
+
+    severity: str
+    quorums_lost: tuple[str, ...]
+    services_down: tuple[str, ...]
+    restartable: tuple[str, ...]
+    stuck: tuple[str, ...]
+    memory_left_mib: int
+    sentence: str
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """For a result."""
+        return {
+            "severity": self.severity,
+            "quorum_kept": not self.quorums_lost,
+            "quorums_lost": list(self.quorums_lost),
+            "services_down": list(self.services_down),
+            "restartable": list(self.restartable),
+            "stuck": list(self.stuck),
+            "memory_left_mib": self.memory_left_mib,
+            "sentence": self.sentence,
+        }
+
+
+def quorums(placement: Placement) -> dict[str, Availability]:
+    """The grade of each group that needs a majority."""
+    problem, state = placement.problem, placement.state
+    found = {}
+    for index, group in enumerate(problem.groups):
+        if group.kind != QUORUM:
+            continue
+        members = {problem.vms[vm].details.name: problem.servers[state.place[vm]].name for vm in problem.members[index] if state.place[vm] != NOWHERE}
+        members.update((problem.servers[server].name, problem.servers[server].name) for server in group.metal)
+        found[group.name] = grade_availability(members, group.size - len(members))
+    return found
+
+
+def ha_grade(found: t.Mapping[str, Availability]) -> str:
+    """The worst of all quorums; ``none`` where there is nothing that could survive."""
+    return max((one.grade for one in found.values()), key=GRADES.index, default="none")
+
+
+class Losses:
+    """What the loss of each server costs; what all servers share is counted once."""
+
+    def __init__(self, placement: Placement) -> None:
+        self.placement = placement
+        problem, state = placement.problem, placement.state
+        self.fillers = _fillers(placement)
+        able = [index for index, server in enumerate(problem.servers) if server.capacity and ROLE_VIRT in server.roles and index not in problem.taken]
+        self.free = {index: problem.memory_limit[index] - state.memory[index] for index in able}
+        self.by_room = sorted(able, key=lambda index: (-self.free[index], index))
+        self.roles_on: dict[int, list[str]] = {}
+        for role, places in self.fillers.items():
+            for place in dict.fromkeys(places):
+                self.roles_on.setdefault(place, []).append(role)
+        self.fatal: dict[str, dict[str, t.Any]] = {
+            name: {loss.server: loss for loss in one.losses} for name, one in quorums(placement).items()
+        }
+
+    def of(self, server: int) -> ServerLoss:
+        """What the loss of one server costs."""
+        problem, state = self.placement.problem, self.placement.state
+        name = problem.servers[server].name
+        lost = [losses[name] for losses in self.fatal.values() if name in losses]
+        stops = tuple(sorted(group for group, losses in self.fatal.items() if name in losses and not losses[name].survives))
+        down = tuple(role for role in sorted(self.roles_on.get(server, ())) if set(self.fillers[role]) == {server} and role not in stops)
+        restartable, stuck = self._restart(server)
+        left = sum(self.free.values()) - self.free.get(server, 0)
+        severity = RED if stops else AMBER if down or stuck else GREEN
+        vms = [problem.vms[vm].details.name for vm in sorted(state.on[server])]
+        sentence = _sentence(name, vms, lost, stops, down, restartable, stuck, left)
+        return ServerLoss(severity, stops, down, restartable, stuck, left, sentence)
+
+    def _restart(self, server: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Which VMs of a server would find room elsewhere, the largest first."""
+        problem, state = self.placement.problem, self.placement.state
+        memory: dict[int, int] = {}
+        vcpus: dict[int, int] = {}
+        pools: dict[tuple[int, str], int] = {}
+        restartable, stuck = [], []
+        for vm in sorted(state.on[server], key=lambda vm: (-problem.memory[vm], vm)):
+            place = self._find(vm, server, memory, vcpus, pools)
+            name = problem.vms[vm].details.name
+            if place is None:
+                stuck.append(name)
+                continue
+            restartable.append(name)
+            memory[place] = memory.get(place, 0) + problem.memory[vm]
+            vcpus[place] = vcpus.get(place, 0) + problem.vcpus[vm]
+            for pool, size in problem.pools[vm].items():
+                pools[place, pool] = pools.get((place, pool), 0) + size
+        return tuple(restartable), tuple(stuck)
+
+    def _find(self, vm: int, lost: int, memory: t.Mapping[int, int], vcpus: t.Mapping[int, int], pools: t.Mapping[tuple[int, str], int]) -> int | None:
+        problem, state = self.placement.problem, self.placement.state
+        need = problem.memory[vm]
+        if problem.pinned[vm] != NOWHERE:
+            return None
+        for place in self.by_room:
+            if self.free[place] < need:
+                return None
+            if place == lost or self.free[place] - memory.get(place, 0) < need or problem.forbids(vm, place):
+                continue
+            if problem.vcpu_limit[place] - state.vcpus[place] - vcpus.get(place, 0) < problem.vcpus[vm]:
+                continue
+            limits, used = problem.pool_limit[place], state.pools[place]
+            if all(size <= limits[pool] - used.get(pool, 0) - pools.get((place, pool), 0) for pool, size in problem.pools[vm].items() if pool in limits):
+                return place
+        return None
+
+
+def _fillers(placement: Placement) -> dict[str, list[int]]:
+    """Role → servers it stands on, by a VM or by itself."""
+    problem, state = placement.problem, placement.state
+    found: dict[str, list[int]] = {}
+    for vm, server in enumerate(state.place):
+        if server != NOWHERE:
+            for role in problem.vms[vm].details.roles:
+                found.setdefault(role, []).append(server)
+    for index, server in enumerate(problem.servers):
+        for role in server.roles:
+            if role not in (ROLE_VIRT, ROLE_COMPUTE):
+                found.setdefault(role, []).append(index)
+    for match in placement.matches:
+        for role in match.wanted.roles if match.server is not None else ():
+            if role not in (ROLE_VIRT, ROLE_COMPUTE):
+                found.setdefault(role, []).append(match.server)
+    return found
+
+
+def _sentence(
+    name: str, vms: t.Sequence[str], lost: t.Sequence[t.Any], stops: t.Sequence[str], down: t.Sequence[str],
+    restartable: t.Sequence[str], stuck: t.Sequence[str], left: int,
+) -> str:  # fmt: skip
+    if not vms and not lost and not down:
+        return f"If {name} is lost, nothing stops: no VM stands on it."
+    parts = []
+    if stops:
+        counts = "; ".join(f"{loss.left} of {loss.left + len(loss.members) + loss.absent} left, {loss.needed} needed" for loss in lost if not loss.survives)
+        parts.append(f"{listing(list(stops))} loses its majority ({counts}): the control plane stops until it is back")
+    elif lost:
+        counts = "; ".join(f"{loss.left} of {loss.left + len(loss.members) + loss.absent} left, {loss.needed} needed" for loss in lost)
+        parts.append(f"the quorum is kept ({counts})")
+    if down:
+        parts.append(f"{listing(list(down))} {'is' if len(down) == 1 else 'are'} down, standing nowhere else")
+    if restartable and not stuck:
+        parts.append(f"there is room to start {listing(list(restartable))} again elsewhere, where their disks can be reached")
+    elif stuck:
+        parts.append(f"no other server can take {listing(list(stuck))}")
+    room = size_text(left * MIB) if left > 0 else "no memory"
+    parts.append(f"{room} for VMs left on the others")
+    return f"If {name} is lost: {'; '.join(parts)}."

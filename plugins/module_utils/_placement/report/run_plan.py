@@ -1,0 +1,147 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: plan which VM stands on which server; nothing is touched (F9, F11, N2, X7, C14)."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_redaction
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CapacityError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_report import build_report
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_svg import plan_svg
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_text import plan_text
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request import plan_profiles
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import as_list, parse_placement_policy, parse_wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_server import parse_question
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import plan_placement
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_reasons import listing
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import without_secrets
+
+FAIL, REPORT = "fail", "report"
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanRequest:
+    """What the user asks to be planned; raw values, checked by the use case."""
+
+    cluster: t.Any
+    servers: t.Any = None
+    vms: t.Any = None
+    wanted: t.Any = None
+    current: t.Any = None
+    profile: str | None = None
+    memory_reserve: t.Any = "1 GiB"
+    vcpu_ratio: t.Any = 4
+    pool: t.Any = "default"
+    pool_reserve: t.Any = None
+    thin_ratio: t.Any = 1
+    quorum_roles: t.Sequence[str] = ("controller",)
+    apart_roles: t.Sequence[str] = ()
+    strict_groups: t.Sequence[str] = ()
+    allow_moves: bool = True
+    ha_required: bool = False
+    unplaced: str = FAIL
+    svg: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanResult:
+    """The report, and what is wrong with the plan if something is: both are for the user."""
+
+    report: dict[str, t.Any]
+    error: FootprintError | None
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """Keyword arguments for ``exit_json`` or ``fail_json``; warnings are told apart."""
+        found = {key: value for key, value in self.report.items() if key != "warnings"}
+        return {**found, "beware": self.report["warnings"], "changed": False, **(self.error.as_result() if self.error else {})}
+
+
+def hidden_values(params: t.Mapping[str, t.Any]) -> set[str]:
+    """The secrets in raw VM details, so that a module can keep them out of whatever it says."""
+    found: set[str] = set()
+    for key in ("vms", "servers"):
+        found |= model_redaction.hidden_values(params.get(key))
+    return found
+
+
+def shown_parameters(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The parameters as they may be returned: without what cloud-init is to find, and without what secrets stand under."""
+    return {**params, "vms": without_secrets(params.get("vms")), "servers": _shown_servers(params.get("servers"))}
+
+
+def _shown_servers(servers: t.Any) -> t.Any:
+    if isinstance(servers, str):
+        return without_secrets(servers)
+    if not isinstance(servers, (list, tuple)):
+        return servers
+    return [{**server, "vms": without_secrets(server.get("vms"))} if isinstance(server, t.Mapping) else server for server in servers]
+
+
+def plan_footprint(request: PlanRequest) -> PlanResult:
+    """Plan the footprint.
+
+    :raises InputError: with the path of the bad value.
+    :raises RefusedError: a compute role in a VM that does not ask for nested virtualisation (T6).
+    """
+    vms, wanted = request.vms, request.wanted
+    table = None
+    if request.profile is not None:
+        table = plan_profiles.services(request.profile)
+        if request.profile == plan_profiles.REDUCED:
+            if not as_list(vms, "vms"):
+                vms = plan_profiles.reduced_vms()
+        elif as_list(wanted, "wanted"):
+            raise InputError("and wanted both name the servers that are wanted.", "profile", "Give one of the two.")
+        else:
+            wanted = plan_profiles.wanted_servers(request.profile)
+    policy = parse_placement_policy(
+        memory_reserve=request.memory_reserve,
+        vcpu_ratio=request.vcpu_ratio,
+        pool_reserve=request.pool_reserve,
+        thin_ratio=request.thin_ratio,
+        pool=request.pool,
+        quorum_roles=request.quorum_roles,
+        apart_roles=request.apart_roles,
+        strict_groups=request.strict_groups,
+        allow_moves=request.allow_moves,
+        ha_required=request.ha_required,
+    )
+    question = parse_question(request.cluster, request.servers, vms, parse_wanted(wanted), policy, request.current)
+    report = build_report(plan_placement(question))
+    report["services"] = [dataclasses.asdict(service) for service in table or ()]
+    report["text"] = plan_text(report)
+    report["svg"] = plan_svg(report) if request.svg else None
+    return PlanResult(report, _error(report, request))
+
+
+def _error(report: t.Mapping[str, t.Any], request: PlanRequest) -> FootprintError | None:
+    if not report["feasible"] and request.unplaced == FAIL:
+        return _no_room(report)
+    if request.ha_required and report["ha_grade"] != "quorum":
+        return RefusedError(
+            f"the plan's high availability is {report['ha_grade']}, and quorum is required: {'; '.join(report['ha'][1:]) or report['ha'][0]}.",
+            "ha_required",
+            "Add servers, so that each controller stands on another one, or set ha_required to false.",
+        )
+    return None
+
+
+def _no_room(report: t.Mapping[str, t.Any]) -> CapacityError:
+    """Who is without a server, why, and the smallest change that would help."""
+    parts = []
+    for one in report["unplaced"][:3]:
+        parts.append(f"VM {one['name']} has no server ({'; '.join(one['reasons'])})")
+    if len(report["unplaced"]) > 3:
+        parts.append(f"nor have {listing([one['name'] for one in report['unplaced'][3:]])}")
+    parts += [f"there is no server for {one['name']} ({one['reason']})" for one in report["wanted"] if not one["server"]][:3]
+    path = "vms" if report["unplaced"] else "wanted"
+    mend = [change["text"] for change in report["changes"]]
+    if not mend:
+        return CapacityError(f"{'; '.join(parts)}.", path, "Add servers, ask for less, or set match: at_least.")
+    others = f" Or: {'; or: '.join(mend[1:])}." if mend[1:] else ""
+    return CapacityError(f"{'; '.join(parts)}.", path, f"The smallest change that would do: {mend[0]}.{others}")

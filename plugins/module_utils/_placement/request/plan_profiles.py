@@ -1,0 +1,102 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How many controllers of which kind a cloud of a size wants: the reference architectures (C14).
+
+A table names for each service its instances, how many nodes it has for itself, whether it may share
+a node and whether it stands behind a load balancer. Services that run on every node of a kind
+(nova-compute, the l2 agent, cinder-volume, ceph-osd) have no number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+
+REDUCED = "reduced"
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A line of a table; ``instances`` is ``None`` for a service that runs wherever its kind of node is."""
+
+    name: str
+    instances: int | None
+    dedicated: int
+    shares: bool
+    balanced: bool
+
+
+_NAMES = (
+    "keystone-all", "nova-api", "nova-scheduler", "nova-conductor", "nova-compute", "neutron-server", "neutron-dhcp-agent", "neutron-l2-agent",
+    "neutron-l3-agent", "neutron-metadata-agent", "glance-api", "glance-registry", "cinder-api", "cinder-scheduler", "cinder-volume", "horizon",
+    "rabbitmq-server", "mysqld-server", "ceph-mon", "ceph-osd", "radosgw", "lma-aggregator", "influxdb-grafana", "elasticsearch-kibana", "nagios",
+)  # fmt: skip
+_EVERYWHERE = frozenset(("nova-compute", "neutron-l2-agent", "cinder-volume", "ceph-osd"))
+_ALONE = frozenset(("lma-aggregator", "nagios"))
+_BALANCED = frozenset(("keystone-all", "nova-api", "glance-api", "cinder-api", "horizon", "mysqld-server", "radosgw"))
+
+
+def _table(dedicated: t.Mapping[str, int], not_shared: t.Container[str], more: t.Mapping[str, int]) -> tuple[Service, ...]:
+    """A table from what sets it apart from "three instances, sharing"."""
+    return tuple(
+        Service(
+            name=name,
+            instances=None if name in _EVERYWHERE else more.get(name, 1 if name in _ALONE else 3),
+            dedicated=dedicated.get(name, 0),
+            shares=name not in not_shared and name != "ceph-osd",
+            balanced=name in _BALANCED,
+        )
+        for name in _NAMES
+    )
+
+
+_MIDDLE = {"rabbitmq-server": 3, "mysqld-server": 3}
+_LARGE = {
+    "keystone-all": 5,
+    "nova-api": 3,
+    "nova-conductor": 3,
+    "horizon": 3,
+    **_MIDDLE,
+    "ceph-mon": 3,
+    "lma-aggregator": 1,
+    "influxdb-grafana": 3,
+    "elasticsearch-kibana": 3,
+}
+TABLES: t.Mapping[str, tuple[Service, ...]] = {
+    "100": _table(_MIDDLE, (), {}),
+    "300": _table({"keystone-all": 3, **_MIDDLE}, (), {}),
+    "500": _table({"keystone-all": 5, **_MIDDLE}, ("rabbitmq-server",), {"keystone-all": 5, "nova-scheduler": 5}),
+    "1000": _table(_LARGE, set(_LARGE) - {"lma-aggregator"}, {"keystone-all": 5, "nova-scheduler": 8}),
+}
+PROFILES = (REDUCED, *TABLES)
+
+
+def services(profile: str) -> tuple[Service, ...]:
+    """The table of a profile; ``reduced`` has none.
+
+    :raises InputError: no such profile.
+    """
+    if profile not in PROFILES:
+        raise InputError(f"{profile!r} is no profile.", "profile", f"Use one of {', '.join(PROFILES)}.")
+    return TABLES.get(profile, ())
+
+
+def dedicated_nodes(profile: str) -> int:
+    """How many nodes the services of a profile have for themselves."""
+    return sum(service.dedicated for service in services(profile))
+
+
+def wanted_servers(profile: str) -> list[dict[str, t.Any]]:
+    """A wish for each dedicated node, as ``wanted`` of the module takes it; any size will do."""
+    return [{"name": service.name, "count": service.dedicated, "roles": [service.name]} for service in services(profile) if service.dedicated]
+
+
+def reduced_vms(size: t.Mapping[str, t.Any] | None = None) -> list[dict[str, t.Any]]:
+    """VM details of the reduced footprint: three controllers and the master, whatever the number of servers."""
+    size = {"cpu": 2, "ram": 8, **(size or {})}
+    controllers = [{"id": f"controller{number}", "roles": ["controller"], **size} for number in (1, 2, 3)]
+    return [*controllers, {"id": "master", "roles": ["master"], **size}]

@@ -1,0 +1,262 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The best placement, proven: branch and bound over what the heuristics found (X7)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import SPREAD
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import LEVELS, NOWHERE, Cost, Problem, State
+
+# Looked at before the search gives up on proving; a few tenths of a second. Less is spent on balance alone.
+NODES = 4000
+_NODES_BALANCE = 800
+_MOST_VMS = 60
+_MOST_SERVERS = 24
+
+
+def refine(problem: Problem, start: State, nodes: int = NODES) -> tuple[State, int]:
+    """The best placement there is, as far as it can be found, and how many of its levels are proven best.
+
+    :arg start: the placement to beat.
+    :returns: placement, and the number of leading :data:`LEVELS` nothing can beat.
+    """
+    bounds = Bounds(problem)
+    best, cost = start, start.cost()
+    proven = _agree(bounds.of(State(problem), list(range(len(problem.vms))), 0), cost)
+    if proven == len(LEVELS) or len(problem.vms) > _MOST_VMS or len(problem.servers) > _MOST_SERVERS:
+        return best, proven
+    hunt = _Hunt(problem, bounds, cost, min(nodes, _NODES_BALANCE) if proven == len(LEVELS) - 1 else nodes)
+    if hunt.run():
+        proven = len(LEVELS)
+    if hunt.found is not None:
+        best = State(problem)
+        for vm, server in enumerate(hunt.found):
+            if server != NOWHERE:
+                best.put(vm, server)
+        if proven < len(LEVELS):
+            proven = max(0, _agree(bounds.of(State(problem), list(range(len(problem.vms))), 0), best.cost()))
+    return best, proven
+
+
+def _agree(bound: t.Sequence[int], cost: Cost) -> int:
+    count = 0
+    for low, real in zip(bound, cost):
+        if low < real:
+            break
+        count += 1
+    return count
+
+
+class Bounds:
+    """What a placement that is not complete can at best become."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.able = sorted({server for eligible in set(problem.eligible) for server in eligible})
+        self.able_set = frozenset(self.able)
+
+    def of(self, state: State, rest: t.Sequence[int], unplaced: int, limit: Cost | None = None) -> list[int]:
+        """A cost no completion can be below; ends early where it is above or below ``limit`` already.
+
+        :arg rest: VMs not decided yet.
+        :arg unplaced: how many were decided to stay without a server.
+        """
+        found: list[int] = []
+        left = [0] * len(self.problem.groups)
+        for vm in rest:
+            for group in self.problem.groups_of[vm]:
+                left[group] += 1
+        for level in (self._unplaced, self._ranks, self._apart, self._moves, self._spread, self._balance):
+            # as many more than were decided cannot get a server at all: whichever they are, they cost nothing else
+            dropped = found[0] - unplaced if found else unplaced
+            found.extend(level(state, rest, dropped, left))
+            if limit is not None and tuple(found) != limit[: len(found)]:
+                break
+        return found
+
+    def _unplaced(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
+        problem = self.problem
+        unplaced, more = dropped, 0
+        for limits, used, sizes in ((problem.memory_limit, state.memory, problem.memory), (problem.vcpu_limit, state.vcpus, problem.vcpus)):
+            free = sum(limits[server] - used[server] for server in self.able)
+            more = max(more, _fewest([sizes[vm] for vm in rest], sum(sizes[vm] for vm in rest) - free))
+        return (unplaced + more,)
+
+    def _ranks(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
+        ranks = [self._rank(state, group, left[group]) for group in state.ranks]
+        return (max(ranks, default=0), sum(ranks))
+
+    def _rank(self, state: State, index: int, left: int) -> int:
+        counts = state.counts[index]
+        # a server may be lost if it has no more members than the majority can spare
+        spare = sum(counts.values()) + left - self.problem.groups[index].needed
+        if spare < 1:
+            return 2
+        if max(counts.values(), default=0) <= spare and sum(max(0, spare - counts.get(server, 0)) for server in self.able) >= left:
+            return 0
+        if any(1 <= number <= spare for number in counts.values()) or (left and any(counts.get(server, 0) < spare for server in self.able)):
+            return 1
+        return 2
+
+    def _apart(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
+        return (state.apart + self._pairs(state, left, dropped, False),)
+
+    def _spread(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
+        return (state.spread + self._pairs(state, left, dropped, True),)
+
+    def _pairs(self, state: State, left: t.Sequence[int], dropped: int, spread: bool) -> int:
+        """The pairs that members without a server make at least: each goes where the fewest are."""
+        pairs = 0
+        for index, group in enumerate(self.problem.groups):
+            if left[index] <= dropped or (group.kind == SPREAD) is not spread:
+                continue
+            having = {0: len(self.able)}
+            for server, number in state.counts[index].items():
+                if number and server in self.able_set:
+                    having[0] -= 1
+                    having[number] = having.get(number, 0) + 1
+            more, number = left[index] - dropped, 0
+            while more and having:
+                here = having.get(number, 0)
+                take = min(more, here)
+                pairs += take * number
+                more -= take
+                having[number + 1] = having.get(number + 1, 0) + take
+                number += 1
+        return pairs
+
+    def _moves(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
+        problem = self.problem
+        moves = 0
+        staying: dict[int, list[int]] = {}
+        for vm in rest:
+            here = problem.current[vm]
+            if here == NOWHERE:
+                continue
+            if here not in problem.eligible[vm]:
+                moves += 1
+            else:
+                staying.setdefault(here, []).append(vm)
+        for here, vms in staying.items():
+            over = state.memory[here] + sum(problem.memory[vm] for vm in vms) - problem.memory_limit[here]
+            moves += _fewest([problem.memory[vm] for vm in vms], over)
+        undecided = sum(1 for vm in rest if problem.current[vm] != NOWHERE)
+        return (state.moves - undecided + moves,)
+
+    def _balance(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
+        """Memory that could be cut at will would fill the least loaded servers to one level."""
+        problem = self.problem
+        more = sum(sorted(problem.memory[vm] for vm in rest)[: max(0, len(rest) - dropped)])
+        if not more:
+            return (state.balance,)
+        servers = sorted((state.memory[server] * problem.weight[server], server) for server in self.able if problem.weight[server])
+        room, used, level, inside = 0.0, 0, 0.0, 0
+        for position, (load, server) in enumerate(servers):
+            room += 1.0 / problem.weight[server]
+            used += state.memory[server]
+            level, inside = (more + used) / room, position + 1
+            if position + 1 < len(servers) and level <= servers[position + 1][0]:
+                break
+        added = 0.0
+        for load, server in servers[:inside]:
+            added += max(0.0, level * level / problem.weight[server] - problem.weight[server] * state.memory[server] ** 2)
+        return (state.balance + int(added * (1 - 1e-9)) - len(servers),)
+
+
+def _fewest(sizes: t.Sequence[int], over: int) -> int:
+    """How many have to go at least until ``over`` is gone."""
+    count = 0
+    for size in sorted(sizes, reverse=True) if over > 0 else ():
+        over, count = over - size, count + 1
+        if over <= 0:
+            break
+    return count
+
+
+class _Hunt:
+    """Depth first through all placements that may be better than the best known."""
+
+    def __init__(self, problem: Problem, bounds: Bounds, best: Cost, nodes: int) -> None:
+        self.problem = problem
+        self.bounds = bounds
+        self.best = best
+        self.nodes = nodes
+        self.found: list[int] | None = None
+        self.state = State(problem)
+        self.kinds = [self._kind(vm) for vm in range(len(problem.vms))]
+        self.order = sorted(range(len(problem.vms)), key=self._precedence)
+        self.twins = self._server_twins()
+        self.unplaced = 0
+
+    def _kind(self, vm: int) -> t.Any:
+        """VMs of one kind can change places without a difference."""
+        problem = self.problem
+        pools, credit = (tuple(sorted(sizes[vm].items())) for sizes in (problem.pools, problem.credit))
+        return (problem.memory[vm], problem.vcpus[vm], problem.eligible[vm], problem.groups_of[vm], problem.current[vm], pools, credit)
+
+    def _precedence(self, vm: int) -> t.Any:
+        groups = [self.problem.groups[group] for group in self.problem.groups_of[vm]]
+        loose = all(group.kind == SPREAD for group in groups)
+        return (len(self.problem.eligible[vm]) != 1, loose, -self.problem.memory[vm], self.kinds[vm], vm)
+
+    def _server_twins(self) -> list[t.Any]:
+        """Servers of one kind can change places as long as nothing stands on them."""
+        problem = self.problem
+        found: list[t.Any] = []
+        for server in range(len(problem.servers)):
+            told = any(problem.current[vm] == server or problem.pinned[vm] == server for vm in range(len(problem.vms)))
+            metal = any(group.metal.get(server) for group in problem.groups)
+            who = tuple(vm for vm in range(len(problem.vms)) if server in problem.eligible[vm])
+            pools = tuple(sorted(problem.pool_limit[server].items()))
+            found.append(server if told or metal else (problem.memory_limit[server], problem.vcpu_limit[server], pools, who))
+        return found
+
+    def run(self) -> bool:
+        """Whether everything was looked at, so that the best is proven."""
+        return self._go(0)
+
+    def _go(self, depth: int) -> bool:
+        self.nodes -= 1
+        if self.nodes < 0:
+            return False
+        if depth == len(self.order):
+            cost = (self.unplaced,) + self.state.cost()[1:]
+            if cost < self.best:
+                self.best, self.found = cost, list(self.state.place)
+            return True
+        if tuple(self.bounds.of(self.state, self.order[depth:], self.unplaced, self.best)) >= self.best:
+            return True
+        vm = self.order[depth]
+        # twins stand in the order of their servers; the one without a server comes last
+        least = NOWHERE
+        if depth and self.kinds[self.order[depth - 1]] == self.kinds[vm]:
+            previous = self.state.place[self.order[depth - 1]]
+            least = len(self.problem.servers) if previous == NOWHERE else previous
+        for server in self._choices(vm, least):
+            self.state.put(vm, server)
+            done = self._go(depth + 1)
+            self.state.take(vm)
+            if not done:
+                return False
+        self.unplaced += 1
+        done = self._go(depth + 1) if self.unplaced <= self.best[0] else True
+        self.unplaced -= 1
+        return done
+
+    def _choices(self, vm: int, least: int) -> list[int]:
+        found, seen = [], set()
+        for server in self.problem.eligible[vm]:
+            if server < least or not self.state.fits(vm, server):
+                continue
+            if not self.state.on[server]:
+                if self.twins[server] in seen:
+                    continue
+                seen.add(self.twins[server])
+            self.state.put(vm, server)
+            found.append((self.state.cost(), server))
+            self.state.take(vm)
+        return [server for unused, server in sorted(found)]

@@ -1,0 +1,210 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A good placement, quickly: keep what stands, place the rest, mend what is left (X7).
+
+Everything counts evaluations, never seconds, so that the same question has the same answer on every
+machine.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import SPREAD
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_construct import construct
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
+
+# Below this many pairs of VM and server every move and swap is tried, above it only those that may mend something.
+_SMALL = 4000
+# In looks at a server, each a microsecond; a placement that is tried out counts for ten.
+_BUDGET_SMALL = 300000
+_BUDGET_LARGE = 40000
+
+
+def search(problem: Problem) -> State:
+    """The best placement the heuristics find."""
+    state = construct(problem)
+    improve(state)
+    if state.unplaced:
+        # filled up one after the other: less room is cut to pieces; the small first: more of them get a server when not all can
+        for options in ({"tight": True}, {"tight": True, "small_first": True}):
+            other = construct(problem, **options)
+            improve(other)
+            if other.cost() < state.cost():
+                state = other
+            if not state.unplaced:
+                break
+    return state
+
+
+class _Budget:
+    """How many more placements may be looked at."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def spend(self, amount: int = 10) -> bool:
+        """Whether there was enough left."""
+        self.left -= amount
+        return self.left >= 0
+
+
+def improve(state: State) -> None:
+    """Mend the placement until no single step makes it better."""
+    problem = state.problem
+    is_small = len(problem.vms) * len(problem.servers) <= _SMALL
+    budget = _Budget(_BUDGET_SMALL if is_small else _BUDGET_LARGE)
+    trades = _Budget(_BUDGET_LARGE)
+    while budget.left > 0:
+        before = state.cost()
+        while state.unplaced > 1 and _trade(state, trades):
+            pass
+        for vm in [vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE]:
+            if not _move(state, vm, budget):
+                _make_room(state, vm, budget)
+        worth = range(len(problem.vms)) if is_small else _suspects(state)
+        for vm in worth:
+            if state.place[vm] != NOWHERE and not _move(state, vm, budget):
+                _swap(state, vm, budget)
+        if state.cost() == before:
+            return
+
+
+def _suspects(state: State) -> list[int]:
+    """VMs of groups that stand together although they were to be apart, or whose quorum hangs on one server."""
+    problem = state.problem
+    found = []
+    for index, group in enumerate(problem.groups):
+        if group.kind == SPREAD:
+            continue
+        counts = state.counts[index]
+        for vm in problem.members[index]:
+            if state.place[vm] != NOWHERE and counts.get(state.place[vm], 0) > 1:
+                found.append(vm)
+    return sorted(set(found))
+
+
+def _move(state: State, vm: int, budget: _Budget) -> bool:
+    """Put a VM where the whole gets better most; tells whether it did."""
+    here = state.place[vm]
+    before = state.cost()
+    best = (before, here)
+    if here != NOWHERE:
+        state.take(vm)
+    for server in state.problem.eligible[vm]:
+        if not budget.spend(1):
+            break
+        if server == here or not state.fits(vm, server):
+            continue
+        budget.spend()
+        state.put(vm, server)
+        cost = state.cost()
+        if cost < best[0]:
+            best = (cost, server)
+        state.take(vm)
+    if best[1] != NOWHERE:
+        state.put(vm, best[1])
+    return best[1] != here
+
+
+def _swap(state: State, vm: int, budget: _Budget) -> bool:
+    """Let two VMs change places if the whole gets better."""
+    problem = state.problem
+    here = state.place[vm]
+    before = state.cost()
+    for there in problem.eligible[vm]:
+        if there == here:
+            continue
+        for other in sorted(state.on[there]):
+            if here not in problem.eligible[other]:
+                continue
+            if not budget.spend():
+                return False
+            state.take(vm)
+            state.take(other)
+            if state.fits(vm, there):
+                state.put(vm, there)
+                if state.fits(other, here):
+                    state.put(other, here)
+                    if state.cost() < before:
+                        return True
+                    state.take(other)
+                state.take(vm)
+            state.put(vm, here)
+            state.put(other, there)
+    return False
+
+
+def _trade(state: State, budget: _Budget) -> bool:
+    """Leave a large VM out so that several small ones fit in its place; tells whether there was one.
+
+    What stands somewhere already is never left out for what does not.
+    """
+    problem = state.problem
+    missing = sorted((vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE), key=lambda vm: (problem.memory[vm], vm))
+    if len(missing) < 2:
+        return False
+    least = problem.memory[missing[0]] + problem.memory[missing[1]]
+    roomy = sorted(range(len(problem.servers)), key=lambda server: (state.memory[server] - problem.memory_limit[server], server))
+    for server in roomy:
+        free = problem.memory_limit[server] - state.memory[server]
+        for large in sorted(state.on[server], key=lambda vm: (-problem.memory[vm], vm)):
+            if problem.memory[large] + free < least:
+                break
+            if problem.current[large] != NOWHERE:
+                continue
+            if not budget.spend(10 + len(missing)):
+                return False
+            before = state.cost()
+            state.take(large)
+            filled = []
+            for vm in missing:
+                if server in problem.eligible_set(vm) and state.fits(vm, server):
+                    state.put(vm, server)
+                    filled.append(vm)
+            if state.cost() < before:
+                return True
+            for vm in filled:
+                state.take(vm)
+            state.put(large, server)
+    return False
+
+
+def _make_room(state: State, vm: int, budget: _Budget) -> bool:
+    """Move one VM away so that another one fits in its place."""
+    problem = state.problem
+    before = state.cost()
+    best: tuple[t.Any, int, int, int] | None = None
+    for server in problem.eligible[vm]:
+        if problem.memory[vm] > problem.memory_limit[server] or problem.vcpus[vm] > problem.vcpu_limit[server]:
+            continue
+        for other in sorted(state.on[server]):
+            if not budget.spend():
+                break
+            state.take(other)
+            if state.fits(vm, server):
+                state.put(vm, server)
+                for elsewhere in problem.eligible[other]:
+                    if not budget.spend(1):
+                        break
+                    if elsewhere == server or not state.fits(other, elsewhere):
+                        continue
+                    budget.spend()
+                    state.put(other, elsewhere)
+                    cost = state.cost()
+                    if cost < before and (best is None or cost < best[0]):
+                        best = (cost, server, other, elsewhere)
+                    state.take(other)
+                    if best and len(problem.servers) > 100:
+                        break
+                state.take(vm)
+            state.put(other, server)
+    if best is None:
+        return False
+    unused, server, other, elsewhere = best
+    state.take(other)
+    state.put(vm, server)
+    state.put(other, elsewhere)
+    return True

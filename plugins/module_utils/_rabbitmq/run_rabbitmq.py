@@ -1,0 +1,322 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: one member of a RabbitMQ cluster, looked at and brought into it (C7)."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.io_rabbitmq import RabbitMq
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import ailments
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_schema import contents
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
+
+_PAUSE = 1.0
+# A paused broker starts by itself when it sees a majority again; one whose run was killed half-way does not.
+_PATIENCE = 20.0
+_UP = ("active", "activating", "reloading")
+
+# Where a module finds the server; documented by the fragment doc_fragments/rabbitmq.py.
+SERVER_ARGUMENTS: t.Mapping[str, t.Mapping[str, t.Any]] = {
+    "node": {"type": "str", "required": True},
+    "unit": {"type": "str", "default": "rabbitmq-server.service"},
+    "cookie": {"type": "str", "no_log": True},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberRequest:
+    """What a member is to be.
+
+    :arg state: ``started`` only asks for a start, ``present`` is a healthy member, ``restarted`` the same after a restart.
+    :arg seed: the node whose cluster it has to be in; ``None`` when it is the first.
+    :arg forget: nodes the cluster is to forget.
+    :arg config_files: a server older than one of these is restarted.
+    :arg force_boot: start without those that ran when it stopped.
+    :arg timeout: seconds until it must be healthy.
+    """
+
+    state: str = "present"
+    seed: str | None = None
+    forget: tuple[str, ...] = ()
+    config_files: tuple[str, ...] = ()
+    force_boot: bool = False
+    timeout: float = 600
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberResult:
+    """What was done, or in check mode would be."""
+
+    changed: bool
+    actions: tuple[str, ...]
+    before: t.Mapping[str, t.Any]
+    after: t.Mapping[str, t.Any]
+
+
+def local_broker(node: str, unit: str) -> RabbitMq:
+    """The node of this host.
+
+    :arg node: its Erlang name.
+    :arg unit: its systemd unit.
+    :raises InputError: the name is none.
+    """
+    name, at, host = node.partition("@")
+    if not at or not name or not host or any(not (sign.isalnum() or sign in "-_.") for sign in name + host):
+        raise InputError(f"{node!r} is no name of a node.", "node", "Write e.g. rabbit@host, of letters, digits, -, _ and dots.")
+    return RabbitMq(node, unit)
+
+
+def look(
+    broker: RabbitMq,
+    cookie: str | None = None,
+    expected: t.Sequence[str] = (),
+    settle: float = 0,
+    peers: t.Mapping[str, str] | None = None,
+    sleep: t.Callable[[float], None] = time.sleep,
+) -> dict[str, t.Any]:
+    """What a member is right now.
+
+    :arg cookie: the one it is to have, to be compared.
+    :arg expected: the nodes that have to run for it to be ready; empty to ask for this one only.
+    :arg settle: seconds to give it to become ready.
+    :arg peers: the address each name of a member has to resolve to.
+    """
+    until = time.monotonic() + settle
+    while True:
+        facts = _look(broker, cookie, expected)
+        if facts["ready"] or not facts["installed"] or facts["unit"] not in _UP or time.monotonic() >= until:
+            break
+        sleep(_PAUSE)
+    found = {name: broker.resolve(name) for name in peers or {}}
+    facts["unresolved"] = [f"{name} resolves to {found[name] or 'nothing'}, not to {want}" for name, want in (peers or {}).items() if found[name] != want]
+    return facts
+
+
+def _look(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> dict[str, t.Any]:
+    installed = broker.installed()
+    unit = broker.unit_state().get("ActiveState", "unknown") if installed else "unknown"
+    status = broker.status() if installed and unit in _UP else None
+    members, last = broker.noted()
+    running_nodes = list((status or {}).get("running_nodes") or ())
+    # a broker that still runs under another name is alone under that name
+    mine = broker.node if broker.node in running_nodes or not running_nodes else running_nodes[0]
+    if status and running_nodes and mine in running_nodes:
+        members = tuple((*(status.get("disk_nodes") or ()), *(status.get("ram_nodes") or ())))
+    running = mine in running_nodes and _serves(status, mine)
+    has: list[str] | None = []
+    if running and len(members) <= 1:
+        has = list(contents(broker.definitions()))
+    elif members and len(members) <= 1:
+        has = None
+    configuration, environment = broker.texts()
+    is_there = broker.cookie() if installed else None
+    sick = ailments(status, broker.node, expected) if installed else (f"{broker.node} is not installed",)
+    return {
+        "installed": installed,
+        "unit": unit,
+        "node": broker.node,
+        "alive": status is not None,
+        "running": running,
+        # a node whose broker is stopped answers no question about the cluster, so its unit has to tell that it is there
+        "paused": unit == "active" and not running and len(members) > 1,
+        "ready": not sick,
+        "ailments": list(sick),
+        "members": list(members),
+        "running_nodes": running_nodes,
+        "last_running": list(last),
+        "partitions": dict((status or {}).get("partitions") or {}),
+        "alarms": list((status or {}).get("alarms") or ()),
+        "maintenance": ((status or {}).get("maintenance_status") or {}).get(broker.node),
+        "version": _version(status, mine),
+        "tls": listens(configuration, bool(status or members)),
+        "internode_tls": between_nodes(environment, bool(status or members)),
+        "contents": has,
+        "cookie": "none" if not is_there else "same" if cookie in (None, "", is_there) else "other",
+    }
+
+
+def _serves(status: t.Mapping[str, t.Any] | None, node: str) -> bool:
+    return bool(status) and node in (status or {}).get("running_nodes", ())
+
+
+def _version(status: t.Mapping[str, t.Any] | None, node: str) -> str | None:
+    return ((status or {}).get("versions") or {}).get(node, {}).get("rabbitmq_version")
+
+
+def ensure(
+    request: MemberRequest,
+    broker: RabbitMq,
+    cookie: str | None,
+    *,
+    check_mode: bool,
+    sleep: t.Callable[[float], None] = time.sleep,
+) -> MemberResult:
+    """Bring a member into its cluster, or start the cluster with it, and wait until it is healthy.
+
+    :raises RefusedError: joining would wipe what it has, or a running member would need another cookie.
+    :raises BackendError: it does not get healthy in time.
+    """
+    before = _look(broker, cookie, ())
+    actions = _plan(request, before, broker)
+    if check_mode:
+        return MemberResult(bool(actions), actions, before, before)
+    if not before["installed"]:
+        raise BackendError("RabbitMQ is not installed on this host.", mend="Run the role, or install the package.")
+    _prepare(request, actions, before, broker, cookie, sleep)
+    if request.state == "started":
+        return MemberResult(bool(actions), actions, before, _look(broker, cookie, ()))
+    _await_machine(request, broker, sleep)
+    if "join" in actions:
+        _join(request, broker, sleep)
+    elif request.seed is None:
+        _forget(request, broker, broker.node)
+    if "revive" in actions:
+        broker.revive()
+    return MemberResult(bool(actions), actions, before, _wait(request, broker, cookie, sleep))
+
+
+def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq) -> tuple[str, ...]:
+    """The verbs that lead there, usually none."""
+    actions = []
+    up = facts["unit"] in _UP
+    clustered = len(facts["members"]) > 1
+    if facts["cookie"] == "other" and facts["running"] and clustered:
+        raise RefusedError(
+            "the Erlang cookie of this running member is another one; a running cluster has to keep its own.",
+            mend="Give the cluster's cookie, or stop the service on all members and run again.",
+        )
+    # one that runs gets another cookie with a restart only
+    new_cookie = facts["cookie"] != "same" and (not up or request.state != "started")
+    started = _number((broker.unit_state().get("ExecMainStartTimestamp") or "").lstrip("@"))
+    newer = up and int(broker.newest(request.config_files)) > started
+    if new_cookie:
+        actions.append("set the cookie")
+    if not up:
+        actions += ["force the start", "start"] if request.force_boot else ["start"]
+    elif (newer or new_cookie or request.state == "restarted") and request.state != "started":
+        actions.append("restart")
+    if request.state != "started":
+        if request.seed and not clustered:
+            actions.append("join")
+        elif request.seed is None and set(request.forget) & set(facts["members"]):
+            actions.append("forget")
+        if facts["maintenance"] in ("draining", "under maintenance", "drained") and "restart" not in actions:
+            actions.append("revive")
+    return tuple(actions)
+
+
+def _number(value: str | None) -> int:
+    try:
+        return int(value or -1)
+    except ValueError:
+        return -1
+
+
+def _prepare(
+    request: MemberRequest,
+    actions: t.Sequence[str],
+    facts: t.Mapping[str, t.Any],
+    broker: RabbitMq,
+    cookie: str | None,
+    sleep: t.Callable[[float], None],
+) -> None:
+    """Cookie, start, restart."""
+    if "restart" in actions:
+        if facts["running"] and len(facts["members"]) > 1:
+            _await_uncritical(request, broker, sleep)
+            if facts["maintenance"] is not None:
+                broker.drain()
+        broker.stop()
+    if "set the cookie" in actions and cookie:
+        broker.write_cookie(cookie)
+    if "force the start" in actions:
+        broker.force_boot()
+    if "start" in actions or "restart" in actions:
+        broker.start()
+
+
+def _await_uncritical(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:
+    until = time.monotonic() + request.timeout
+    while True:
+        why = broker.critical()
+        if not why:
+            return
+        if time.monotonic() >= until:
+            raise BackendError(f"this member must not be restarted now: {why}", mend="Bring the other members back first.")
+        sleep(_PAUSE)
+
+
+def _may_start(request: MemberRequest, broker: RabbitMq) -> bool:
+    """Whether a stopped broker serves no second cluster when it is started: it has no peers, or they are in reach and serve."""
+    seed = request.seed
+    return len(broker.noted()[0]) <= 1 or (seed is not None and _serves(broker.status(seed), seed))
+
+
+def _await_machine(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:
+    """Wait until the broker runs, and start it on a machine where a killed run stopped it."""
+    begun = time.monotonic()
+    alone_since = None
+    while True:
+        status = broker.status()
+        if _serves(status, broker.node):
+            return
+        now = time.monotonic()
+        if broker.unit_state().get("ActiveState") == "active" and _may_start(request, broker):
+            alone_since = alone_since or now
+            if now - alone_since > _PATIENCE:
+                broker.start_app()
+                alone_since = now
+        if now - begun >= request.timeout:
+            raise BackendError(
+                f"the broker does not serve after {int(now - begun)} s: {'; '.join(ailments(status, broker.node))}. Its last words: {broker.last_words()}",
+                mend=f"Look at `journalctl -u {broker.unit}` and the log on it and on its peers, then run the play again.",
+            )
+        sleep(_PAUSE)
+
+
+def _join(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:
+    seed = str(request.seed)
+    there = broker.status(seed)
+    if there is None or not _serves(there, seed):
+        raise BackendError(f"{seed} cannot be reached from here, or its broker does not serve.", mend="Look at its health, names, firewall and cookie.")
+    filled = contents(broker.definitions())
+    if filled:
+        raise RefusedError(
+            f"this broker is no member and has contents ({', '.join(filled)}); joining would wipe them.",
+            mend="Export and delete them, or take the host out of the group.",
+        )
+    broker.stop_app()
+    for node in dict.fromkeys((broker.node, *request.forget)):
+        if node in there.get("disk_nodes", ()) and (node == broker.node or node not in there.get("running_nodes", ())):
+            broker.forget(node, seed)
+    broker.join(seed)
+    broker.start_app()
+
+
+def _forget(request: MemberRequest, broker: RabbitMq, seed: str) -> None:
+    status = broker.status() or {}
+    for node in request.forget:
+        if node in (status.get("disk_nodes") or ()):
+            if node in status.get("running_nodes", ()):
+                raise RefusedError(f"{node} is to be forgotten, but runs.", mend="Stop it, or take it out of the list.")
+            broker.forget(node, seed)
+
+
+def _wait(request: MemberRequest, broker: RabbitMq, cookie: str | None, sleep: t.Callable[[float], None]) -> dict[str, t.Any]:
+    until = time.monotonic() + request.timeout
+    while True:
+        facts = _look(broker, cookie, ())
+        if facts["ready"] and (not request.seed or len(facts["members"]) > 1):
+            return facts
+        if time.monotonic() >= until:
+            raise BackendError(
+                f"the member is not healthy after {int(request.timeout)} s: {'; '.join(facts['ailments'])}. Its last words: {broker.last_words()}",
+                mend="Mend what it says, then run the play again.",
+            )
+        sleep(_PAUSE)

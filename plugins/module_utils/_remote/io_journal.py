@@ -1,0 +1,152 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a migration or a move keeps its files on the host that works on it: request, journal, log, key, lock."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import pathlib
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal, parse_journal
+
+HOME = pathlib.Path("/var/lib/reduced.footprint/migrations")
+#: The same on the source.
+SOURCE_HOME = pathlib.Path("/var/lib/reduced.footprint/source")
+# several times what a journal takes, and what a file system needs beside it
+_RESERVE = 4 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class JournalStore:
+    """The folder of one migration; 0700, its files 0600."""
+
+    what = "migration"
+    mend = "Wait for it; master_migrate_info shows its progress."
+
+    def __init__(self, name: str, home: pathlib.Path = HOME) -> None:
+        self.name = name
+        self.directory = home / name
+
+    def read_job(self) -> dict[str, t.Any] | None:
+        """The request that the worker carries out, ``None`` when there never was one."""
+        text = read_text(self.directory / "job.json")
+        return dict(json.loads(text)) if text else None
+
+    def write_job(self, params: t.Mapping[str, t.Any]) -> None:
+        """Keep the request."""
+        self._make()
+        write_atomic(self.directory / "job.json", json.dumps(params, indent=1, sort_keys=True) + "\n")
+
+    def read(self) -> Journal | None:
+        """The journal, ``None`` when the migration never began."""
+        text = read_text(self.directory / "journal.json")
+        return self.parse(text) if text else None
+
+    @staticmethod
+    def parse(text: str) -> Journal:
+        """A journal from its document."""
+        return parse_journal(text)
+
+    def write(self, journal: Journal) -> None:
+        """Keep the journal, safe against a power loss; on a full disk in the room that :meth:`reserve` took.
+
+        :raises OSError: there is no room at all.
+        """
+        try:
+            self._make()
+            write_atomic(self.directory / "journal.json", journal.to_json())
+        except OSError as error:
+            if error.errno not in _FULL or not self.release():
+                raise
+            # some file systems have the room only after the change itself is on the disk; this one alone, others may take long
+            with contextlib.suppress(BackendError):
+                run(["sync", "-f", str(self.directory)], timeout=30)
+            write_atomic(self.directory / "journal.json", journal.to_json())
+
+    def reserve(self) -> None:
+        """Take the room the journal needs when nothing else has any; call it while there is some.
+
+        :raises BackendError: there is none.
+        """
+        file = self.directory / "reserve"
+        if file.exists() and file.stat().st_size == _RESERVE:
+            return
+        new = file.with_suffix(".new")
+        try:
+            self._make()
+            with open(new, "wb") as stream:
+                # no zeros: a file system that compresses would reserve nothing for them
+                stream.write(os.urandom(_RESERVE))
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(new, file)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                new.unlink()
+            raise BackendError(
+                f"There is no room for the journal in {self.directory}: {error.strerror}.", mend=f"Make {_RESERVE >> 20} MiB of room there, then run again."
+            ) from error
+
+    def release(self) -> bool:
+        """Give the reserve back to the file system; tells whether there was one."""
+        try:
+            (self.directory / "reserve").unlink()
+        except OSError:
+            return False
+        return True
+
+    def log(self, message: str) -> None:
+        """One line into the migration's log, with the time in UTC; a full disk keeps nothing from being done."""
+        with contextlib.suppress(OSError):
+            self._make()
+            with open(self.directory / "log", "a", encoding="utf-8") as stream:
+                stream.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {message}\n")
+
+    def tail(self, lines: int = 20) -> list[str]:
+        """The last lines of the log."""
+        return (read_text(self.directory / "log") or "").splitlines()[-lines:]
+
+    @contextlib.contextmanager
+    def locked(self) -> t.Iterator[None]:
+        """The worker's lock; it dies with its holder.
+
+        :raises RefusedError: another worker has it.
+        """
+        self._make()
+        with open(self.directory / "lock", "w", encoding="ascii") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RefusedError(f"The {self.what} {self.name} is being worked on already.", mend=self.mend) from error
+            yield
+
+    def archive(self) -> pathlib.Path:
+        """Keep journal and log where no later run of the same name writes; done once, however often it is asked for."""
+        journal = self.read()
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(journal.ended if journal and journal.ended else 0))
+        kept = self.directory.parent.parent / "archive" / f"{self.name}-{stamp}"
+        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for name in ("journal.json", "log"):
+            text = read_text(self.directory / name)
+            if text is not None:
+                write_atomic(kept / name, text)
+        return kept
+
+    def _make(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def names(home: pathlib.Path = HOME) -> list[str]:
+    """All migrations this host knows."""
+    return sorted(each.name for each in home.iterdir() if (each / "journal.json").exists()) if home.is_dir() else []

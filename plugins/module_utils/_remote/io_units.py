@@ -1,0 +1,178 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Detached work: this collection's code kept on the host, and a systemd unit that runs it (X11).
+
+A module's code is gone when the module ends, so the zip it runs from is copied to a place of its
+own, named by its content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pathlib
+import sys
+import typing as t
+import zipfile
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+
+LIBRARY = pathlib.Path("/var/lib/reduced.footprint/lib")
+UNITS = pathlib.Path("/etc/systemd/system")
+_PACKAGE = "ansible_collections/reduced/footprint/plugins/module_utils"
+
+
+def keep_code(library: pathlib.Path = LIBRARY) -> pathlib.Path:
+    """A zip with the code that is running now, at a place that outlives this process.
+
+    :raises BackendError: the code cannot be found.
+    """
+    content = _own_code()
+    target = library / f"{hashlib.sha256(content).hexdigest()[:32]}.zip"
+    if not target.exists():
+        library.mkdir(parents=True, exist_ok=True, mode=0o700)
+        half_made = target.with_suffix(f".{os.getpid()}.new")
+        half_made.write_bytes(content)
+        with open(half_made, "rb") as stream:
+            os.fsync(stream.fileno())
+        os.replace(half_made, target)
+    return target
+
+
+def _own_code() -> bytes:
+    # out of the zip a module runs from (or the one made here earlier), or out of a plain folder
+    archive, found, _inside = __file__.partition(".zip" + os.sep)
+    files: dict[str, bytes] = {}
+    if found:
+        with zipfile.ZipFile(f"{archive}.zip") as source:
+            for name in source.namelist():
+                if name.startswith(f"{_PACKAGE}/") and name.endswith(".py"):
+                    files[name] = source.read(name)
+    else:
+        base = pathlib.Path(__file__).resolve().parents[1]
+        for path in base.glob("_*/**/*.py"):
+            files[f"{_PACKAGE}/{path.relative_to(base)}"] = path.read_bytes()
+    if not files:
+        raise BackendError(f"The module's code was not found at {__file__}.")
+    parts = _PACKAGE.split("/")
+    for depth in range(1, len(parts) + 1):
+        files.setdefault("/".join(parts[:depth]) + "/__init__.py", b"")
+    for name in list(files):
+        files.setdefault(name.rsplit("/", 1)[0] + "/__init__.py", b"")
+    return _pack(files)
+
+
+def _pack(files: t.Mapping[str, bytes]) -> bytes:
+    """The same files give the same bytes, whenever they are packed."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            archive.writestr(zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0)), files[name], zipfile.ZIP_DEFLATED)
+    return stream.getvalue()
+
+
+def unit_name(name: str) -> str:
+    """The unit that carries out a migration."""
+    return f"reduced-footprint-migrate-{name}.service"
+
+
+def unit_active(unit: str) -> bool:
+    """Whether a unit runs or is about to be started again."""
+    done = run(["systemctl", "show", "--property=ActiveState", "--", unit], ok=range(256))
+    return done.stdout.strip() in ("ActiveState=active", "ActiveState=activating", "ActiveState=deactivating", "ActiveState=reloading")
+
+
+def start_unit(
+    name: str,
+    code: pathlib.Path,
+    module: str,
+    arguments: t.Sequence[str],
+    log: pathlib.Path,
+    *,
+    unit: str | None = None,
+    description: str = "Migration of the master",
+    at_boot: bool = False,
+    restarts: int | None = 5,
+    more: t.Sequence[str] = (),
+) -> None:
+    """Start the worker detached; one that was killed is started again by systemd.
+
+    :arg unit: its name, where it is no migration of a master.
+    :arg restarts: how often in ten minutes, ``None`` for ever.
+    :arg more: further properties of the unit.
+    :arg at_boot: this host starts it again also after it was switched off, until :func:`forget_at_boot`.
+    :raises CommandError: systemd refuses, for example because the unit runs already.
+    """
+    unit = unit or unit_name(name)
+    run(["systemctl", "reset-failed", unit], ok=range(256))
+    argv = [
+        "systemd-run",
+        "--quiet",
+        "--collect",
+        f"--unit={unit}",
+        f"--description={description} {name} (reduced.footprint)",
+        # its mounts are its own, and gone with it
+        "--property=PrivateMounts=yes",
+        "--property=Restart=on-abnormal",
+        "--property=RestartSec=1",
+        *(["--property=StartLimitIntervalSec=0"] if restarts is None else ["--property=StartLimitIntervalSec=600", f"--property=StartLimitBurst={restarts}"]),
+        "--property=UMask=0077",
+        "--property=WorkingDirectory=/",
+        f"--property=StandardError=append:{log}",
+        f"--property=StandardOutput=append:{log}",
+        *(f"--property={each}" for each in more),
+        f"--setenv=PYTHONPATH={code}",
+        "--setenv=PYTHONDONTWRITEBYTECODE=1",
+        sys.executable,
+        "-m",
+        module,
+        *arguments,
+    ]
+    if at_boot:
+        # before the worker, which may be quick to end it again
+        _start_at_boot(unit, argv)
+    try:
+        run(argv)
+    except CommandError:
+        if at_boot and not unit_active(unit):
+            forget_at_boot(unit)
+        raise
+
+
+def boot_unit(unit: str) -> str:
+    """The unit that starts another one again when the host boots."""
+    return f"{unit.rpartition('.')[0]}-at-boot.service"
+
+
+def _start_at_boot(unit: str, argv: t.Sequence[str], units: pathlib.Path | None = None) -> None:
+    units = units or UNITS
+    text = (
+        f"[Unit]\nDescription=Goes on with {unit} after a restart of this host\n"
+        "Wants=network-online.target\n"
+        "After=network-online.target ssh.service sshd.service libvirtd.service virtqemud.service virtlxcd.service\n\n"
+        f"[Service]\nType=oneshot\nExecStart=/usr/bin/env {' '.join(_quoted(word) for word in argv)}\n\n"
+        "[Install]\nWantedBy=multi-user.target\n"
+    )
+    write_atomic(units / boot_unit(unit), text, mode=0o644)
+    link = units / "multi-user.target.wants" / boot_unit(unit)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(units / boot_unit(unit))
+
+
+def _quoted(word: str) -> str:
+    """One argument in a unit's command line, where systemd reads quotes, specifiers and variables."""
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$") + '"'
+
+
+def forget_at_boot(unit: str, units: pathlib.Path | None = None) -> None:
+    """The worker has come to its end: the next boot has nothing to go on with."""
+    units = units or UNITS
+    # the link first: one without a file is a broken one, a file without a link is none
+    (units / "multi-user.target.wants" / boot_unit(unit)).unlink(missing_ok=True)
+    (units / boot_unit(unit)).unlink(missing_ok=True)

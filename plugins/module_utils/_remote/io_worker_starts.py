@@ -1,0 +1,47 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How often a worker was started since it last came to an end of its own; kept in memory, for a restart of the host is no fault of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+
+#: Gone with a restart of the host.
+HOME = pathlib.Path("/run/reduced.footprint")
+_KEPT = 50
+
+
+def clock() -> float:
+    """Seconds since the host was switched on, those it was suspended included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _file(name: str, home: pathlib.Path | None) -> pathlib.Path:
+    return (home or HOME) / f"migrate-{name}.starts"
+
+
+def note(name: str, home: pathlib.Path | None = None) -> t.Sequence[float]:
+    """Note down this start; returns all of them."""
+    file = _file(name, home)
+    starts: list[float] = []
+    with contextlib.suppress(ValueError, TypeError):
+        starts = [float(each) for each in json.loads(read_text(file) or "[]")]
+    starts = [*starts, clock()][-_KEPT:]
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.write_text(json.dumps(starts), encoding="ascii")
+    return starts
+
+
+def forget(name: str, home: pathlib.Path | None = None) -> None:
+    """The worker came to an end of its own."""
+    with contextlib.suppress(OSError):
+        _file(name, home).unlink()

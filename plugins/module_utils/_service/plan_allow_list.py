@@ -1,0 +1,159 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which ports the services of a control plane have, who may reach them, and the packet filter that enforces it. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import types
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import AllowList, Rule
+
+#: Where the kernel begins to choose source ports for outgoing connections (net.ipv4.ip_local_port_range). From here on only attempts
+#: to connect are refused, or answers to this host's own connections would be.
+EPHEMERAL = 32768
+#: Before the filters of an operator, which still apply to what is accepted here.
+PRIORITY = -10
+PEERS, CLIENTS = "peers", "clients"
+
+
+class Access(t.NamedTuple):
+    """Ports of a service, and who may reach them.
+
+    :arg audience: ``peers``, the members of the same service, or ``clients``, all hosts of the control plane and what the operator adds.
+    :arg ports: numbers or ranges; a name is that of a variable with the number, and the number it has by default follows after a colon.
+    """
+
+    audience: str
+    ports: tuple[str, ...] = ()
+    protocol: str = "tcp"
+
+
+class Listening(t.NamedTuple):
+    """Where a service listens, and the units that do."""
+
+    access: tuple[Access, ...]
+    units: tuple[str, ...]
+
+
+SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
+    {
+        "galera": Listening(
+            # 4567 replication, 4568 incremental and 4444 full state transfer
+            (Access(PEERS, ("4444", "4567", "4568")), Access(CLIENTS, ("3306", "galera_check_port:9200"))),
+            ("mariadb.service", "footprint-galera-check.socket"),
+        ),
+        "rabbitmq": Listening(
+            # 4369 port mapper, then the members' own connections, and the command line tools while they run
+            (
+                Access(PEERS, ("4369", "rabbitmq_distribution_port:25672", "35672-35682")),
+                Access(CLIENTS, ("rabbitmq_tls_port:5671", "rabbitmq_port:5672")),
+            ),
+            ("rabbitmq-server.service", "epmd.socket"),
+        ),
+        "memcached": Listening((Access(CLIENTS, ("memcached_port:11211",)),), ("memcached.service",)),
+        "load_balancer": Listening(
+            (Access(PEERS, ("load_balancer_peers_port:10240",)), Access(PEERS, protocol="vrrp")), ("haproxy.service", "keepalived.service")
+        ),
+        "keystone": Listening((Access(CLIENTS, ("keystone_port:5000",)),), ("keystone.service",)),
+    }
+)
+
+
+def wanted(service: str, peers: t.Sequence[str], clients: t.Sequence[str], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """The allow-list of a service, as the module ``service_allow_list`` takes it. It is the same on each of its members.
+
+    :arg peers: the addresses of its members.
+    :arg clients: addresses and networks of whoever else may use it.
+    :arg settings: variables with ports that were changed.
+    """
+    listening = SERVICES[service]
+    everybody = sorted({*peers, *clients})
+    return {
+        "name": service,
+        "served": sorted(peers),
+        "rules": [
+            {
+                "protocol": access.protocol,
+                "ports": [_port(port, settings) for port in access.ports],
+                "allowed": sorted(peers) if access.audience == PEERS else everybody,
+            }
+            for access in listening.access
+        ],
+        "units": list(listening.units),
+    }
+
+
+def _port(entry: str, settings: t.Mapping[str, t.Any]) -> str:
+    name, colon, default = entry.partition(":")
+    return str(settings.get(name, default)) if colon else entry
+
+
+def table_of(name: str) -> str:
+    """The name of a list's own table in the kernel's packet filter."""
+    return f"footprint_{name}"
+
+
+def ruleset(wish: AllowList) -> str:
+    """The list as a file for ``nft``. It replaces the list's own table in one transaction and touches no other.
+
+    An empty chain carries a digest of the rest, so that a table which is there can be told from one that is up to date.
+    """
+    table = f"table inet {table_of(wish.name)}"
+    jumps: list[str] = []
+    chains: list[str] = []
+    for number, rule in enumerate(wish.rules):
+        jumps += [f"        {match} jump rule_{number}" for match in _matches(rule, wish.served)]
+        chains += [f"    chain rule_{number} {{", *(f"        {line}" for line in _verdict(rule)), "    }"]
+    body = [
+        "    chain input {",
+        f"        type filter hook input priority {PRIORITY}; policy accept;",
+        "        iif lo accept",
+        *jumps,
+        "    }",
+        *chains,
+    ]
+    digest = hashlib.sha256("\n".join(body).encode()).hexdigest()[:16]
+    return "\n".join([table, f"delete {table}", f"{table} {{", f"    chain {revision_chain(digest)} {{", "    }", *body, "}", ""])
+
+
+def revision_chain(digest: str) -> str:
+    """The name of the chain that carries a digest."""
+    return f"revision_{digest}"
+
+
+def revision(text: str) -> str:
+    """The name of that chain in the text of :func:`ruleset`."""
+    return text.partition("chain revision_")[2].partition(" ")[0].join(("revision_", ""))
+
+
+def _matches(rule: Rule, served: t.Sequence[str]) -> list[str]:
+    four = [address for address in served if ":" not in address]
+    if rule.protocol == "vrrp":
+        return ["meta l4proto vrrp"]
+    found = []
+    for ports, syn in (
+        ([one for one in rule.ports if one[0] < EPHEMERAL], ""),
+        ([one for one in rule.ports if one[0] >= EPHEMERAL], "tcp flags & (fin | syn | rst | ack) == syn "),
+    ):
+        if ports:
+            match = f"tcp dport {_set(f'{first}-{last}' if last > first else str(first) for first, last in ports)}"
+            # another address of this host may be a virtual one, behind which the load balancer serves everybody
+            found += [f"ip daddr {_set(four)} {match} {syn}".rstrip()] if four else []
+            found.append(f"meta nfproto ipv6 {match} {syn}".rstrip())
+    return found
+
+
+def _verdict(rule: Rule) -> list[str]:
+    four = [address for address in rule.allowed if ":" not in address]
+    six = [address for address in rule.allowed if ":" in address]
+    found = [f"ip saddr {_set(four)} accept"] if four else []
+    found += [f"ip6 saddr {_set(six)} accept"] if six else []
+    return [*found, "counter drop" if rule.protocol == "vrrp" else "counter reject with tcp reset"]
+
+
+def _set(entries: t.Iterable[str]) -> str:
+    return f"{{ {', '.join(entries)} }}"

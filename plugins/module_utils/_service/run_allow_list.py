@@ -1,0 +1,169 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: a host enforces the allow-lists of its services, now and after each boot; or does so no more."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_nftables import NFT, PacketFilter
+from ansible_collections.reduced.footprint.plugins.module_utils._service import plan_allow_list, plan_service_config
+from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import AllowList, parse_allow_lists
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_config import ConfigFile, PathFound, ServiceConfig, ServiceUnit
+
+FOLDER = "/etc/reduced.footprint/allow-lists"
+ALL = "/etc/reduced.footprint/allow-lists.nft"
+LOADER, TIMER = "footprint-allow-lists.service", "footprint-allow-lists.timer"
+_UNITS = "/etc/systemd/system"
+_HEAD = "# Managed by Ansible: reduced.footprint, allow-lists of the control plane's services\n"
+
+_LOADER = f"""{_HEAD}[Unit]
+Description=Load the allow-lists of the control plane's services
+DefaultDependencies=no
+# nftables.service begins with an empty packet filter
+After=local-fs.target systemd-modules-load.service nftables.service
+Before=network-pre.target shutdown.target
+Wants=network-pre.target
+Conflicts=shutdown.target
+# every start of a service that requires it starts it again; systemd gives up the service where it gives up this one
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+ExecStart={NFT} -f {ALL}
+# twice a minute it is not worth a line
+LogLevelMax=warning
+
+[Install]
+WantedBy=sysinit.target
+"""
+_TIMER = f"""{_HEAD}[Unit]
+Description=Load the allow-lists again in case somebody emptied the packet filter
+
+[Timer]
+OnBootSec=30s
+OnUnitInactiveSec=30s
+AccuracySec=1s
+
+[Install]
+WantedBy=timers.target
+"""
+_DROP_IN = f"""{_HEAD}[Unit]
+Requires={LOADER}
+After={LOADER}
+"""
+
+
+def path_of(name: str) -> str:
+    """The file of a list."""
+    return f"{FOLDER}/{name}.nft"
+
+
+def _drop_in(unit: str) -> str:
+    return f"{_UNITS}/{unit}.d/footprint-allow-list.conf"
+
+
+def enforce(
+    params: t.Mapping[str, t.Any], *, check_mode: bool, host: ServiceHost | None = None, kernel: PacketFilter | None = None
+) -> dict[str, t.Any]:
+    """Bring the allow-lists of a host to what they are to be; the module's result.
+
+    The kernel has accepted each list before it is written, and uses all of them before anything else is done. A run that
+    was killed in between is completed by the next: what the kernel uses carries a digest of what it was made of.
+
+    :raises InputError: a list that makes no sense.
+    :raises BackendError: the kernel refuses a list.
+    """
+    lists = parse_allow_lists(params["lists"])
+    host, kernel = host or ServiceHost(), kernel or PacketFilter()
+    if params.get("state") == "absent":
+        return _remove(lists, check_mode, host, kernel)
+    if params.get("only_known"):
+        there = host.paths(path_of(one.name) for one in lists)
+        lists = tuple(one for one in lists if path_of(one.name) in there)
+    return _apply(lists, check_mode, host, kernel)
+
+
+def _files(lists: t.Sequence[AllowList]) -> list[ConfigFile]:
+    found = [ConfigFile(path_of(one.name), _HEAD + plan_allow_list.ruleset(one), mode=0o600) for one in lists]
+    found += [
+        ConfigFile(ALL, f'{_HEAD}include "{FOLDER}/*.nft"\n', mode=0o600),
+        ConfigFile(f"{_UNITS}/{LOADER}", _LOADER),
+        ConfigFile(f"{_UNITS}/{TIMER}", _TIMER),
+    ]
+    return found + [ConfigFile(_drop_in(unit), _DROP_IN) for one in lists for unit in one.units]
+
+
+def _apply(lists: t.Sequence[AllowList], check_mode: bool, host: ServiceHost, kernel: PacketFilter) -> dict[str, t.Any]:
+    if not lists:
+        return _result([], [], {})
+    files = _files(lists)
+    units = (ServiceUnit(LOADER, enabled=True, started=None), ServiceUnit(TIMER, enabled=True, started=True))
+    config = ServiceConfig(tuple(files), units)
+    found = host.paths([*(file.path for file in files), *(file.folder for file in files)])
+    folders, writes, settings = plan_service_config.plan_files(config, found)
+    chains = kernel.chains()
+    stale = [one.name for one in lists if plan_allow_list.revision(plan_allow_list.ruleset(one)) not in chains.get(plan_allow_list.table_of(one.name), set())]
+    actions = [f"load the allow-list of {name}" for name in stale]
+    if not check_mode:
+        for folder in folders:
+            host.make_folder(folder)
+        for file in writes:
+            if file.path.startswith(FOLDER):
+                kernel.check(file.content, file.path)
+            host.write(file)
+        for file in settings:
+            host.settle(file)
+        for name in stale:
+            kernel.load(path_of(name))
+    plan = plan_service_config.plan(config, found, host.units([unit.name for unit in units]), {}, check_mode)
+    if not check_mode:
+        if plan.read_units:
+            host.read_units()
+        for verb in ("enable", "start"):
+            host.order(verb, getattr(plan, verb))
+    return _result(plan.actions + actions, writes, found)
+
+
+def _remove(lists: t.Sequence[AllowList], check_mode: bool, host: ServiceHost, kernel: PacketFilter) -> dict[str, t.Any]:
+    chains = kernel.chains()
+    paths = [path_of(one.name) for one in lists] + [_drop_in(unit) for one in lists for unit in one.units]
+    kept = {name for name in host.names(FOLDER, ".nft") if name not in {one.name for one in lists}}
+    units: list[str] = []
+    if not kept:
+        units = [name for name in (TIMER, LOADER) if host.units([name])[name].enabled]
+        paths += [f"{_UNITS}/{TIMER}", f"{_UNITS}/{LOADER}", ALL]
+    found = {path: there for path, there in host.paths(paths).items() if there.text is not None}
+    tables = [plan_allow_list.table_of(one.name) for one in lists if plan_allow_list.table_of(one.name) in chains]
+    actions = [f"disable {name}" for name in units] + [f"remove {path}" for path in found] + [f"remove the table {name}" for name in tables]
+    if not check_mode:
+        host.order("disable", units)
+        if TIMER in units:
+            host.order("stop", [TIMER])
+        # first what would load the lists again
+        for path in found:
+            host.remove(path)
+        host.remove_folder(FOLDER)
+        for name in tables:
+            kernel.delete(name)
+        if found:
+            host.read_units()
+    removed = [{"before_header": path, "after_header": path, "before": there.text or "", "after": ""} for path, there in found.items()]
+    return {"changed": bool(actions), "actions": actions, "diff": removed}
+
+
+def _result(actions: list[str], writes: t.Sequence[ConfigFile], found: t.Mapping[str, PathFound]) -> dict[str, t.Any]:
+    diff = [
+        {
+            "before_header": file.path,
+            "after_header": file.path,
+            "before": (found[file.path].text or "") if file.path in found else "",
+            "after": file.content,
+        }
+        for file in writes
+    ]
+    rest = [action for action in actions if not action.startswith("write ")]
+    return {"changed": bool(actions), "actions": actions, "diff": [*diff, {"prepared": "".join(f"{line}\n" for line in rest)}]}

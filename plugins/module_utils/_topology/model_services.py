@@ -1,0 +1,234 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The services of a control plane: what the collection brings, and what the operator declares beside it (C3, C5)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
+
+CONTROLLER = "controller"
+LOAD_BALANCER = "load_balancer"
+ROLE_NAME = re.compile(r"[A-Za-z_]\w*([.][A-Za-z_]\w*)*\Z")
+SERVICE_NAME = re.compile(r"[A-Za-z][\w-]*\Z")
+
+
+@dataclasses.dataclass(frozen=True)
+class Once:
+    """A step that is done once per deployment, on one member, before or after the service itself."""
+
+    name: str
+    tasks_from: str
+    after: bool = False
+    depends: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A service by its name, real (it has a role) or logical (it names the real one it stands for).
+
+    :arg memory: MiB a member needs for it at least.
+    :arg exclusive: two environments cannot both have it on one host.
+    :arg frontend: the name under which the load balancer fronts it, when that is another.
+    :arg check: whether its role has tasks ``check`` that look at what is asked for and change nothing.
+    """
+
+    name: str
+    role: str = ""
+    service_def: str = ""
+    depends: tuple[str, ...] = ()
+    once: tuple[Once, ...] = ()
+    mapping: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    configs: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    defaults: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    port: int = 0
+    scheme: str = "http"
+    memory: int = 0
+    exclusive: bool = True
+    frontend: str = ""
+    group: str = ""
+    check: bool = False
+
+    @property
+    def variable_prefix(self) -> str:
+        """What the names of its role's variables begin with."""
+        return self.name.replace("-", "_")
+
+    @property
+    def group_name(self) -> str:
+        """The group of its members."""
+        return self.group or self.name.replace("-", "_")
+
+
+BUILT_IN: t.Mapping[str, Service] = types.MappingProxyType(
+    {
+        service.name: service
+        for service in (
+            Service("galera", "reduced.footprint.galera", port=3306, scheme="mysql", memory=300, frontend="mysql"),
+            Service("rabbitmq", "reduced.footprint.rabbitmq", port=5672, scheme="amqp", memory=160),
+            Service("memcached", "reduced.footprint.memcached", port=11211, scheme="memcached", memory=80),
+            Service(LOAD_BALANCER, "reduced.footprint.load_balancer", depends=("database",), memory=60, check=True),
+            Service("keystone", "reduced.footprint.keystone", depends=("database", "memcached", LOAD_BALANCER), port=5000, memory=250),
+            Service("database", service_def="galera"),
+            Service("rpc", service_def="rabbitmq"),
+            Service("notifications", service_def="rabbitmq"),
+        )
+    }
+)
+#: MiB that a system without any service takes.
+SYSTEM_MEMORY = 150
+
+_LOGICAL_KEYS = ("service_def", "mapping", "configs")
+_REAL_KEYS = ("role", "depends", "once", "mapping", "configs", "defaults", "port", "scheme", "memory", "exclusive", "frontend", "group", "check")
+_ONCE_KEYS = ("name", "tasks_from", "when", "depends")
+
+
+def parse_services(value: t.Any, path: str = "services") -> dict[str, Service]:
+    """All services by name: the built-in ones, changed and completed by what the operator declares.
+
+    :raises InputError: with the path of the bad value.
+    """
+    services = dict(BUILT_IN)
+    entries = mapping_of(value, path, "Write each service as NAME: {role: NAMESPACE.COLLECTION.ROLE}.")
+    for name, entry in entries.items():
+        here = f"{path}.{name}"
+        if not SERVICE_NAME.match(name):
+            raise InputError(f"{name!r} is not the name of a service.", here, "Use letters, digits, hyphens and underscores.")
+        services[name] = _service(name, mapping_of(entry, here, "Write what it is as a mapping, e.g. {service_def: rabbitmq}."), here)
+    _check_references(services, path)
+    _check_names(services, path)
+    return services
+
+
+def mapping_of(value: t.Any, path: str, mend: str) -> dict[str, t.Any]:
+    """A mapping with text keys; nothing at all is an empty one.
+
+    :raises InputError: it is something else.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, t.Mapping):
+        raise InputError(f"is {type(value).__name__}, not a mapping.", path, mend)
+    return {str(key): entry for key, entry in value.items()}
+
+
+def names_of(value: t.Any, path: str) -> tuple[str, ...]:
+    """A list of names, each once; one name alone will do.
+
+    :raises InputError: it is something else.
+    """
+    names = [value] if isinstance(value, str) else value or []
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name for name in names):
+        raise InputError(f"{value!r} is not a list of names.", path, "Write a list of names, e.g. [database, rpc].")
+    return tuple(dict.fromkeys(str(name) for name in names))
+
+
+def _only(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str) -> None:
+    for key in entry:
+        if key not in keys:
+            raise InputError("is not known here.", f"{path}.{key}", f"Use some of {', '.join(keys)}.")
+
+
+def _service(name: str, entry: dict[str, t.Any], path: str) -> Service:
+    known = BUILT_IN.get(name)
+    shared: dict[str, t.Any] = {}
+    if "mapping" in entry:
+        given = mapping_of(entry["mapping"], f"{path}.mapping", "Write LOGICAL: SERVICE.")
+        shared["mapping"] = {key: str(target) for key, target in given.items()}
+    if "configs" in entry:
+        shared["configs"] = mapping_of(entry["configs"], f"{path}.configs", "Write the service's own settings as a mapping.")
+    if "service_def" in entry or (known and known.service_def and "role" not in entry):
+        _only(entry, _LOGICAL_KEYS, path)
+        return Service(name, service_def=str(entry.get("service_def") or (known.service_def if known else "")), **shared)
+    _only(entry, _REAL_KEYS, path)
+    base = known if known and known.role else Service(name)
+    role = entry.get("role", base.role)
+    if not isinstance(role, str) or not ROLE_NAME.match(role):
+        raise InputError(
+            "says neither which role it is nor which service it stands for." if not role else f"{role!r} is not the name of a role.",
+            f"{path}.role",
+            "Write role: NAMESPACE.COLLECTION.ROLE, or service_def: the real service.",
+        )
+    if "depends" in entry:
+        shared["depends"] = names_of(entry["depends"], f"{path}.depends")
+    if "defaults" in entry:
+        shared["defaults"] = mapping_of(entry["defaults"], f"{path}.defaults", "Write the role's defaults without its prefix.")
+    for key in ("scheme", "frontend", "group"):
+        if key in entry:
+            shared[key] = str(entry[key])
+    for key in ("exclusive", "check"):
+        if key in entry:
+            if not isinstance(entry[key], bool):
+                raise InputError(f"{entry[key]!r} is neither true nor false.", f"{path}.{key}", "Write true or false.")
+            shared[key] = entry[key]
+    return dataclasses.replace(
+        base,
+        role=role,
+        once=tuple(_once(entry["once"], f"{path}.once")) if "once" in entry else base.once,
+        port=number(entry.get("port"), base.port, 1, 65535, f"{path}.port"),
+        memory=number(entry.get("memory"), base.memory, 0, 16 << 20, f"{path}.memory"),
+        **shared,
+    )
+
+
+def _once(value: t.Any, path: str) -> t.Iterator[Once]:
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"is {type(value).__name__}, not a list.", path, "Write a list, e.g. [{name: db-sync, tasks_from: db_sync}].")
+    names: set[str] = set()
+    for index, entry in enumerate(value):
+        here = f"{path}[{index}]"
+        step = mapping_of(entry, here, "Write {name: db-sync, tasks_from: db_sync}.")
+        _only(step, _ONCE_KEYS, here)
+        name = step.get("name")
+        if not isinstance(name, str) or not SERVICE_NAME.match(name) or name in names:
+            raise InputError(f"{name!r} is no name of its own.", f"{here}.name", "Use letters, digits and hyphens, and each name once.")
+        names.add(name)
+        when = step.get("when", "before")
+        if when not in ("before", "after"):
+            raise InputError(f"{when!r} is not supported.", f"{here}.when", "Use before or after.")
+        tasks_from = step.get("tasks_from", name.replace("-", "_"))
+        if not isinstance(tasks_from, str) or not re.match(r"\w[\w.-]*\Z", tasks_from):
+            raise InputError(f"{tasks_from!r} is no file of a role's tasks.", f"{here}.tasks_from", "Write its name, e.g. db_sync.")
+        yield Once(name, tasks_from, when == "after", names_of(step.get("depends"), f"{here}.depends"))
+
+
+def known(services: t.Mapping[str, Service]) -> str:
+    """The names of all services, for a message."""
+    return ", ".join(sorted(services))
+
+
+def real(services: t.Mapping[str, Service], name: str) -> Service:
+    """The real service a name stands for."""
+    service = services[name]
+    return services[service.service_def] if service.service_def else service
+
+
+def _check_references(services: t.Mapping[str, Service], path: str) -> None:
+    for service in services.values():
+        here = f"{path}.{service.name}"
+        if service.service_def and not (service.service_def in services and services[service.service_def].role):
+            real_ones = ", ".join(sorted(name for name, one in services.items() if one.role))
+            raise InputError(f"{service.service_def!r} is no real service.", f"{here}.service_def", f"Use one of {real_ones}, or declare it with its role.")
+        named = [(f"{here}.depends[{index}]", name) for index, name in enumerate(service.depends)]
+        for number_, step in enumerate(service.once):
+            named += [(f"{here}.once[{number_}].depends[{index}]", name) for index, name in enumerate(step.depends)]
+        named += [(f"{here}.mapping.{key}", name) for key, name in service.mapping.items()]
+        for where, name in named:
+            if name not in services:
+                raise InputError(f"{name!r} is no known service.", where, f"Use one of {known(services)}, or declare it.")
+
+
+def _check_names(services: t.Mapping[str, Service], path: str) -> None:
+    """Names that become one group, such as ``heat-api`` and ``heat_api``, would mix their members."""
+    seen: dict[str, str] = {}
+    for service in services.values():
+        first = seen.setdefault(service.group_name, service.name)
+        if first != service.name:
+            raise InputError(f"would have the group {service.group_name} as {first} has.", f"{path}.{service.name}", "Give one of them another name.")

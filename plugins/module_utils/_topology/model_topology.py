@@ -1,0 +1,119 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The topology of a control plane as the operator writes it (C1): which nodes have which roles, which roles mean which services."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_services
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import CONTROLLER, Service, mapping_of, names_of
+
+#: Roles of servers that mean something without a list of services.
+ROLES_WITHOUT_SERVICES = ("virt", "compute", "master", CONTROLLER)
+#: The options of a topology, in the order of the guide.
+KEYS = ("nodes", "roles", "replicas", "services", "configs", "global_configs")
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeRule:
+    """One key of ``nodes``: an expression for names of hosts, and what those that match get."""
+
+    key: str
+    pattern: re.Pattern[str]
+    roles: tuple[str, ...]
+    configs: t.Mapping[str, t.Any]
+    path: str
+
+    def matches(self, host: str) -> bool:
+        """Whether the host's name begins with what the expression stands for."""
+        return self.pattern.match(host) is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+    """Everything that was written, checked by itself; the hosts are not known yet."""
+
+    nodes: tuple[NodeRule, ...] = ()
+    roles: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    replicas: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    services: t.Mapping[str, Service] = dataclasses.field(default_factory=dict)
+    configs: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    global_configs: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    declared: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was written."""
+        return not (self.nodes or self.roles or self.replicas or self.configs or self.global_configs or self.declared)
+
+
+def parse_topology(value: t.Mapping[str, t.Any]) -> Topology:
+    """The topology from its options.
+
+    :arg value: the options by name; those left out are empty.
+    :raises InputError: with the path of the bad value and what to write instead.
+    """
+    services = model_services.parse_services(value.get("services"))
+    roles = _roles(value.get("roles"), services)
+    return Topology(
+        nodes=tuple(_nodes(value.get("nodes"), roles)),
+        roles=roles,
+        replicas=dict(_replicas(value.get("replicas"), services)),
+        services=services,
+        configs=mapping_of(value.get("configs"), "configs", "Write settings as a mapping."),
+        global_configs=mapping_of(value.get("global_configs"), "global_configs", "Write settings as a mapping."),
+        declared=mapping_of(value.get("services"), "services", ""),
+    )
+
+
+def _roles(value: t.Any, services: t.Mapping[str, Service]) -> dict[str, tuple[str, ...]]:
+    found = {}
+    for role, entry in mapping_of(value, "roles", "Write each role as NAME: [services].").items():
+        path = f"roles.{role}"
+        if entry is not None and not isinstance(entry, (list, tuple)):
+            raise InputError(f"is {type(entry).__name__}, not a list.", path, "Write the services of the role as a list.")
+        found[role] = names_of(entry, path)
+        for index, service in enumerate(entry or ()):
+            if service not in services:
+                raise InputError(
+                    f"{service!r} is no known service.",
+                    f"{path}[{index}]",
+                    f"Use one of {model_services.known(services)}, or declare it below services.",
+                )
+    return found
+
+
+def _nodes(value: t.Any, roles: t.Mapping[str, tuple[str, ...]]) -> t.Iterator[NodeRule]:
+    known = sorted({*roles, *ROLES_WITHOUT_SERVICES})
+    for key, entry in mapping_of(value, "nodes", "Write each key as an expression for names: node[2-3]: {roles: [...]}.").items():
+        path = f"nodes.{key}"
+        try:
+            pattern = re.compile(key)
+        except re.error as error:
+            raise InputError(f"is no regular expression: {error}.", path, "Mend it, e.g. node[1-3].") from error
+        rule = mapping_of(entry, path, "Write {roles: [...], configs: {...}}.")
+        for name in rule:
+            if name not in ("roles", "configs"):
+                raise InputError("is not known here.", f"{path}.{name}", "Use roles and configs.")
+        named = names_of(rule.get("roles"), f"{path}.roles")
+        for index, role in enumerate(named):
+            if role not in known:
+                raise InputError(f"{role!r} is no known role.", f"{path}.roles[{index}]", f"Use one of {', '.join(known)}, or declare it below roles.")
+        yield NodeRule(key, pattern, named, mapping_of(rule.get("configs"), f"{path}.configs", "Write settings as a mapping."), path)
+
+
+def _replicas(value: t.Any, services: t.Mapping[str, Service]) -> t.Iterator[tuple[str, int]]:
+    for service, count in mapping_of(value, "replicas", "Write SERVICE: NUMBER.").items():
+        path = f"replicas.{service}"
+        if service not in services:
+            raise InputError(f"{service!r} is no known service.", path, f"Use one of {model_services.known(services)}.")
+        if count is None:
+            raise InputError("has no number.", path, "Say on how many nodes the service runs.")
+        yield service, number(count, 1, 1, 10000, path)

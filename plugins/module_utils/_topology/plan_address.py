@@ -1,0 +1,98 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a service is reached (C4): at the virtual address when the load balancer fronts it, else at its members. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, known, real
+
+MAIN = "main"
+
+
+@dataclasses.dataclass(frozen=True)
+class Edge:
+    """What stands before the services.
+
+    :arg addresses: the virtual addresses by name, ``main`` first; none without a load balancer.
+    :arg external: the name under which they are known outside; the addresses themselves when empty.
+    :arg frontends: what it serves, as the role ``load_balancer`` takes it.
+    """
+
+    addresses: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    external: str = ""
+    frontends: tuple[t.Mapping[str, t.Any], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """How an address is asked for."""
+
+    port: int | bool | None = None
+    external: bool = False
+    with_scheme: bool = False
+
+
+def target(name: str, services: t.Mapping[str, Service], consumer: str | None = None) -> Service:
+    """The real service that a name means, for the service that asks.
+
+    :raises InputError: a name nobody knows; the frontends' own names are known too.
+    """
+    if consumer is not None and consumer not in services:
+        raise InputError(f"{consumer!r} is no known service.", "consumer", f"Use one of {known(services)}.")
+    name = services[consumer].mapping.get(name, name) if consumer else name
+    if name not in services:
+        name = next((service.name for service in services.values() if service.frontend == name), name)
+    if name not in services:
+        raise InputError(f"{name!r} is no known service.", "service", f"Use one of {known(services)}.")
+    return real(services, name)
+
+
+def frontend(service: Service, edge: Edge, external: bool) -> t.Mapping[str, t.Any] | None:
+    """The frontend of a service; from outside only one that speaks TLS (C16), of which there may be another beside the plain one."""
+    mine = [
+        item
+        for item in edge.frontends
+        if item.get("virtual_address", MAIN) in edge.addresses and (item.get("name") in (service.name, service.frontend) or item.get("service") == service.name)
+    ]
+    if external:
+        mine = [item for item in mine if item.get("tls")]
+    # a public address is meant for those outside, the main one for those inside
+    return next(iter(sorted(mine, key=lambda item: (item.get("virtual_address", MAIN) == MAIN) is external)), None)
+
+
+def addresses(service: Service, members: t.Sequence[str], edge: Edge, wish: Wish) -> list[str]:
+    """The addresses, as they were asked for.
+
+    :arg members: addresses of the service's members.
+    :raises RefusedError: from outside, and nothing encrypted leads there.
+    :raises InputError: a service without a host, or without a port.
+    """
+    front = frontend(service, edge, wish.external)
+    if front is not None:
+        inside = edge.addresses[front.get("virtual_address", MAIN)]
+        found, port = [(edge.external or inside) if wish.external else inside], front.get("port")
+        scheme = "https" if front.get("tls") and service.scheme == "http" else service.scheme
+    elif wish.external:
+        raise RefusedError(
+            f"{service.name} cannot be reached from outside: no frontend of the load balancer serves it with TLS.",
+            "external",
+            "Add such a frontend to load_balancer_frontends, or ask for the inner address.",
+        )
+    else:
+        found, port, scheme = list(members), service.port, service.scheme
+    if not found:
+        raise InputError(f"{service.name} has no host.", "service", f"Put hosts into the group {service.group_name} or controller.")
+    number = port if wish.port is True else wish.port
+    if wish.port is True and not number:
+        raise InputError(f"{service.name} has no port of its own.", "port", f"Give the number, or set port of {service.name} in footprint_services.")
+    return [f"{f'{scheme}://' if wish.with_scheme else ''}{_bracketed(one, bool(number) or wish.with_scheme)}{f':{number}' if number else ''}" for one in found]
+
+
+def _bracketed(address: str, needed: bool) -> str:
+    return f"[{address}]" if needed and ":" in address else address

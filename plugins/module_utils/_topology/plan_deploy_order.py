@@ -1,0 +1,181 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""In which order the services of a control plane are deployed, and where (C5). Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import (
+    CONTROLLER,
+    SYSTEM_MEMORY,
+    Once,
+    Service,
+    known,
+    names_of,
+    real,
+)
+
+#: A step of the graph: a service by its name, one of its once steps as SERVICE/STEP.
+Graph = t.Dict[str, t.List[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One thing to do, on these hosts: a service's role, or one of its steps that is done once."""
+
+    name: str
+    service: Service
+    hosts: tuple[str, ...]
+    once: Once | None = None
+
+    def as_dict(self, environment: str) -> dict[str, t.Any]:
+        """For the playbook; ``marker`` names the file that remembers a step which is done once."""
+        return {
+            "name": self.name,
+            "service": self.service.name,
+            "role": self.service.role,
+            "hosts": list(self.hosts),
+            "tasks_from": self.once.tasks_from if self.once else "main",
+            "once": self.once is not None,
+            "marker": f"{environment}.{self.name.replace('/', '.')}" if self.once else "",
+            "check": self.service.check and self.once is None,
+        }
+
+
+def members(service: Service, groups: t.Mapping[str, t.Sequence[str]], chosen: str | None = None) -> tuple[str, ...]:
+    """The hosts of a real service: those of its own group, without one all controllers.
+
+    :arg chosen: the group its role was told to use.
+    """
+    return tuple(groups.get(chosen or service.group_name) or (() if chosen else groups.get(CONTROLLER, ())))
+
+
+def components(value: t.Any, services: t.Mapping[str, Service], path: str = "components") -> tuple[str, ...]:
+    """The real services that are asked for by name.
+
+    :arg value: a list, or names with commas or blanks between them.
+    :raises InputError: a name nobody knows.
+    """
+    value = re.split(r"[\s,]+", value.strip(" \t\n,")) if isinstance(value, str) else value
+    found = names_of([name for name in value if name] if isinstance(value, list) else value, path)
+    for index, name in enumerate(found):
+        if name not in services:
+            raise InputError(f"{name!r} is no known service.", f"{path}[{index}]", f"Use some of {known(services)}.")
+    return tuple(dict.fromkeys(real(services, name).name for name in found))
+
+
+def graph(services: t.Mapping[str, Service]) -> Graph:
+    """What each step waits for. What depends on a service waits for all its steps, those after it too."""
+    found: Graph = {}
+    last: dict[str, list[str]] = {}
+    for service in services.values():
+        if service.role:
+            last[service.name] = [service.name, *(f"{service.name}/{step.name}" for step in service.once if step.after)]
+    for service in services.values():
+        if not service.role:
+            continue
+        before = [f"{service.name}/{step.name}" for step in service.once if not step.after]
+        needs = _steps_of(service, service.depends, services, last)
+        found[service.name] = [*needs, *before]
+        for index, step in enumerate(service.once):
+            own = _steps_of(service, step.depends, services, last)
+            earlier = [f"{service.name}/{one.name}" for one in service.once[:index] if one.after == step.after]
+            found[f"{service.name}/{step.name}"] = [*own, *earlier, *([service.name] if step.after else needs)]
+    return found
+
+
+def _steps_of(service: Service, names: t.Sequence[str], services: t.Mapping[str, Service], last: t.Mapping[str, list[str]]) -> list[str]:
+    found = []
+    for name in names:
+        target = real(services, service.mapping.get(name, name)).name
+        found += last[target]
+    return found
+
+
+def order(steps: Graph, path: str = "services") -> list[str]:
+    """Every step after all it waits for; among those that may come next, the one written first.
+
+    :raises InputError: steps that wait for each other, the whole circle named.
+    """
+    done: dict[str, None] = {}
+    while len(done) < len(steps):
+        ready = next((step for step, needs in steps.items() if step not in done and all(need in done or need not in steps for need in needs)), None)
+        if ready is None:
+            circle = _circle({step: [need for need in needs if need in steps and need not in done] for step, needs in steps.items() if step not in done})
+            raise InputError(
+                f"services wait for each other in a circle: {' → '.join(circle)}.",
+                f"{path}.{circle[0].split('/')[0]}.depends",
+                "Take one of these dependencies out.",
+            )
+        done[ready] = None
+    return list(done)
+
+
+def _circle(steps: Graph) -> list[str]:
+    """A circle among steps that all wait for another of them; it begins and ends with the same step."""
+    way: list[str] = []
+    step = next(iter(steps))
+    while step not in way:
+        way.append(step)
+        step = steps[step][0]
+    found = way[way.index(step) :]
+    # from the step that was written first, so that the same circle is always told the same way
+    first = min(range(len(found)), key=lambda index: list(steps).index(found[index]))
+    return [*found[first:], *found[:first], found[first]]
+
+
+def plan(
+    services: t.Mapping[str, Service],
+    groups: t.Mapping[str, t.Sequence[str]],
+    wanted: t.Sequence[str] = (),
+    with_dependencies: bool = False,
+    chosen: t.Mapping[str, str] | None = None,
+) -> tuple[Step, ...]:
+    """What is done where, in order.
+
+    :arg wanted: the real services asked for; none means all that have hosts.
+    :arg with_dependencies: deploy also what those wait for. Otherwise it has to be there.
+    :arg chosen: service → the group its role was told to use.
+    :raises InputError: a circle, or a service asked for that has no host.
+    """
+    steps = graph(services)
+    ordered = order(steps)
+    where = {name: members(service, groups, (chosen or {}).get(name)) for name, service in services.items() if service.role}
+    names = set(wanted or (name for name, hosts in where.items() if hosts))
+    if with_dependencies:
+        names |= {step.split("/")[0] for step in _reachable(steps, names)}
+    for name in services:
+        if name in names and not where[name]:
+            group = (chosen or {}).get(name) or services[name].group_name
+            raise InputError(f"{name} has no host.", "components", f"Put hosts into the group {group}{'' if (chosen or {}).get(name) else ' or controller'}.")
+    found = []
+    for step in ordered:
+        name, unused, once = step.partition("/")
+        if name in names:
+            service = services[name]
+            found.append(Step(step, service, where[name], next((one for one in service.once if once and one.name == once), None)))
+    return tuple(found)
+
+
+def _reachable(steps: Graph, names: t.Iterable[str]) -> set[str]:
+    todo = [step for step in steps if step.split("/")[0] in names]
+    found: set[str] = set()
+    while todo:
+        step = todo.pop()
+        if step not in found:
+            found.add(step)
+            todo += steps[step]
+    return found
+
+
+def memory(host: str, steps: t.Sequence[Step]) -> dict[str, t.Any]:
+    """What a host needs for its services: ``needed`` in MiB, and ``shares`` in words."""
+    shares = {step.service.name: step.service.memory for step in steps if host in step.hosts and not step.once}
+    told = ", ".join(f"{name} {share}" for name, share in shares.items())
+    return {"needed": SYSTEM_MEMORY + sum(shares.values()), "shares": f"the system {SYSTEM_MEMORY}, {told}"}

@@ -1,0 +1,186 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: the topology of an inventory file laid over the hosts there are (C1-C3, C10, T2, T6)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_roles import wants_nested
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_inventory import Host, Inventory, Server
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_topology, plan_environments, plan_layers, plan_topology
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, mapping_of, names_of
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_topology import KEYS, Topology
+
+#: Roles of the collection whose defaults are the component layer, by their service.
+COMPONENTS = tuple(service.name for service in BUILT_IN.values() if service.role)
+#: Host variable: environment → its exclusive services here. Files that are read later see it.
+ENVIRONMENTS = "footprint_environments"
+TOPOLOGY = "footprint_topology"
+
+_ENVIRONMENT = re.compile(r"[A-Za-z][\w.-]*\Z", re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A host that an earlier source brought, with what it is."""
+
+    name: str
+    roles: tuple[str, ...]
+    groups: tuple[str, ...]
+    vm: bool
+    nested: bool
+    environments: t.Mapping[str, t.Sequence[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Laid:
+    """What the topology adds: groups and variables of hosts, variables of all, warnings."""
+
+    groups: t.Mapping[str, tuple[str, ...]]
+    variables: t.Mapping[str, t.Mapping[str, t.Any]]
+    common: t.Mapping[str, t.Any]
+    warnings: tuple[str, ...]
+
+
+def parse(own: t.Mapping[str, t.Any], included: t.Sequence[tuple[str, t.Any]] = ()) -> Topology:
+    """The topology of a file over what it includes.
+
+    :arg included: name and content of each included file; those named later win, the file itself wins over all.
+    :raises InputError: with the path of the bad value.
+    """
+    contents = []
+    for name, content in included:
+        entry = mapping_of(content, name, f"Write some of {', '.join(KEYS)} into it.")
+        for key in entry:
+            if key not in KEYS:
+                raise InputError("is not known in an included file.", f"{name}: {key}", f"Use some of {', '.join(KEYS)}.")
+        contents.append({key: value for key, value in entry.items() if value is not None})
+    return model_topology.parse_topology(plan_layers.merge(*contents, {key: value for key, value in own.items() if value}))
+
+
+def give_roles(servers: t.Iterable[Server], topology: Topology) -> tuple[Server, ...]:
+    """The servers with the roles that the topology gives them, ``virt`` among them, before their VM details are read."""
+    return tuple(dataclasses.replace(item, roles=plan_topology.roles_of(topology, item.name, item.roles)) for item in servers)
+
+
+def component_defaults(name: str, content: t.Any) -> dict[str, t.Any]:
+    """The defaults of a role of the collection without their prefix; those that are templates cannot be merged and stay with the role."""
+    prefix = f"{name}_"
+    values = content if isinstance(content, t.Mapping) else {}
+    return {str(key)[len(prefix) :]: value for key, value in values.items() if str(key).startswith(prefix) and "{{" not in repr(value)}
+
+
+def lay(
+    topology: Topology,
+    inventory: Inventory,
+    others: t.Sequence[Known],
+    environment: str = "",
+    own_groups: bool = False,
+    components: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
+) -> Laid:
+    """Groups and variables from the topology.
+
+    :arg others: hosts that earlier sources brought.
+    :arg environment: its name; without one that of the cluster.
+    :arg own_groups: begin the names of the groups with the environment's.
+    :raises InputError: more replicas than nodes and the like, with the path.
+    :raises RefusedError: compute in a VM, or two environments on one host.
+    """
+    if environment and not _ENVIRONMENT.match(environment):
+        raise InputError(f"{environment!r} is not the name of an environment.", "environment", "Use letters, digits, dots, hyphens and underscores.")
+    candidates = [plan_topology.Candidate(item.name, item.roles) for item in inventory.servers]
+    candidates += [plan_topology.Candidate(one.vm.name, one.vm.roles, True, wants_nested(one.vm), f"{one.vm.path}.roles") for one in inventory.machines]
+    meant = {*topology.roles, *model_topology.ROLES_WITHOUT_SERVICES}
+    for one in others:
+        roles = dict.fromkeys((*one.roles, *(group for group in one.groups if group in meant)))
+        candidates.append(plan_topology.Candidate(one.name, tuple(roles), one.vm, one.nested, f"node_roles of {one.name}"))
+    resolved = plan_topology.resolve(topology, candidates, components)
+    common: dict[str, t.Any] = {"footprint_environment": environment} if environment and not own_groups else {}
+    if topology.empty:
+        return Laid({}, {}, common, ())
+    name = environment or inventory.cluster
+    _check_environments(name, own_groups, topology, resolved, others)
+    if topology.declared and not own_groups:
+        common["footprint_services"] = dict(topology.declared)
+    prefix = f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}_" if own_groups else ""
+    groups = {f"{prefix}{group}": hosts for group, hosts in resolved.groups.items()}
+    if own_groups:
+        groups[prefix[:-1]] = tuple(placed.name for placed in resolved.hosts.values() if placed.names)
+    theirs = {one.name: one.roles for one in others}
+    variables = {}
+    for placed in resolved.hosts.values():
+        found = dict(placed.variables)
+        found[TOPOLOGY] = {
+            "environment": name,
+            "roles": list(placed.roles),
+            "own_roles": list(theirs.get(placed.name, [role for role in placed.roles if role not in plan_topology.roles_of(topology, placed.name, ())])),
+            "services": list(placed.services),
+            "names": list(placed.names),
+            "origins": {path: layer for path, layer in plan_layers.origins(placed.layers).items() if layer != "component"},
+        }
+        if placed.names:
+            found.setdefault("footprint_cluster", inventory.cluster)
+        if placed.roles:
+            found["node_roles"] = list(placed.roles)
+        mine = [service for service in placed.services if topology.services[service].exclusive]
+        if mine:
+            found[ENVIRONMENTS] = {name: mine}
+        if own_groups and mine:
+            found["footprint_environment"] = name
+            found["footprint_services"] = dict(topology.declared)
+            for service in topology.services.values():
+                if service.role and service.group_name in resolved.groups:
+                    found.setdefault(f"{service.variable_prefix}_group", f"{prefix}{service.group_name}")
+        variables[placed.name] = found
+    return Laid(groups, variables, common, resolved.warnings)
+
+
+def _check_environments(name: str, own_groups: bool, topology: Topology, resolved: plan_topology.Resolved, others: t.Sequence[Known]) -> None:
+    environments: dict[str, dict[str, t.Sequence[str]]] = {}
+    for known in others:
+        for environment, services in known.environments.items():
+            environments.setdefault(environment, {})[known.name] = services
+    environments.pop(name, None)
+    if environments and not own_groups and any(placed.names for placed in resolved.hosts.values()):
+        raise RefusedError(
+            f"{', '.join(environments)} already has services in this inventory, and the groups of {name} would mix with its own.",
+            "own_groups",
+            "Give the files of one environment at a time, or set own_groups: true in each.",
+        )
+    mine = {one.name: [service for service in one.services if topology.services[service].exclusive] for one in resolved.hosts.values()}
+    plan_environments.check_environments({**environments, name: mine})
+
+
+def known(name: str, variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) -> Known:
+    """A host that an earlier source brought, from its variables and groups."""
+    details = variables.get("vm_details")
+    nested = details.get("nested") if isinstance(details, t.Mapping) else variables.get("nested")
+    before = variables.get(TOPOLOGY)
+    # what another topology gave the host is meant for its environment alone
+    roles = names_of(before["own_roles"] if before else variables.get("node_roles"), f"node_roles of {name}")
+    found = variables.get(ENVIRONMENTS)
+    return Known(
+        name,
+        roles,
+        tuple(groups),
+        "vm_host" in variables,
+        nested in (True, "true", "yes", "on", 1, "True"),
+        found if isinstance(found, t.Mapping) else {},
+    )
+
+
+def over(hosts: t.Sequence[Host], laid: Laid) -> tuple[Host, ...]:
+    """The hosts with what the topology adds; what the operator said of a host by itself stays."""
+    result = []
+    for host in hosts:
+        variables = {**laid.variables.get(host.name, {}), **host.variables}
+        variables["node_roles"] = laid.variables.get(host.name, {}).get("node_roles", host.variables.get("node_roles", []))
+        added = tuple(group for group, members in laid.groups.items() if host.name in members)
+        result.append(Host(host.name, tuple(dict.fromkeys((*host.groups, *added))), variables))
+    return tuple(result)

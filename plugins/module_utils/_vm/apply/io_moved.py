@@ -1,0 +1,53 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a host keeps its notes about VMs that left it; whoever defines or starts VMs reads them first."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, Moved, parse_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import sync_folder
+
+HOME = pathlib.Path("/var/lib/reduced.footprint/moved")
+
+
+def read_all(home: pathlib.Path = HOME) -> dict[str, Moved]:
+    """UUID → note of every VM that must not run on this host.
+
+    A file that cannot be understood still forbids: its name tells the UUID.
+    """
+    try:
+        names = os.listdir(home)
+    except FileNotFoundError:
+        return {}
+    found = {}
+    for name in names:
+        uuid, ending = os.path.splitext(name)
+        if ending == ".json" and not name.startswith("."):
+            found[uuid] = parse_moved(read_text(home / name) or "") or Moved("", "", "", uuid, "another host", "", CONFIRMED)
+    return found
+
+
+def read(uuid: str, home: pathlib.Path = HOME) -> Moved | None:
+    """The note about one VM."""
+    return read_all(home).get(uuid)
+
+
+def write(note: Moved, home: pathlib.Path = HOME) -> None:
+    """Keep a note, safe against a power loss."""
+    write_atomic(home / f"{note.uuid}.json", note.to_json())
+
+
+def forget(uuid: str, home: pathlib.Path = HOME) -> bool:
+    """The VM may run here again; true when there was a note."""
+    path = home / f"{uuid}.json"
+    if not path.exists():
+        return False
+    path.unlink()
+    sync_folder(home)
+    return True

@@ -1,0 +1,272 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Doing what was decided: one VM's failure leaves the others alone and is told in its result."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import copy
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_result, run_work
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_live import change_live
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_compare, xml_domain, xml_metadata
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_merge import merge
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_volumes, xml_devices
+
+_Step = t.Callable[[run_work.Work, t.List[str]], None]
+
+
+class Doing:
+    """Carries out the plans of one call."""
+
+    def __init__(self, request: run_result.DefineRequest) -> None:
+        self.request = request
+        # what libvirt made of the last new document: the next one of the same template fares alike
+        self.echo: dict[str, str | None] = {}
+
+    def all(self, works: t.Sequence[run_work.Work]) -> None:
+        """Volumes and definitions one by one, what waits for guests in parallel, restarts one by one."""
+        able = [work for work in works if work.plan is not None]
+        for work in able:
+            # from here on: what was done, not what was planned
+            work.result.actions = []
+        for work in able:
+            self._guard(work, self._settle)
+        self._refresh(able)
+        self._together(able, self._change, plan_domain.RESUME, plan_domain.CHANGE_LIVE)
+        self._together(able, self._stop, plan_domain.SHUTDOWN, plan_domain.UNDEFINE)
+        self._together(able, self._start, plan_domain.START)
+        for work in able:
+            if not work.result.error:
+                work.result.restart_required = work.waits and run_work.need(work.plan).state in ("running", "paused", "suspended")
+            if work.seen is not None and work.seen.restarting and not work.has(plan_domain.UNDEFINE) and not work.result.error:
+                self._note_restart(work, False)
+        self._one_by_one(able)
+
+    def _refresh(self, works: t.Sequence[run_work.Work]) -> None:
+        """Let libvirt see the new volumes before a guest starts or gets one: it looks up those that are given by pool and volume."""
+        stores = {id(work.steps.store): work.steps.store for work in works if work.steps is not None}
+        for work in works:
+            if work.steps is not None and work.document is not None and work.has(plan_domain.START, plan_domain.CHANGE_LIVE, plan_domain.POWER_CYCLE):
+                for pool, unused in xml_devices.pool_disks(work.document):
+                    work.steps.store.expect_refresh(pool)
+        for store in stores.values():
+            store.refresh()
+
+    def _together(self, works: t.Sequence[run_work.Work], step: _Step, *actions: str) -> None:
+        waiting = [work for work in works if not work.result.error and work.has(*actions)]
+        if waiting:
+            # libvirt's calls let other threads run while they wait
+            with concurrent.futures.ThreadPoolExecutor(max(1, self.request.parallel)) as pool:
+                list(pool.map(lambda work: self._guard(work, step), waiting))
+
+    def _one_by_one(self, works: t.Sequence[run_work.Work]) -> None:
+        """Restart what needs it; after the first that does not come back the others keep running."""
+        failed = None
+        for work in works:
+            crashed = work.has(plan_domain.POWER_CYCLE) and run_work.need(work.seen).record.state == "crashed"
+            if work.result.error or not self.request.allow_power_cycling or not (crashed or work.result.restart_required):
+                continue
+            if failed is not None:
+                work.notes.append(f"is not restarted, because {failed} did not come through its restart")
+                continue
+            self._guard(work, self._power_cycle)
+            if work.result.error:
+                failed = work.result.name
+
+    def _guard(self, work: run_work.Work, step: _Step) -> None:
+        """Run one step of one VM; what it did counts as changed, also when it failed half way."""
+        done: list[str] = []
+        try:
+            step(work, done)
+        except model_errors.FootprintError as error:
+            work.result.error = str(error)
+            if not work.host.alive():
+                lost = model_errors.BackendError(
+                    f"the connection to {work.host.uri} broke ({error.message.rstrip('.')}); its guests run on.",
+                    mend="See to it that libvirtd runs on the host, then run again: it takes up what is missing.",
+                )
+                work.result.error = str(lost)
+                work.result.state = work.seen.record.state if work.seen is not None else None
+            else:
+                with contextlib.suppress(model_errors.FootprintError):
+                    record = work.host.domain(work.uuid)
+                    work.result.state = record.state if record else "absent"
+        work.result.actions += done
+        work.result.changed = bool(work.result.actions)
+
+    def _settle(self, work: run_work.Work, done: list[str]) -> None:
+        """Definition, volumes and autostart.
+
+        A new domain is defined before its volumes are made: a refusal by libvirt costs nothing. One that
+        is there gets them first, so that its definition never names what does not exist.
+        """
+        if work.seen is not None:
+            self._make_volumes(work, done)
+        for action in run_work.need(work.plan).actions:
+            if action in plan_domain.DEFINING:
+                try:
+                    self._define(work)
+                except model_errors.FootprintError:
+                    self._unmake_volumes(work, done)
+                    raise
+            elif action == plan_domain.UPDATE_METADATA:
+                self._mark(work, self._ownership(work, run_work.need(run_work.need(work.seen).owned).echo))
+            else:
+                continue
+            done.append(action)
+        if work.seen is None:
+            self._make_volumes(work, done)
+            if work.steps is not None and work.steps.pending:
+                # from here on a volume of it that is missing was lost
+                self._mark(work, self._ownership(work, self.echo))
+        self._conceal_live(work)
+        for action in run_work.need(work.plan).actions:
+            if action in (plan_domain.AUTOSTART_ON, plan_domain.AUTOSTART_OFF):
+                work.host.set_autostart(work.uuid, action == plan_domain.AUTOSTART_ON)
+                done.append(action)
+
+    def _make_volumes(self, work: run_work.Work, done: list[str]) -> None:
+        if work.steps is not None and not work.has(plan_domain.UNDEFINE):
+            run_volumes.apply(work.steps, done)
+
+    def _unmake_volumes(self, work: run_work.Work, done: list[str]) -> None:
+        """What this call made for a definition that libvirt then refused."""
+        if work.steps is not None and work.steps.made:
+            made = {plan.action for plan in work.steps.made}
+            work.steps.undo()
+            done[:] = [action for action in done if action not in made]
+
+    def _define(self, work: run_work.Work) -> None:
+        """Give the domain its document, and write down what libvirt made of it."""
+        seen = work.seen
+        if seen is None:
+            config, document, expected = None, copy.deepcopy(work.document), self.echo
+        else:
+            # a definition is usually shown without its passwords, and would lose them here
+            config = xml_domain.parse(work.host.config_xml(work.uuid))
+            document = merge(config, work.document, seen.applied, seen.owned.echo if seen.owned else None)
+            expected = xml_compare.echo_of(work.document, document)
+        owned = self._ownership(work, expected, config)
+        if seen is None and work.steps is not None:
+            owned = owned._replace(pending_disks=work.steps.pending)
+        xml_metadata.attach(document, owned)
+        work.config = xml_domain.parse(self._defined(work, document))
+        echo = xml_compare.echo_of(work.document, work.config)
+        if echo != expected:
+            self._mark(work, owned._replace(echo=echo))
+        if seen is None:
+            self.echo = echo
+        elif seen.live is not None and not work.has(plan_domain.CHANGE_LIVE):
+            # what the template no longer says may well be what libvirt takes for granted
+            left = xml_compare.compare(work.document, work.document, work.config, seen.live, seen.live_applied, echo).differences
+            work.waits = any(difference.live_differs for difference in left) or work.steps is not None and work.steps.restart_required
+
+    @staticmethod
+    def _defined(work: run_work.Work, document: t.Any) -> str:
+        """What libvirt has after it was given a document; its refusal is told with the line of the template."""
+        try:
+            return work.host.define(xml_domain.text_of(document))
+        except model_errors.BackendError as error:
+            if work.prepared is None:
+                raise
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_blame
+
+            raise run_blame.refused(work.prepared, error) from error
+
+    def _mark(self, work: run_work.Work, owned: xml_metadata.Ownership) -> None:
+        namespace = xml_metadata.NAMESPACE
+        work.host.set_metadata(work.uuid, namespace, xml_metadata.ELEMENTS[namespace], xml_metadata.element_text(work.document, owned))
+
+    @staticmethod
+    def _conceal_live(work: run_work.Work) -> None:
+        """Passwords an earlier release left in the metadata of what runs go without a restart."""
+        seen = work.seen
+        if seen is not None and seen.record.active and seen.live_owned is not None and seen.live_owned.clear:
+            namespace = xml_metadata.NAMESPACE
+            text = xml_metadata.element_text(seen.live, seen.live_owned)
+            work.host.set_metadata(work.uuid, namespace, xml_metadata.ELEMENTS[namespace], text, live=True)
+
+    def _ownership(self, work: run_work.Work, echo: t.Mapping[str, str | None] | None, config: t.Any = None) -> xml_metadata.Ownership:
+        before = work.seen.owned if work.seen is not None else None
+        wanted = run_work.need(work.wanted)
+        applied, previous = work.applied, before.previous if before else None
+        back = before is not None and before.back
+        if work.has(*plan_domain.DEFINING):
+            if before is not None and before.applied != applied:
+                previous, back = before.applied, wanted.state == "previous"
+            elif before is None and config is not None:
+                found = copy.deepcopy(config)
+                xml_metadata.strip(found)
+                from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import concealed
+
+                previous = concealed(xml_domain.canonical(found))
+        elif before is not None:
+            # only the rest changes; what the domain was made of stays
+            applied = before.applied
+        return xml_metadata.Ownership(
+            cluster=self.request.cluster,
+            id=work.vm.id,
+            protected=before.protected if before and wanted.by_mark else wanted.protected,
+            origin=before.origin if before else self.request.origin,
+            applied=applied,
+            previous=previous,
+            back=back,
+            echo=echo,
+            adopted=before.adopted if before else work.seen is not None,
+            protected_disks=before.protected_disks if before and wanted.by_mark else wanted.protected_disks,
+            pending_disks=before.pending_disks if before and wanted.by_mark else (),
+        )
+
+    def _change(self, work: run_work.Work, done: list[str]) -> None:
+        """Let it run on where it stands still, then change what runs."""
+        if work.has(plan_domain.RESUME):
+            work.host.resume(work.uuid)
+            done.append(plan_domain.RESUME)
+        if work.has(plan_domain.CHANGE_LIVE):
+            change_live(work, self.request.live_timeout, done)
+
+    def _stop(self, work: run_work.Work, done: list[str]) -> None:
+        """Off, and gone where that is wanted."""
+        if work.has(plan_domain.SHUTDOWN):
+            work.host.shutdown(work.uuid, self.request.shutdown_timeout, self.request.force or self.request.state == "absent")
+            done.append(plan_domain.SHUTDOWN)
+        if work.has(plan_domain.UNDEFINE):
+            if work.steps is not None:
+                # the domain goes last: a run that is killed still finds in it what else has to go
+                run_volumes.apply(work.steps, done)
+            work.host.undefine(work.uuid)
+            done.append(plan_domain.UNDEFINE)
+
+    def _start(self, work: run_work.Work, done: list[str]) -> None:
+        work.host.start(work.uuid)
+        done.append(plan_domain.START)
+        record = work.host.domain(work.uuid)
+        if record is None or not record.active:
+            raise model_errors.BackendError("ended right after its start.", mend="Look at its log below /var/log/libvirt on the host.")
+
+    def _power_cycle(self, work: run_work.Work, done: list[str]) -> None:
+        # a run that is killed in between leaves a domain that is off; the next one has to know better
+        self._note_restart(work, True)
+        try:
+            work.host.shutdown(work.uuid, self.request.shutdown_timeout, self.request.force)
+        except model_errors.BackendError:
+            self._note_restart(work, False)
+            raise
+        done.append(plan_domain.POWER_CYCLE)
+        work.result.state = "shutdown"
+        work.host.start(work.uuid)
+        work.result.state = "running"
+        work.result.restart_required = False
+        self._note_restart(work, False)
+
+    @staticmethod
+    def _note_restart(work: run_work.Work, begins: bool) -> None:
+        namespace = xml_metadata.LIVE_NAMESPACE
+        with contextlib.suppress(model_errors.BackendError):
+            work.host.set_metadata(work.uuid, namespace, xml_metadata.ELEMENTS[namespace], xml_metadata.RESTARTING_TEXT if begins else None)

@@ -1,0 +1,90 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Check mode on a host that is not prepared yet: what the real run will do once it is."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_moved, run_result
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_domain
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.plan_isolation import container_warnings
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_volumes
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render, xml_template
+
+
+def check_libraries() -> None:
+    """See to it that documents can be made at all.
+
+    :raises BackendError: a library is missing.
+    """
+    for name, failure in (("lxml", xml_domain.LXML_ERROR), ("Jinja2", xml_template.JINJA2_ERROR)):
+        if failure is not None:
+            raise model_errors.BackendError(f"{name} is not installed for this host's Python.", mend=f"Install python3-{name.lower()} on the host.")
+
+
+def foresee(
+    request: run_result.DefineRequest, vms: t.Sequence[model_vm.VmDetails], choice: run_render.HypervisorChoice, reason: str, notes: t.Mapping[str, Moved]
+) -> run_result.DefineResult:
+    """The result for a host without libvirt: no domain exists there, so every VM is a new one, unless another server has it.
+
+    :arg reason: why the host cannot be asked; it becomes a warning.
+    :arg notes: about VMs that were moved.
+    """
+    results = []
+    elsewhere = []
+    failures = []
+    for vm in vms:
+        try:
+            kind = choice.of(vm).type
+            if request.state not in ("absent", "previous"):
+                # a proof may well be recorded by the run that prepares the host
+                choice.check(vm, kind, exists=True)
+        except model_errors.InputError as error:
+            failures.append(error)
+            results.append(run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), error=str(error)))
+            continue
+        note = run_moved.note_about(notes, vm, request.cluster, "")
+        if note is not None:
+            result = run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind)
+            results.append(result)
+            try:
+                elsewhere.append(f"VM {vm.name}: {run_moved.leave_alone(note, result, request.state)}")
+            except model_errors.RefusedError as error:
+                result.error = str(error)
+            continue
+        actions: list[str] = []
+        if request.state not in ("absent", "previous"):
+            actions.append(plan_domain.DEFINE)
+            actions += [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
+            if vm.cloud_init is not None and kind != "lxc":
+                actions.append(f"write_seed {request.pool}/{run_volumes.seed_name(vm.name)}")
+            elif vm.cloud_init is not None and vm.disks:
+                actions.append(f"write_seed {vm.disks[0].pool or request.pool}/{vm.disks[0].name}/{'/'.join(model_cloud_init.SEED_FOLDER)}")
+            if request.autostart if vm.autostart is None else vm.autostart:
+                actions.append(plan_domain.AUTOSTART_ON)
+            if request.state == "running":
+                actions.append(plan_domain.START)
+        state = {"running": "running", "absent": "absent", "previous": "absent"}.get(request.state, "shutdown")
+        results.append(run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=state, changed=bool(actions), actions=actions))
+    if failures and len(failures) == len(vms):
+        raise failures[0]
+    new = [vm for vm in results if vm.moved_to is None and vm.hypervisor is not None]
+    before = "".join(f"{vm.name}: absent\n" for vm in new)
+    after = "".join(f"{vm.name}: {vm.state}\n" for vm in new)
+    diff = [{"before_header": "VMs", "after_header": "VMs", "before": before, "after": after}] if before != after else []
+    warnings = choice.warnings() if vms else []
+    if vms:
+        if request.state not in ("absent", "previous"):
+            warnings += container_warnings((vm.name, vm.hypervisor, False) for vm in new)
+            unproven = [vm.name for vm in new if vm.hypervisor == "kvm" and not choice.proven("kvm")]
+            if unproven:
+                warnings.append(f"{', '.join(unproven)}: kvm is not proven usable here yet; without the proof of virt_node the run fails")
+        warnings.append(f"this host is not prepared yet ({reason.rstrip('.')}); all its VMs count as new and the template was not rendered")
+    return run_result.DefineResult(results, warnings + elsewhere, diff, [])

@@ -1,0 +1,189 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: the VMs of a host as they are, over all drivers; nothing is changed.
+
+What can be asked for all domains at once is asked so; a domain costs its documents and nothing more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import typing as t
+import urllib.parse
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import MOVED_PATH
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.plan_apply_class import classify
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_facts import facts_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_look import Seen
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import hidden, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_metadata import Ownership
+
+
+OURS, FOREIGN, ALL = "ours", "foreign", "all"
+STATES = ["running", "paused", "suspended", "shutdown", "crashed"]
+
+
+@dataclasses.dataclass(frozen=True)
+class InfoRequest:
+    """Which VMs are asked for, and what of them; ``None`` and empty filters let everything through."""
+
+    cluster: str | None = None
+    owner: str = OURS
+    origins: t.Sequence[str] = ()
+    ids: t.Sequence[str] = ()
+    names: t.Sequence[str] = ()
+    states: t.Sequence[str] = ()
+    uri: str | None = None
+    drift: bool = False
+    volumes: bool = False
+    xml: bool = False
+    moved_path: str = MOVED_PATH
+
+
+def read_vms(request: InfoRequest, *, connect: t.Callable[[str], DomainHost] = DomainHost) -> list[dict[str, t.Any]]:
+    """The VMs of a host, sorted by name.
+
+    A driver that is not there has no VMs; only when none answers that is an error.
+
+    :raises BackendError: no driver answers.
+    """
+    uris = [request.uri] if request.uri else sorted(set(DRIVER_URIS.values()))
+    found: list[dict[str, t.Any]] = []
+    failures: list[BackendError] = []
+    with contextlib.ExitStack() as stack:
+        for uri in uris:
+            try:
+                host = stack.enter_context(connect(uri))
+            except BackendError as error:
+                failures.append(error)
+                continue
+            found += _Look(host, uri, request).vms()
+    if len(failures) == len(uris):
+        raise failures[0]
+    return sorted(found, key=lambda vm: (vm["name"], vm["uri"]))
+
+
+class _Look:
+    """One driver of the host and what it knows of all its domains."""
+
+    def __init__(self, host: DomainHost, uri: str, request: InfoRequest) -> None:
+        self._uri = uri
+        self._request = request
+        self._records = [record for record in host.domains() if _named(record, request)]
+        self._kept = io_domain_lists.kept(host)
+        self._moved = io_moved.read_all(pathlib.Path(request.moved_path)) if urllib.parse.urlsplit(uri).netloc == "" else {}
+        self._capacities = io_domain_lists.capacities(host) if request.volumes else {}
+        self._folders = io_domain_lists.pool_folders(host) if request.volumes else {}
+
+    def vms(self) -> list[dict[str, t.Any]]:
+        """Those that were asked for."""
+        seen = [Seen(record) for record in self._records]
+        return [self._describe(one) for one in seen if _owned_as_asked(one.owned, self._request)]
+
+    def _describe(self, seen: Seen) -> dict[str, t.Any]:
+        record, document, owned = seen.record, seen.config, seen.owned
+        memory = document.find("memory")
+        vm = {
+            "name": record.name,
+            "id": owned.id if owned else None,
+            "cluster": owned.cluster if owned else None,
+            "origin": owned.origin if owned else None,
+            "protected": owned.protected if owned else False,
+            "adopted": owned.adopted if owned else False,
+            "uuid": record.uuid,
+            "state": record.state,
+            "persistent": record.persistent,
+            "autostart": record.autostart,
+            "hypervisor": document.get("type"),
+            "uri": self._uri,
+            "cpu": int(document.findtext("vcpu") or 0),
+            "memory_mib": parse_size(memory.text, memory.get("unit") or "KiB", "memory") // MIB if memory is not None else 0,
+            "macs": xml_domain.macs_of(document),
+            "disks": xml_domain.disks_of(document),
+            "has_previous": bool(owned and owned.previous is not None),
+            "has_snapshots": record.uuid in self._kept.snapshots,
+            "has_managed_save": record.uuid in self._kept.managed_saves,
+            "moved": self._moved[record.uuid].to if record.uuid in self._moved else None,
+        }
+        vm.update(_standing(seen, self._request.drift))
+        if self._request.volumes:
+            vm["volumes"] = [self._volume(record.uuid, target, path) for target, path in _targets(document)]
+        if self._request.xml:
+            vm.update(xml=hidden(record.config_xml), live_xml=record.live_xml and hidden(record.live_xml))
+        return vm
+
+    def _volume(self, uuid: str, target: str, path: str) -> dict[str, t.Any]:
+        capacity = self._capacities.get(uuid, {}).get(target)
+        folder, unused, name = path.rpartition("/")
+        return {
+            "target": target,
+            "path": path,
+            "pool": self._folders.get(folder),
+            "name": name,
+            "capacity": capacity,
+            "allocation": io_domain_lists.allocation(path, capacity),
+        }
+
+
+def _standing(seen: Seen, drift: bool) -> dict[str, t.Any]:
+    """Where a VM of ours stands against what was applied to it: nothing new is wanted, so what differs is drift or waits.
+
+    Without ``drift`` the documents are compared only where a restart can be due.
+    """
+    told: dict[str, t.Any] = {"restart_required": False}
+    if drift:
+        told.update(drift=[], pending=[], kept=[])
+    if seen.applied is None or not (drift or _started_otherwise(seen)):
+        return told
+    comparison = seen.compare(seen.applied)
+    facts = facts_of(seen, seen.applied, comparison.differences)
+    changes = [(difference, classify(difference, facts)) for difference in comparison.differences]
+    pending = [change.path for unused, change in changes if change.waits]
+    told["restart_required"] = bool(pending)
+    if drift:
+        told["pending"] = pending
+        told["kept"] = list(comparison.kept)
+        told["drift"] = [
+            shown({"path": change.path, "class": change.cls, "applied": found.applied, "config": found.config, "live": found.live})
+            for found, change in changes
+            if found.outside or found.config_differs
+        ]
+    return told
+
+
+def _started_otherwise(seen: Seen) -> bool:
+    return seen.live is not None and (seen.live_applied is not seen.applied or bool(seen.noted))
+
+
+def _named(record: DomainRecord, request: InfoRequest) -> bool:
+    return (not request.names or record.name in request.names) and (not request.states or record.state in request.states)
+
+
+def _owned_as_asked(owned: Ownership | None, request: InfoRequest) -> bool:
+    if owned is None:
+        return request.owner != OURS and not (request.cluster or request.origins or request.ids)
+    if request.owner == FOREIGN:
+        return False
+    wanted = (((request.cluster,) if request.cluster else (), owned.cluster), (request.origins, owned.origin), (request.ids, owned.id))
+    return all(not values or value in values for values, value in wanted)
+
+
+def _targets(document: t.Any) -> list[tuple[str, str]]:
+    """What each disk and file system is to the guest, and the path it stands at; media that are not in count as no disk."""
+    found = []
+    for device in document.iterfind("devices/*"):
+        source, target = device.find("source"), device.find("target")
+        if device.tag in ("disk", "filesystem") and source is not None and target is not None:
+            path = source.get("file") or source.get("dev") or source.get("dir")
+            if path:
+                found.append((target.get("dev") or target.get("dir") or "", path))
+    return found

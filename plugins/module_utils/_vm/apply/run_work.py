@@ -1,0 +1,82 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One VM on its way through a call: what is wanted, what there is, what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains, run_result
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_apply_class, plan_domain, run_look
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_steps
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_prepared
+
+
+@dataclasses.dataclass
+class Work:
+    """One VM on its way: what is wanted, what there is, what to do.
+
+    ``wanted`` is the VM apart from its document, ``document`` that (parsed) and ``applied`` its
+    canonical text without passwords. ``steps`` is what its storage needs, ``other_changes`` are the changes there.
+    ``seen`` is the domain as it was found, ``config`` its definition after this call, ``waits``
+    whether what runs will not be what is wanted before a restart. ``failure`` is why nothing could
+    be decided; such a VM has no ``plan``, and where its hypervisor is not known not even a ``host``.
+    """
+
+    vm: model_vm.VmDetails
+    result: run_result.VmResult
+    host: io_domains.DomainHost
+    prepared: run_prepared.Prepared | None = None
+    steps: run_steps.VolumeSteps | None = None
+    wanted: plan_domain.Wanted | None = None
+    document: t.Any = None
+    applied: str = ""
+    seen: run_look.Seen | None = None
+    changes: tuple[plan_apply_class.Change, ...] = ()
+    plan: plan_domain.DomainPlan | None = None
+    config: t.Any = None
+    waits: bool = False
+    other_changes: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    failure: model_errors.FootprintError | None = None
+
+    @property
+    def actual(self) -> plan_domain.Actual | None:
+        """The domain as it was found."""
+        return self.seen.actual if self.seen is not None else None
+
+    @property
+    def uuid(self) -> str:
+        """The UUID of the domain, which need not be the one the details come to."""
+        return self.seen.record.uuid if self.seen is not None else self.vm.uuid
+
+    def has(self, *actions: str) -> bool:
+        """Whether the plan has any of these actions."""
+        return self.plan is not None and any(action in self.plan.actions for action in actions)
+
+
+def raise_common(works: t.Sequence[Work]) -> None:
+    """Raise the first error where nothing could be decided for any VM, so that a broken template is told once and not per VM.
+
+    :raises FootprintError: no VM of the call can be done. What was refused on purpose is told in the results.
+    """
+    failures = [work.failure for work in works if work.failure is not None and not isinstance(work.failure, model_errors.RefusedError)]
+    if failures and len(failures) == len(works):
+        raise failures[0]
+
+
+def need(value: t.Any) -> t.Any:
+    """A value that cannot be missing here.
+
+    :raises BackendError: it is.
+    """
+    if value is None:
+        raise model_errors.BackendError("an internal step is missing its input.", mend="Report this with the play.")
+    return value

@@ -1,0 +1,246 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What to do about a domain: wanted and actual in, an ordered list of actions out. No I/O."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
+
+STATES = ("running", "present", "shutdown", "absent", "previous")
+
+DEFINE = "define"
+REDEFINE = "redefine"
+ADOPT = "adopt"
+UPDATE_METADATA = "update_metadata"
+CHANGE_LIVE = "change_live"
+AUTOSTART_ON = "autostart_on"
+AUTOSTART_OFF = "autostart_off"
+START = "start"
+RESUME = "resume"
+POWER_CYCLE = "power_cycle"
+SHUTDOWN = "shutdown"
+UNDEFINE = "undefine"
+
+# those that give a domain a new definition
+DEFINING = (DEFINE, REDEFINE, ADOPT)
+
+_UUID = re.compile(r"<uuid>([^<]*)</uuid>")
+
+
+class Wanted(t.NamedTuple):
+    """A VM as it is to be, apart from its document."""
+
+    id: str
+    name: str
+    uuid: str
+    cluster: str
+    state: str
+    autostart: bool
+    protected: bool
+    protected_disks: tuple[str, ...] = ()
+
+    @property
+    def by_mark(self) -> bool:
+        """Whether the details may name no more than the id, so that name and UUID say nothing."""
+        return self.state in ("absent", "previous")
+
+
+class Actual(t.NamedTuple):
+    """A domain as it is: ``owned`` from its configuration.
+
+    ``active``: it has a process. A domain that is not ``persistent`` goes with it; a ``saved`` one
+    is off and goes on where it was. One that is ``restarting`` was stopped to be started again, by a
+    run that may not have lived to do that.
+    """
+
+    name: str
+    uuid: str
+    state: str
+    autostart: bool
+    owned: xml_metadata.Ownership | None
+    active: bool
+    persistent: bool = True
+    saved: bool = False
+    restarting: bool = False
+
+
+class Needs(t.NamedTuple):
+    """What the comparison of documents came to: a new definition, a change of what runs, and whether something waits for a restart."""
+
+    redefine: bool = False
+    live: bool = False
+    waits: bool = False
+
+
+class DomainPlan(t.NamedTuple):
+    """The actions in their order, the state they lead to, and whether a restart stays open."""
+
+    actions: tuple[str, ...]
+    state: str
+    restart_required: bool
+
+
+def candidate(wanted: Wanted, there: t.Sequence[Actual]) -> Actual | None:
+    """The domain with a VM's UUID, or else the one that bears its mark; nothing is checked.
+
+    A copy of a domain of ours (virt-clone takes the metadata along) bears the mark and is none.
+    """
+    same_uuid = next((actual for actual in there if actual.uuid == wanted.uuid), None)
+    return same_uuid or next((actual for actual in there if _marked(actual, wanted)), None)
+
+
+def find(wanted: Wanted, there: t.Sequence[Actual], adopt: bool = False) -> Actual | None:
+    """The domain of a VM among those of a driver.
+
+    With ``adopt`` a domain of its name that is nobody's counts as its own, too.
+
+    :raises RefusedError: what is found belongs to somebody else, or would have to be another domain (X6).
+    """
+    found = candidate(wanted, there)
+    if found is not None and found.uuid != wanted.uuid and not wanted.by_mark and not (found.owned is not None and found.owned.adopted):
+        raise model_errors.RefusedError(
+            f"the VM exists with the UUID {found.uuid}, wanted is {wanted.uuid}; that would be another VM.",
+            mend=f"Give its details uuid: {found.uuid}, or remove it with state: absent first (its disks stay).",
+        )
+    same_name = next((actual for actual in there if actual.name == wanted.name), None)
+    if found is None and adopt and same_name is not None and same_name.owned is None and not wanted.by_mark:
+        return same_name
+    if same_name is not None and same_name != found and not (wanted.by_mark and found is not None):
+        whose = "is not ours" if same_name.owned is None else f"is the VM {same_name.owned.id!r} of the cluster {same_name.owned.cluster!r}"
+        take = "Take it over with adopt: true, give" if same_name.owned is None and found is None else "Give"
+        raise model_errors.RefusedError(
+            f"the host already has a domain {wanted.name!r} (UUID {same_name.uuid}), which {whose}.",
+            mend=f"{take} the VM another name, or move that domain away.",
+        )
+    if found is not None:
+        _check_owner(wanted, found, adopt)
+    return found
+
+
+def plan_domain(wanted: Wanted, actual: Actual | None, needs: Needs = Needs(), allow_power_cycling: bool = False) -> DomainPlan:
+    """Decide for one VM; :func:`find` has found it.
+
+    A stopped VM is not done where it is to run, an edit of the details is never ignored, and a
+    running guest is restarted only where that is allowed.
+
+    :raises RefusedError: a protected VM is to go, there is nothing to go back to, or the remains of a crash would be lost.
+    """
+    if wanted.state == "absent":
+        return _plan_absent(wanted, actual)
+    if wanted.state == "previous":
+        return _plan_previous(wanted, actual, needs, allow_power_cycling)
+    actions = _defining(wanted, actual, needs)
+    state = "shutdown" if actual is None else actual.state
+    active = actual is not None and actual.active
+    if wanted.state == "shutdown":
+        actions += _autostart(wanted, actual)
+        if active:
+            actions.append(SHUTDOWN)
+            state = "shutdown"
+        return DomainPlan(tuple(actions), state, False)
+    runs = wanted.state == "running" or actual is not None and actual.restarting and not active
+    if actual is not None and active and state == "crashed" and runs:
+        if not allow_power_cycling:
+            raise model_errors.RefusedError(
+                "has crashed, and libvirt keeps what is left of it for a look.", mend="Look at it, then allow_power_cycling: true starts it anew."
+            )
+        return DomainPlan((*actions, *_autostart(wanted, actual), POWER_CYCLE), "running", False)
+    if runs and state in ("paused", "suspended"):
+        # a guest that stands still cannot let go of anything
+        actions.append(RESUME)
+        state = "running"
+    if needs.live and active:
+        actions.append(CHANGE_LIVE)
+    actions += _autostart(wanted, actual)
+    if runs and not active:
+        actions.append(START)
+        state = "running"
+    waits = needs.waits and (active or START in actions)
+    if waits and allow_power_cycling:
+        return DomainPlan((*actions, POWER_CYCLE), "running", False)
+    return DomainPlan(tuple(actions), state, waits)
+
+
+def with_volumes(actions: t.Sequence[str], volumes: t.Sequence[str]) -> list[str]:
+    """The actions of a VM and those of its volumes in the order in which they are done.
+
+    A new domain is defined before its volumes are made: a refusal by libvirt costs nothing. One that
+    is there gets them first, so that its definition never names what does not exist. A domain that
+    goes does so last: a run that is killed still finds in it what else has to go.
+    """
+    after = [index + 1 for index, action in enumerate(actions) if action in (DEFINE, SHUTDOWN)]
+    place = after[0] if after and (DEFINE in actions or UNDEFINE in actions) else 0
+    return [*actions[:place], *volumes, *actions[place:]]
+
+
+def _defining(wanted: Wanted, actual: Actual | None, needs: Needs) -> list[str]:
+    if actual is None:
+        return [DEFINE]
+    owned = actual.owned
+    if owned is None:
+        return [ADOPT]
+    if not actual.persistent:
+        return [DEFINE]
+    if needs.redefine:
+        return [REDEFINE]
+    if owned.clear or owned.pending_disks or (owned.protected, owned.id, owned.protected_disks) != (wanted.protected, wanted.id, wanted.protected_disks):
+        return [UPDATE_METADATA]
+    return []
+
+
+def _autostart(wanted: Wanted, actual: Actual | None) -> list[str]:
+    if wanted.autostart == (actual is not None and actual.autostart):
+        return []
+    return [AUTOSTART_ON if wanted.autostart else AUTOSTART_OFF]
+
+
+def _plan_previous(wanted: Wanted, actual: Actual | None, needs: Needs, allow_power_cycling: bool) -> DomainPlan:
+    if actual is None:
+        raise model_errors.RefusedError("is not there, so there is nothing to go back to.", mend="Look at the id, the cluster and the host.")
+    if actual.owned is None or actual.owned.previous is None:
+        raise model_errors.RefusedError("has no previous definition.", mend="There is one after its first change.")
+    # asked again, also by the run after one that was killed, it stays where it is
+    actions = (REDEFINE,) if needs.redefine or not actual.owned.back else ()
+    actions += (CHANGE_LIVE,) if needs.live and actual.active else ()
+    if needs.waits and actual.active and allow_power_cycling:
+        return DomainPlan((*actions, POWER_CYCLE), "running", False)
+    return DomainPlan(actions, actual.state, needs.waits and actual.active)
+
+
+def _plan_absent(wanted: Wanted, actual: Actual | None) -> DomainPlan:
+    if actual is None:
+        return DomainPlan((), "absent", False)
+    if wanted.protected or (actual.owned is not None and actual.owned.protected):
+        raise model_errors.RefusedError("is protected.", mend="Run once with protected: false and state: present, then ask again.")
+    return DomainPlan((SHUTDOWN, UNDEFINE) if actual.active else (UNDEFINE,), "absent", False)
+
+
+def _marked(actual: Actual, wanted: Wanted) -> bool:
+    owned = actual.owned
+    if owned is None or (owned.cluster, owned.id) != (wanted.cluster, wanted.id):
+        return False
+    written = _UUID.search(owned.applied)
+    return written is None or written.group(1).strip().lower() == actual.uuid
+
+
+def _check_owner(wanted: Wanted, found: Actual, adopt: bool) -> None:
+    owned = found.owned
+    if owned is None:
+        if not adopt or wanted.by_mark:
+            raise model_errors.RefusedError(
+                f"the domain {found.name!r} with this VM's UUID does not say that it is ours.",
+                mend="Take it over with adopt: true, remove it, or give the VM another uuid.",
+            )
+    elif owned.cluster != wanted.cluster:
+        raise model_errors.RefusedError(f"the domain {found.name!r} belongs to the cluster {owned.cluster!r}.", mend="Use that cluster's name.")
+    if found.name != wanted.name and not wanted.by_mark:
+        raise model_errors.RefusedError(
+            f"the VM exists under the name {found.name!r}, wanted is {wanted.name!r}.",
+            mend=f"Give its details name: {found.name}, or rename the domain while it is off.",
+        )

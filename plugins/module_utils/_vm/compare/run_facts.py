@@ -1,0 +1,103 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What differs in a domain, looked at closely: when each difference takes effect, and what of it somebody else did. Reads only."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_work
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_apply_class, plan_domain, run_look, xml_compare, xml_flatten
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import secret_free, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
+
+_SOURCE = re.compile(r"\Adevices/disk\[[^\]]*\]/source/@(?:file|dev)\Z")
+_REACHABLE = ("running", "paused")
+_GIVEN = ("currentMemory", "vcpu/@current")
+
+
+def facts_of(seen: run_look.Seen, wanted: t.Any, differences: t.Iterable[xml_compare.Difference]) -> plan_apply_class.Facts:
+    """What the classes of the differences depend on."""
+    differences = tuple(differences)
+    paths = [difference.path for difference in differences]
+    layered = frozenset(difference.path for difference in differences if _layered(difference))
+    if seen.live is None:
+        return plan_apply_class.Facts(container=seen.config.get("type") == "lxc", layered=layered)
+    disks: dict[str, plan_apply_class.Device] = {}
+    if any(path.startswith("devices/disk[") for path in paths):
+        for document in (seen.config, seen.live, wanted):
+            disks.update(_disks(document))
+    most = xml_flatten.flatten(seen.live) if {"currentMemory", "vcpu/@current"} & set(paths) else {}
+    return plan_apply_class.Facts(
+        container=seen.live.get("type") == "lxc",
+        running=True,
+        reach=seen.record.state in _REACHABLE,
+        memory=_number(most.get("memory")),
+        vcpus=_number(most.get("vcpu")),
+        disks=disks,
+        noted=seen.noted,
+        layered=layered,
+    )
+
+
+def classify(work: run_work.Work, seen: run_look.Seen, differences: t.Sequence[xml_compare.Difference], state: str) -> plan_domain.Needs:
+    """When each difference takes effect, into the work; what has to be done about them.
+
+    :arg state: what the call asks for.
+    :raises RefusedError: one of them never can.
+    """
+    result = work.result
+    facts = facts_of(seen, work.document, differences)
+    if state == "shutdown":
+        # what is about to stop is not changed before
+        facts = dataclasses.replace(facts, running=False)
+    work.changes = plan_apply_class.classify_all(differences, facts)
+    result.changes = [*work.other_changes, *(change.as_result() for change in work.changes if change.due)]
+    result.drift = drift_of(differences, work.changes, facts.noted)
+    impossible = [change.as_result() for change in work.changes if change.cls in plan_apply_class.NEVER]
+    result.changes = impossible or result.changes
+    plan_apply_class.refuse(work.changes)
+    return plan_domain.Needs(*(any(getattr(change, what) for change in work.changes) for what in ("config", "now", "waits")))
+
+
+def drift_of(
+    differences: t.Iterable[xml_compare.Difference], changes: t.Iterable[plan_apply_class.Change], noted: t.Mapping[str, str | None]
+) -> list[dict[str, str | None]]:
+    """What somebody else changed, for the result.
+
+    A guest that did not do what it was asked is nobody else: what it refused, and memory or CPUs that
+    have been given to it while it ran and cannot be given back before its next start.
+    """
+    waits = {change.path for change in changes if change.waits and not change.config and change.path in _GIVEN}
+    return [
+        shown({key: getattr(difference, key) for key in ("path", "applied", "wanted", "config", "live")})
+        for difference in differences
+        if difference.outside and difference.path not in waits and noted.get(difference.path, ...) != secret_free(difference.path, difference.wanted)
+    ]
+
+
+def _layered(difference: xml_compare.Difference) -> bool:
+    """Whether a disk is now a layer over the wanted one, as after a snapshot by somebody else."""
+    if _SOURCE.match(difference.path) is None or difference.wanted is None:
+        return False
+    wanted = os.path.realpath(difference.wanted)
+    return any(wanted in io_disk_header.chain(path) for path in (difference.config, difference.live) if path and path != difference.wanted)
+
+
+def _disks(document: t.Any) -> dict[str, plan_apply_class.Device]:
+    found = {}
+    for element in document.iterfind("devices/disk"):
+        target = element.find("target")
+        if target is not None:
+            found[f"devices/disk[{target.get('dev')}]"] = plan_apply_class.Device(element.get("device", "disk"), target.get("bus", ""))
+    return found
+
+
+def _number(value: str | None) -> int:
+    digits = (value or "").partition(" ")[0]
+    return int(digits) if digits.isdigit() else 0

@@ -1,0 +1,160 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A domain as it was found, and what it differs in from what is wanted. Reads only."""
+
+from __future__ import annotations
+
+import functools
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_compare, xml_domain, xml_metadata
+
+
+class Seen:
+    """A domain and its documents, each read when it is first asked for.
+
+    :arg saved_xml: what a domain that is off goes on with at its next start, where its memory was saved.
+    """
+
+    def __init__(self, record: io_domains.DomainRecord, saved_xml: str | None = None) -> None:
+        self.record = record
+        self.saved_xml = saved_xml
+
+    @functools.cached_property
+    def config(self) -> t.Any:
+        """Its definition."""
+        return xml_domain.parse(self.record.config_xml)
+
+    @functools.cached_property
+    def live(self) -> t.Any | None:
+        """What runs, or will go on where it was saved."""
+        text = self.record.live_xml or self.saved_xml
+        return xml_domain.parse(text) if text else None
+
+    @functools.cached_property
+    def owned(self) -> xml_metadata.Ownership | None:
+        """Our mark in its definition."""
+        owned = xml_metadata.read(self.config) if xml_metadata.NAMESPACE in self.record.config_xml else None
+        return owned._replace(clear=True) if owned is not None and self.live_owned is not None and self.live_owned.clear else owned
+
+    @functools.cached_property
+    def live_owned(self) -> xml_metadata.Ownership | None:
+        """Our mark in what runs, as it was when that was started."""
+        return xml_metadata.read(self.live) if self.live is not None else None
+
+    @functools.cached_property
+    def applied(self) -> t.Any | None:
+        """The document that was applied last."""
+        return _revealed(self.owned.applied, self.config) if self.owned and self.owned.applied else None
+
+    @functools.cached_property
+    def live_applied(self) -> t.Any | None:
+        """The document that was applied when it was started."""
+        owned = self.live_owned
+        if owned is None or not owned.applied:
+            return None
+        if self.owned and owned.applied == self.owned.applied and not has_password(owned.applied):
+            return self.applied
+        return _revealed(owned.applied, self.live)
+
+    @functools.cached_property
+    def noted(self) -> t.Mapping[str, str | None]:
+        """What the running guest refused."""
+        return xml_metadata.noted_of(self.live) if self.live is not None else {}
+
+    @functools.cached_property
+    def restarting(self) -> bool:
+        """Whether a run was going to restart it and may not have come to its end."""
+        return xml_metadata.LIVE_NAMESPACE in self.record.config_xml and xml_metadata.is_restarting(self.config)
+
+    @functools.cached_property
+    def actual(self) -> plan_domain.Actual:
+        """For the decision."""
+        record = self.record
+        return plan_domain.Actual(
+            record.name,
+            record.uuid,
+            record.state,
+            record.autostart,
+            self.owned,
+            record.active,
+            record.persistent,
+            self.saved_xml is not None,
+            self.restarting,
+        )
+
+    def compare(self, wanted: t.Any) -> xml_compare.Comparison:
+        """What it differs in."""
+        echo = self.owned.echo if self.owned else None
+        return xml_compare.compare(wanted, self.applied, self.config, self.live, self.live_applied, echo)
+
+
+def has_password(applied: str) -> bool:
+    """Whether a document that was applied carries a password, so that its text does not say all of it."""
+    return " passwd=" in applied
+
+
+def _revealed(applied: str, source: t.Any) -> t.Any:
+    """The document behind a text of the metadata, with the passwords the domain has."""
+    document = xml_domain.parse(applied)
+    if has_password(applied):
+        # only for those that have any: each import costs every run
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import reveal
+
+        reveal(document, source)
+    return document
+
+
+class Domains:
+    """All domains of a driver, to be found by what a VM can be known by: its UUID, its mark, its name."""
+
+    def __init__(self, records: t.Iterable[io_domains.DomainRecord]) -> None:
+        self._all = [Seen(record) for record in records]
+        self._by: dict[tuple[str, ...], list[Seen]] = {}
+        for seen in self._all:
+            keys = {("uuid", seen.record.uuid), ("name", seen.record.name)}
+            if seen.owned is not None:
+                keys.add(("mark", seen.owned.cluster, seen.owned.id))
+            for key in keys:
+                self._by.setdefault(key, []).append(seen)
+
+    def __iter__(self) -> t.Iterator[Seen]:
+        return iter(self._all)
+
+    def candidate(self, wanted: plan_domain.Wanted) -> Seen | None:
+        """As :func:`_vm.compare.plan_domain.candidate`."""
+        near = self._near(wanted)
+        return _of(near, plan_domain.candidate(wanted, [seen.actual for seen in near]))
+
+    def find(self, wanted: plan_domain.Wanted, adopt: bool = False) -> Seen | None:
+        """As :func:`_vm.compare.plan_domain.find`."""
+        near = self._near(wanted)
+        return _of(near, plan_domain.find(wanted, [seen.actual for seen in near], adopt))
+
+    def unlisted(self, cluster: str, known: t.Container[str], ids: t.Container[str]) -> t.Iterator[str]:
+        """Names of the VMs a list once made and no longer names.
+
+        :arg known: UUIDs of those it names, ``ids`` what they are called there: one that was adopted has a UUID of its own.
+        """
+        for seen in self._all:
+            owned = seen.owned
+            if seen.record.uuid not in known and owned and (owned.cluster, owned.origin) == (cluster, xml_metadata.ORIGIN_LIST):
+                if not (owned.adopted and owned.id in ids):
+                    yield seen.record.name
+
+    def _near(self, wanted: plan_domain.Wanted) -> list[Seen]:
+        """Those that have anything in common with a VM: looking through all for each would take the square of their number."""
+        keys = (("uuid", wanted.uuid), ("mark", wanted.cluster, wanted.id), ("name", wanted.name))
+        return [seen for key in keys for seen in self._by.get(key, ())]
+
+
+def has_disks(document: t.Any) -> bool:
+    """Whether a document names a disk or a file system."""
+    return document.find("devices/disk") is not None or document.find("devices/filesystem") is not None
+
+
+def _of(those: t.Iterable[Seen], actual: plan_domain.Actual | None) -> Seen | None:
+    return next((seen for seen in those if seen.actual is actual), None)

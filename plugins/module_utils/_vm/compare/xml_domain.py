@@ -1,0 +1,194 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Domain documents: from rendered text to what libvirt is given, and what two of them differ in."""
+
+from __future__ import annotations
+
+import copy
+import decimal
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_size
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac
+
+try:
+    from lxml import etree
+
+    LXML_ERROR: ImportError | None = None
+except ImportError as error:
+    LXML_ERROR = error
+
+# a template of one family cannot make a domain of the other
+_MACHINES = ("kvm", "qemu")
+_CONTAINERS = ("lxc",)
+_FRACTION = re.compile(r"\A[0-9]*\.[0-9]+\Z")
+
+
+class DocumentSyntaxError(Exception):
+    """The text is not XML; ``line`` counts in the rendered text."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def parse(text: str) -> t.Any:
+    """A document as lxml element, without white space between elements; no entity is ever fetched.
+
+    :raises DocumentSyntaxError: it is not well-formed.
+    """
+    if LXML_ERROR is not None:
+        raise model_errors.BackendError("lxml is not installed for this host's Python.", mend="Install python3-lxml on the host.") from LXML_ERROR
+    parser = etree.XMLParser(remove_blank_text=True, remove_comments=True, resolve_entities=False, no_network=True)
+    try:
+        document = etree.fromstring(text.strip().encode("utf-8"), parser)
+        if document.getroottree().docinfo.doctype:
+            raise DocumentSyntaxError("a document type or entities have no place in it", 1)
+        return document
+    except etree.XMLSyntaxError as error:
+        skipped = text[: len(text) - len(text.lstrip())].count("\n")
+        raise DocumentSyntaxError(error.msg or str(error), (error.lineno or 1) + skipped) from error
+
+
+def finish(document: t.Any, vm: model_vm.VmDetails, cluster: str, hypervisor: str, fixed_type: bool = False) -> tuple[str, ...]:
+    """Complete a rendered document in place with what libvirt needs and the template left open.
+
+    The defaults upstream gave (2 GiB, 2 vCPU), identity (X3), the operating system type. What a
+    user did not write is told; identity is not worth telling.
+
+    :arg fixed_type: leave the domain's type alone (the connection is one of the user's choice).
+    :returns: sentences about what was filled in.
+    :raises TemplateError: the document cannot be the one of this VM.
+    """
+    if document.tag != "domain":
+        raise model_errors.TemplateError(f"the outermost element is <{document.tag}>, not <domain>.", mend="Begin the template with <domain>.")
+    told = []
+    if not fixed_type:
+        told += _settle_type(document, hypervisor)
+    _settle_identity(document, vm)
+    told += _settle_memory(document)
+    vcpu = _ensure(document, "vcpu")
+    if not (vcpu.text or "").strip():
+        vcpu.text = str(model_vm.DEFAULT_CPU)
+        told.append(f"the number of CPUs was empty and is now {model_vm.DEFAULT_CPU}")
+    if document.find("os/type") is None and document.find("bootloader") is None:
+        kind = "exe" if document.get("type") in _CONTAINERS else "hvm"
+        _ensure(_ensure(document, "os"), "type").text = kind
+        told.append(f"the template names no operating system type and got {kind}")
+    if not fixed_type:
+        _check_system(document)
+    macs = vm.macs
+    for index, interface in enumerate(document.findall("devices/interface")):
+        mac = _ensure(interface, "mac")
+        if not mac.get("address"):
+            mac.set("address", macs[index] if index < len(macs) else nic_mac(cluster, vm.id, index))
+    return tuple(told)
+
+
+def canonical(document: t.Any) -> str:
+    """A document as text that is equal for equal meaning: attributes sorted, white space settled."""
+    settled = copy.deepcopy(document)
+    for element in settled.iter():
+        if element.text is not None:
+            element.text = element.text.strip() or None
+        element.tail = None
+        attributes = sorted(element.attrib.items())
+        element.attrib.clear()
+        element.attrib.update(attributes)
+    etree.indent(settled)
+    return etree.tostring(settled, encoding="unicode") + "\n"
+
+
+def text_of(document: t.Any) -> str:
+    """A document as text for libvirt."""
+    return etree.tostring(document, encoding="unicode", pretty_print=True)
+
+
+def disks_of(document: t.Any) -> list[str]:
+    """The paths a domain's disks and file systems stand at, in their order."""
+    paths = []
+    for source in document.iterfind("devices/*/source"):
+        if source.getparent().tag in ("disk", "filesystem"):
+            path = source.get("file") or source.get("dev") or source.get("dir") or source.get("volume")
+            if path:
+                paths.append(path)
+    return paths
+
+
+def ports_of(document: t.Any) -> list[str]:
+    """The host's interfaces behind the cards of a running domain, in their order; a card without one is left out."""
+    return [str(each.get("dev")) for each in document.iterfind("devices/interface/target") if each.get("dev")]
+
+
+def macs_of(document: t.Any) -> list[str]:
+    """The MACs of a domain's NICs, in their order."""
+    return [mac.get("address", "").lower() for mac in document.iterfind("devices/interface/mac")]
+
+
+def _ensure(parent: t.Any, tag: str) -> t.Any:
+    found = parent.find(tag)
+    if found is None:
+        found = etree.SubElement(parent, tag)
+    return found
+
+
+def _settle_type(document: t.Any, hypervisor: str) -> list[str]:
+    written = document.get("type")
+    if written == hypervisor:
+        return []
+    if written in _MACHINES and hypervisor in _MACHINES:
+        document.set("type", hypervisor)
+        return [f"the template says type {written}; the VM runs as {hypervisor}, which its hypervisor setting comes to on this host"]
+    raise model_errors.TemplateError(
+        f"the template makes a domain of type {written!r}, the VM's hypervisor is {hypervisor!r}.",
+        mend="Set the VM's hypervisor to the type of the template, or use another template.",
+    )
+
+
+def _check_system(document: t.Any) -> None:
+    kind = (document.findtext("os/type") or "").strip()
+    container = document.get("type") in _CONTAINERS
+    if kind == "hvm" and container or kind == "exe" and not container:
+        what, runs = ("a machine", "a container") if container else ("a container", "a machine")
+        raise model_errors.TemplateError(f"the template makes {what}, and the VM is {runs}.", mend="Use another template, or change the VM's hypervisor.")
+
+
+def _settle_identity(document: t.Any, vm: model_vm.VmDetails) -> None:
+    name = _ensure(document, "name")
+    if not (name.text or "").strip():
+        name.text = vm.name
+    uuid = document.find("uuid")
+    if uuid is None:
+        uuid = document.makeelement("uuid", {})
+        document.insert(document.index(name) + 1, uuid)
+    written = (uuid.text or "").strip().lower()
+    if written and written != vm.uuid:
+        raise model_errors.TemplateError(
+            f"the template sets the UUID {written}, the VM's is {vm.uuid}.",
+            mend="Write {uuid} there, or leave the element out; or give the VM's details that uuid.",
+        )
+    uuid.text = vm.uuid
+
+
+def _settle_memory(document: t.Any) -> list[str]:
+    told = []
+    memory = _ensure(document, "memory")
+    if not (memory.text or "").strip():
+        memory.text, told = str(model_vm.DEFAULT_MEMORY_MIB), [f"the memory was empty and is now {model_vm.DEFAULT_MEMORY_MIB} MiB"]
+        memory.set("unit", "MiB")
+    current = document.find("currentMemory")
+    if current is not None and not (current.text or "").strip():
+        # libvirt takes the maximum where the current amount is not named
+        document.remove(current)
+        current = None
+    for element in (memory, current):
+        text = (element.text or "").strip() if element is not None else ""
+        if _FRACTION.match(text):
+            # libvirt counts in whole numbers only; 1.5 GiB is legal in the details
+            size = model_size.parse_size(decimal.Decimal(text).to_eng_string() + (element.get("unit") or "KiB"), "KiB", "memory")
+            element.text, unused = str(-(-size // model_size.KIB)), element.set("unit", "KiB")
+    return told

@@ -1,0 +1,328 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The parts of a VM: NICs and disks, and the names they bear (F2, T5)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_size
+
+DISK_FORMATS = ("raw", "qcow2", "dir")
+DISK_BUSES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd"}
+
+_LEAST_DISK = model_size.MIB
+_MOST_DISK = 1024 * model_size.TIB
+
+# legal as libvirt domain name, file name, host name part and Ansible group source alike
+_NAME = re.compile(r"\A[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?\Z")
+_INTERFACE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._:-]{0,14}\Z")
+_MAC = re.compile(r"\A[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+_TARGET = re.compile(r"\A([a-z]{2})[a-z]{1,2}\Z")
+_SERIAL = re.compile(r"\A[A-Za-z0-9_. -]{1,36}\Z")
+_KEY = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
+
+_NIC_KEYS = frozenset(("name", "bridge", "network", "vlan", "mac", "model", "virtualport"))
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+# what the name of a volume ends in where the details leave the name open
+_ENDINGS = {"raw": ".img", "qcow2": ".qcow2", "dir": ""}
+_TWINS = {"raw": "qcow2", "qcow2": "raw"}
+_DISK_KEYS = frozenset(("size", "pool", "format", "image", "backing", "name", "target", "bus", "protected", "serial", "mount", "shareable"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Nic:
+    """A network card: on a ``bridge`` of the host or a libvirt ``network``, never both.
+
+    ``mac`` derives from ``name``, or from the position in the list where there is none. ``fixed``: the
+    details give the MAC itself.
+    """
+
+    bridge: str | None
+    network: str | None
+    vlan: int | None
+    mac: str
+    model: str
+    virtualport: str | None
+    free: t.Mapping[str, t.Any]
+    name: str | None = None
+    fixed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Disk:
+    """A volume of a VM.
+
+    ``size`` is in bytes, ``None`` takes the base image's own. ``name`` is the volume's name in
+    its pool, ``pool`` is ``None`` where the call's pool is meant. ``mount`` is where a container
+    sees it (``/`` for the first), ``None`` on machines. ``twin`` is the name the volume would have
+    in the other format, ``None`` where the details name it: a changed format must not make a new
+    and empty disk unnoticed. ``named`` and ``placed``: the details give ``name`` and ``target``; else
+    both derive from the position in the list. A ``shareable`` one may be a disk of several machines.
+    """
+
+    size: int | None
+    pool: str | None
+    format: str
+    image: str | None
+    backing: bool
+    name: str
+    target: str
+    bus: str
+    protected: bool
+    serial: str | None
+    mount: str | None
+    free: t.Mapping[str, t.Any]
+    twin: str | None = None
+    named: bool = False
+    placed: bool = False
+    shareable: bool = False
+
+
+def parse_name(value: t.Any, path: str) -> str:
+    """A name that is legal for domains, files and hosts; whole numbers count as names.
+
+    :raises InputError: anything else.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value < 0:
+            raise model_errors.InputError(f"{model_errors.shown(value)} is negative.", path, "Use a name, or a number from 0 on.")
+        value = str(value) if value < 10**63 else None
+    if not isinstance(value, str) or not _NAME.match(value):
+        raise model_errors.InputError(
+            f"{model_errors.shown(value)} is not a legal name.",
+            path,
+            "Use up to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit and not ending with a dot.",
+        )
+    return value
+
+
+def parse_bool(value: t.Any, path: str) -> bool:
+    """A truth value as Ansible and YAML users write it.
+
+    :raises InputError: anything else.
+    """
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word in ("yes", "true", "on", "1"):
+        return True
+    if word in ("no", "false", "off", "0"):
+        return False
+    raise model_errors.InputError(f"{model_errors.shown(value)} is neither true nor false.", path, "Write true or false.")
+
+
+def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
+    """Refuse keys that could never be a template variable.
+
+    :raises InputError: a key that is not a plain identifier.
+    """
+    for key in entry:
+        if not isinstance(key, str) or not _KEY.match(key):
+            raise model_errors.InputError(
+                f"{model_errors.shown(key)} cannot be the name of a template variable.", path, "Use letters, digits and '_', beginning with a letter or '_'."
+            )
+
+
+def parse_nics(value: t.Any, path: str, mac_of: t.Callable[[t.Union[str, int]], str]) -> tuple[Nic, ...]:
+    """The NICs of a VM; ``mac_of`` derives the MAC from a NIC's name, or from its position where it has none.
+
+    :raises InputError: with the path of the bad value.
+    """
+    nics = []
+    names: dict[str, int] = {}
+    for index, entry in enumerate(_entries(value, path)):
+        name = parse_name(entry["name"], f"{path}[{index}].name") if entry.get("name") not in (None, "") else None
+        if name is not None and names.setdefault(name, index) != index:
+            raise model_errors.InputError(f"{name!r} is already used at {path}[{names[name]}].", f"{path}[{index}].name", "Give every NIC its own name.")
+        nics.append(_parse_nic(entry, f"{path}[{index}]", name, mac_of(index if name is None else name)))
+    return tuple(nics)
+
+
+def parse_disks(value: t.Any, path: str, vm_name: str, hypervisor: str) -> tuple[Disk, ...]:
+    """The disks of a VM in their order; the first is the one it boots from.
+
+    :raises InputError: with the path of the bad value.
+    """
+    disks = []
+    letters: dict[str, int] = {}
+    for index, entry in enumerate(_entries(value, path)):
+        disks.append(_parse_disk(entry, f"{path}[{index}]", index, vm_name, hypervisor, letters))
+    disks = free_targets(disks, path)
+    targets: dict[str, int] = {}
+    mounts: dict[str, int] = {}
+    for index, disk in enumerate(disks):
+        for seen, name, what in ((targets, disk.target, "target"), (mounts, disk.mount, "mount")):
+            if name is not None and seen.setdefault(name, index) != index:
+                raise model_errors.InputError(
+                    f"{name!r} is already used at {path}[{seen[name]}].", f"{path}[{index}].{what}", f"Give every disk its own {what}."
+                )
+    return tuple(disks)
+
+
+def free_targets(disks: t.Sequence[Disk], path: str, kept: t.Collection[int] = ()) -> list[Disk]:
+    """The disks, none with a derived target that another one has.
+
+    A disk whose target derives from its position and is taken, or would come before that of a disk
+    further to the front that keeps its own, gets the letter behind the last one in use on its bus: it
+    must not come before the disk the VM boots from.
+
+    The first one on its bus is never moved unless others stay where they are: the details would boot
+    from another disk than they seem to.
+
+    :arg kept: positions of disks whose target stays, as if the details gave it.
+    :raises InputError: the bus has no letter left.
+    """
+    settled = list(disks)
+    taken = {disk.target for index, disk in enumerate(disks) if disk.placed or index in kept}
+    waiting = []
+    for index, disk in enumerate(disks):
+        if disk.placed or index in kept:
+            continue
+        front = [place for place, each in enumerate(disks[:index]) if kept and each.target[:2] == disk.target[:2]]
+        before = any(place in waiting or place in kept and disks[place].target > disk.target for place in front)
+        if before or disk.target in taken and (kept or not disk.target.endswith("a")):
+            waiting.append(index)
+            continue
+        taken.add(disk.target)
+    for index in waiting:
+        prefix = DISK_BUSES[disks[index].bus]
+        last = max((_LETTERS.index(name[2]) for name in taken if name.startswith(prefix) and len(name) == 3), default=-1)
+        names = [f"{prefix}{letter}" for letter in _LETTERS[last + 1 :] + _LETTERS if f"{prefix}{letter}" not in taken]
+        if not names:
+            raise model_errors.InputError("is the 27th disk on its bus.", f"{path}[{index}]", "Use at most 26 disks per bus.")
+        settled[index] = dataclasses.replace(disks[index], target=names[0])
+        taken.add(names[0])
+    return settled
+
+
+def _entries(value: t.Any, path: str) -> list[t.Mapping[str, t.Any]]:
+    if value is None:
+        return []
+    if not isinstance(value, (list, tuple)):
+        raise model_errors.InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings.")
+    for index, entry in enumerate(value):
+        if not isinstance(entry, t.Mapping):
+            raise model_errors.InputError(f"is {type(entry).__name__}, not a mapping.", f"{path}[{index}]", "Write each entry as a mapping.")
+        check_keys(entry, f"{path}[{index}]")
+    return list(value)
+
+
+def _match(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], path: str, mend: str) -> str | None:
+    value = entry.get(key)
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or not pattern.match(value):
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a legal {key}.", f"{path}.{key}", mend)
+    return value
+
+
+def _parse_nic(entry: t.Mapping[str, t.Any], path: str, name: str | None, derived_mac: str) -> Nic:
+    bridge = _match(entry, "bridge", _INTERFACE, path, "Name a bridge of the host, up to 15 characters.")
+    network = _match(entry, "network", _NAME, path, "Name a network of libvirt.")
+    if (bridge is None) == (network is None):
+        raise model_errors.InputError(
+            "names neither a bridge nor a network." if bridge is None else "names a bridge and a network.", path, "Name one of the two."
+        )
+    vlan = entry.get("vlan")
+    if isinstance(vlan, str) and re.match(r"\A[0-9]{1,4}\Z", vlan):
+        vlan = int(vlan)
+    if vlan is not None and (isinstance(vlan, bool) or not isinstance(vlan, int) or not 1 <= vlan <= 4094):
+        raise model_errors.InputError(f"{model_errors.shown(vlan)} is not a VLAN tag.", f"{path}.vlan", "Write a number from 1 to 4094.")
+    mac = entry.get("mac") or derived_mac
+    mac = mac.lower().replace("-", ":") if isinstance(mac, str) else mac
+    if not isinstance(mac, str) or not _MAC.match(mac) or int(mac[:2], 16) & 1:
+        raise model_errors.InputError(
+            f"{model_errors.shown(mac)} is not the MAC of a card.", f"{path}.mac", "Leave it out, or write one like 52:54:00:12:34:56."
+        )
+    return Nic(
+        bridge=bridge,
+        network=network,
+        vlan=vlan,
+        mac=mac,
+        model=_match(entry, "model", _NAME, path, "Name a model QEMU knows, e.g. virtio.") or "virtio",
+        virtualport=_match(entry, "virtualport", _NAME, path, "Name a type libvirt knows, e.g. openvswitch."),
+        free={key: entry[key] for key in entry if key not in _NIC_KEYS},
+        name=name,
+        fixed=bool(entry.get("mac")),
+    )
+
+
+def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: str, hypervisor: str, letters: dict[str, int]) -> Disk:
+    container = hypervisor == "lxc"
+    form = entry.get("format") or ("dir" if container else "raw")
+    allowed = ("dir",) if container else ("raw", "qcow2")
+    if form not in allowed:
+        kind = "a container" if container else "a machine"
+        raise model_errors.InputError(f"{model_errors.shown(form)} is no format for a disk of {kind}.", f"{path}.format", f"Use {' or '.join(allowed)}.")
+    size = model_size.parse_size(entry["size"], "GiB", f"{path}.size") if entry.get("size") not in (None, "") else None
+    if size is not None and not _LEAST_DISK <= size <= _MOST_DISK:
+        raise model_errors.InputError(
+            f"{model_size.size_text(size)} is not between {model_size.size_text(_LEAST_DISK)} and {model_size.size_text(_MOST_DISK)}.",
+            f"{path}.size",
+            "A bare number counts in GiB; add a unit to mean another one, e.g. '512 MiB'.",
+        )
+    image = _match(entry, "image", _NAME, path, "Name a base image of the pool, without a folder.")
+    if size is None and image is None and not container:
+        raise model_errors.InputError("is missing and there is no image to take it from.", f"{path}.size", "Give the disk a size or an image.")
+    backing = parse_bool(entry.get("backing") or False, f"{path}.backing")
+    if backing and (form != "qcow2" or image is None):
+        raise model_errors.InputError("needs format qcow2 and an image.", f"{path}.backing", "Set both, or leave backing out for a full copy.")
+    shareable = parse_bool(entry.get("shareable") or False, f"{path}.shareable")
+    if shareable and form != "raw":
+        raise model_errors.InputError(f"is for raw disks of machines, this one is {form}.", f"{path}.shareable", "Use format raw, or leave shareable out.")
+    bus = entry.get("bus") or "virtio"
+    if not isinstance(bus, str) or bus not in DISK_BUSES:
+        raise model_errors.InputError(f"{model_errors.shown(bus)} is no bus for a disk.", f"{path}.bus", f"Use one of {', '.join(DISK_BUSES)}.")
+    prefix = DISK_BUSES[bus]
+    letter = letters[prefix] = letters.get(prefix, -1) + 1
+    if letter > 25:
+        raise model_errors.InputError("is the 27th disk on its bus.", path, "Use at most 26 disks per bus.")
+    target = _match(entry, "target", _TARGET, path, "Write a device name like vda.")
+    if target is not None and not container and not target.startswith(prefix):
+        raise model_errors.InputError(f"{target} does not fit the bus {bus}.", f"{path}.target", f"Write a name like {prefix}a, or change the bus.")
+    stem = f"{vm_name}-disk{index}"
+    name = _match(entry, "name", _NAME, path, "Use letters, digits, '.', '_' and '-'.")
+    return Disk(
+        size=size,
+        pool=_match(entry, "pool", _NAME, path, "Name an existing storage pool of libvirt."),
+        format=form,
+        image=image,
+        backing=backing,
+        name=name or stem + _ENDINGS[form],
+        target=target or f"{prefix}{chr(ord('a') + letter)}",
+        bus=bus,
+        protected=parse_bool(entry.get("protected") or False, f"{path}.protected"),
+        serial=_match(entry, "serial", _SERIAL, path, "Use up to 36 letters, digits, '_', '.', '-' and spaces."),
+        mount=_parse_mount(entry.get("mount"), path, index) if container else None,
+        free={key: entry[key] for key in entry if key not in _DISK_KEYS},
+        shareable=shareable,
+        twin=stem + _ENDINGS[_TWINS[form]] if name is None and form in _TWINS else None,
+        named=name is not None,
+        placed=target is not None,
+    )
+
+
+def position_of(volume: str, vm_name: str) -> int | None:
+    """The position in the list that the name of a volume derives from; ``None`` where it derives from none."""
+    found = re.match(rf"\A{re.escape(vm_name)}-disk([0-9]{{1,3}})(\.img|\.qcow2|)\Z", volume)
+    return int(found.group(1)) if found else None
+
+
+def _parse_mount(value: t.Any, path: str, index: int) -> str:
+    if value in (None, ""):
+        if index:
+            raise model_errors.InputError("is missing.", f"{path}.mount", "Say where the container sees this disk, e.g. /srv.")
+        return "/"
+    parts = value.split("/") if isinstance(value, str) else []
+    if not isinstance(value, str) or not value.startswith("/") or ".." in parts or (value == "/") != (index == 0):
+        raise model_errors.InputError(
+            f"{model_errors.shown(value)} is not a place for this disk.",
+            f"{path}.mount",
+            "The first disk is mounted at /, each further one at its own absolute path.",
+        )
+    return value

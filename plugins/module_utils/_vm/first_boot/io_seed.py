@@ -1,0 +1,156 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Seeds of cloud-init: a small ISO for machines, files in the root of a container.
+
+The content carries secrets. It is only ever in files of mode 0600 and in memory, never on a
+command line and in no message; what stands there is compared by reading it, so no checksum of it
+is kept anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import struct
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_guest_tree, model_cloud_init, model_host_key
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files
+
+_NAMES = ("user-data", "meta-data", "network-config", model_host_key.VENDOR_DATA)
+_SECTOR = 2048
+_FIRST_DESCRIPTOR = 16
+_JOLIET = (b"%/@", b"%/C", b"%/E")
+# larger than any seed that is accepted
+_MOST = 64 * 1024 * 1024
+
+
+def write_iso(final: pathlib.Path, seed: model_cloud_init.CloudInit) -> None:
+    """Make or replace the ISO of a seed; a reader finds the old one or the new one, whole.
+
+    :raises BackendError: xorriso is missing or failed.
+    """
+    work = final.with_name(f".{final.name}.partial")
+    try:
+        io_volume_files.remove_path(work)
+        # nobody else may look in, from the first moment on
+        work.mkdir(mode=0o700)
+        try:
+            files = work / "files"
+            files.mkdir(mode=0o700)
+            for name, content in seed.files().items():
+                (files / name).write_bytes(content)
+            image = work / "seed.iso"
+            argv = [
+                "xorriso",
+                "-no_rc",
+                "-as",
+                "mkisofs",
+                "-quiet",
+                "-volid",
+                model_cloud_init.LABEL,
+                "-joliet",
+                "-rational-rock",
+                "-output",
+                str(image),
+                str(files),
+            ]
+            io_volume_files.run_tool(argv, "xorriso (role virt_host does)")
+            os.chmod(image, 0o600)
+            with image.open("rb") as stream:
+                os.fsync(stream.fileno())
+            os.rename(image, final)
+        finally:
+            io_volume_files.remove_path(work)
+        io_volume_files.sync_folder(final.parent)
+    except OSError as error:
+        raise model_errors.BackendError(f"cannot make {final}: {error.strerror or error}.", mend="Check space and permissions of the pool.") from error
+
+
+def read_iso(path: str) -> dict[str, bytes] | None:
+    """The files of a seed's ISO; ``None`` when there is none, or something else stands there."""
+    try:
+        with open(path, "rb") as stream:
+            if os.fstat(stream.fileno()).st_size > _MOST:
+                return None
+            data = stream.read()
+        return _files_of(data)
+    except (OSError, struct.error, UnicodeDecodeError, IndexError):
+        return None
+
+
+def write_tree(root: str, seed: model_cloud_init.CloudInit) -> None:
+    """Put a seed into the root of a container.
+
+    What is in there belongs to the guest: no link of its making is followed.
+
+    :raises BackendError: the file system refused, or a link stands in the way.
+    """
+    files = seed.files()
+    try:
+        with io_guest_tree.folder(root, model_cloud_init.SEED_FOLDER, make=0o700) as folder:
+            for name in _NAMES:
+                if name in files:
+                    io_guest_tree.replace(folder, name, files[name])
+                else:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=folder)
+            os.fsync(folder)
+    except OSError as error:
+        place = os.path.join(root, *model_cloud_init.SEED_FOLDER)
+        mend = "Check what stands there in the container's root."
+        raise model_errors.BackendError(f"cannot write the seed into {place}: {error.strerror or error}.", mend=mend) from error
+
+
+def read_tree(root: str) -> dict[str, bytes] | None:
+    """The files of a seed in the root of a container, ``None`` when there is none."""
+    found: dict[str, bytes] = {}
+    try:
+        with io_guest_tree.folder(root, model_cloud_init.SEED_FOLDER) as folder:
+            for name in _NAMES:
+                content = io_guest_tree.read(folder, name, _MOST)
+                if content is not None:
+                    found[name] = content
+    except OSError:
+        return None
+    return found or None
+
+
+def _files_of(data: bytes) -> dict[str, bytes] | None:
+    """The root folder of an ISO 9660 image by its Joliet names."""
+    label, joliet = None, None
+    at = _FIRST_DESCRIPTOR * _SECTOR
+    while data[at + 1 : at + 6] == b"CD001" and data[at] != 255:
+        if data[at] == 1:
+            label = data[at + 40 : at + 72].decode("ascii").rstrip()
+        elif data[at] == 2 and data[at + 88 : at + 91] in _JOLIET:
+            joliet = data[at + 156 : at + 190]
+        at += _SECTOR
+    if label != model_cloud_init.LABEL or joliet is None:
+        return None
+    files = {}
+    start, length = _extent(joliet)
+    folder = data[start : start + length]
+    at = 0
+    while at < len(folder):
+        size = folder[at]
+        if size == 0:
+            # an entry never crosses a sector
+            at = (at // _SECTOR + 1) * _SECTOR
+            continue
+        entry = folder[at : at + size]
+        at += size
+        raw = entry[33 : 33 + entry[32]]
+        # the folder itself and the one above it have names of one byte
+        if len(raw) > 1 and not entry[25] & 2:
+            begin, length = _extent(entry)
+            files[raw.decode("utf-16-be").split(";")[0]] = data[begin : begin + length]
+    return files
+
+
+def _extent(entry: bytes) -> tuple[int, int]:
+    sector, length = struct.unpack("<I", entry[2:6])[0], struct.unpack("<I", entry[10:14])[0]
+    return sector * _SECTOR, length

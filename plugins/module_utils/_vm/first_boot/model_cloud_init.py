@@ -1,0 +1,127 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What cloud-init is to find at a VM's first boot (NoCloud).
+
+The texts often carry passwords and keys: they are in no representation of these objects, and no
+error speaks of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+
+CLOUD_INIT_KEYS = ("user_data", "network_config", "meta_data")
+
+# the label by which cloud-init finds the disk
+LABEL = "cidata"
+
+# where a machine finds it: far from the letters of its disks
+SEED_TARGET = "sdz"
+
+# where it looks in a file system that is there already
+SEED_FOLDER = ("var", "lib", "cloud", "seed", "nocloud")
+
+_HEADER = "#cloud-config\n"
+_INSTANCE_ID = re.compile(r"(^|[{,]\s*)['\"]?instance-id['\"]?\s*:", re.MULTILINE)
+_MOST = 16 * 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class CloudInit:
+    """The files of a seed as text."""
+
+    user_data: str = dataclasses.field(repr=False)
+    meta_data: str = dataclasses.field(repr=False)
+    network_config: str | None = dataclasses.field(repr=False)
+    vendor_data: str | None = dataclasses.field(default=None, repr=False)
+
+    def files(self) -> dict[str, bytes]:
+        """File name → content."""
+        texts = {"meta-data": self.meta_data, "user-data": self.user_data}
+        if self.network_config is not None:
+            texts["network-config"] = self.network_config
+        if self.vendor_data is not None:
+            texts["vendor-data"] = self.vendor_data
+        return {name: text.encode("utf-8") for name, text in texts.items()}
+
+
+def to_yaml(value: t.Any) -> str:
+    """See :mod:`yaml_text`, which is loaded for VMs with a seed only: each import costs every run."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._core import model_yaml_text
+
+    return model_yaml_text.to_yaml(value)
+
+
+def parse_cloud_init(entry: t.Mapping[str, t.Any], path: str, uuid: str, name: str) -> CloudInit | None:
+    """The seed of a VM, ``None`` where its details ask for none.
+
+    :arg entry: the VM's details; ``user_data``, ``network_config`` and ``meta_data`` are read, each
+        text as it is to stand in its file, or a mapping that becomes YAML.
+    :arg uuid: of the VM: the instance id cloud-init remembers its work by.
+    :arg name: of the VM: its host name unless ``meta_data`` says otherwise.
+    :raises InputError: with the path of the bad value, never with the value.
+    """
+    if all(entry.get(key) in (None, "") for key in CLOUD_INIT_KEYS):
+        return None
+    user_data = entry.get("user_data")
+    user_text = _text(user_data, f"{path}.user_data")
+    if isinstance(user_data, t.Mapping):
+        user_text = _HEADER + user_text
+    meta = entry.get("meta_data")
+    if isinstance(meta, str):
+        # a text of the user's own stays as it is, with the one thing cloud-init cannot do without
+        meta_text = meta if _INSTANCE_ID.search(meta) else _with_instance(meta, uuid)
+        _text(meta_text, f"{path}.meta_data")
+    else:
+        meta_text = _text({"instance-id": uuid, "local-hostname": name, **_mapping(meta, f"{path}.meta_data")}, f"{path}.meta_data")
+    network = entry.get("network_config")
+    return CloudInit(user_text, meta_text, _text(network, f"{path}.network_config") if network not in (None, "") else None)
+
+
+def _with_instance(meta: str, uuid: str) -> str:
+    before, brace, after = meta.partition("{")
+    if brace and not before.strip():
+        # JSON, or YAML that looks like it
+        return f'{{"instance-id": "{uuid}"{"" if after.strip().startswith("}") else ", "}{after}'
+    return to_yaml({"instance-id": uuid}) + meta
+
+
+def _mapping(value: t.Any, path: str) -> t.Mapping[str, t.Any]:
+    if value in (None, ""):
+        return {}
+    if not isinstance(value, t.Mapping):
+        raise model_errors.InputError(f"is {type(value).__name__}, not text or a mapping.", path, "Write it as cloud-init wants it, as text or as a mapping.")
+    return value
+
+
+def _text(value: t.Any, path: str) -> str:
+    if value in (None, ""):
+        return ""
+    try:
+        text = value if isinstance(value, str) else to_yaml(_mapping(value, path))
+        size = len(text.encode("utf-8"))
+    except TypeError as error:
+        raise model_errors.InputError(f"{error}.", path, "Use mappings, lists, texts, numbers and truth values.") from None
+    except UnicodeEncodeError:
+        raise model_errors.InputError("is not text that UTF-8 can carry.", path, "Leave out what is not text.") from None
+    if size > _MOST:
+        raise model_errors.InputError(f"is {size} bytes, more than the {_MOST} a seed takes.", path, "Let cloud-init fetch large things itself.")
+    return text
+
+
+def without_secrets(vms: t.Any) -> t.Any:
+    """VM details as they may be shown: the values of the seed's keys taken out, all else as it was."""
+    mark = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
+    if isinstance(vms, str):
+        return mark if any(key in vms for key in CLOUD_INIT_KEYS) else vms
+    if not isinstance(vms, (list, tuple)):
+        return vms
+    return [
+        {key: mark if key in CLOUD_INIT_KEYS and value is not None else value for key, value in vm.items()} if isinstance(vm, t.Mapping) else vm for vm in vms
+    ]

@@ -1,0 +1,112 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The ssh host key of a VM: the private key as OpenSSH writes it, and how cloud-init is given it.
+
+Only ed25519 keys without a passphrase are used: every guest that is new enough to be installed
+understands them, and the public half can be read from the private file without a library.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import json
+import re
+import struct
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+
+KIND = "ssh-ed25519"
+#: Where sshd keeps it in a file system.
+FOLDER = ("etc", "ssh")
+PRIVATE_NAME = "ssh_host_ed25519_key"
+PUBLIC_NAME = PRIVATE_NAME + ".pub"
+#: The file of a seed that carries it: the user's own user-data stays as it is, whatever its format.
+VENDOR_DATA = "vendor-data"
+
+_HEADER = "#cloud-config\n"
+_PUBLIC = re.compile(rf"\A{KIND} [A-Za-z0-9+/]{{68}}(?=\s|\Z)")
+_MAGIC = b"openssh-key-v1\0"
+_BEGIN, _END = "-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----"
+_FIX = "Write an ed25519 key without a passphrase there, or remove the file to get a new key for VMs made from then on."
+
+
+@dataclasses.dataclass(frozen=True)
+class HostKey:
+    """A key pair: ``private`` is the content of the private file, ``public`` is type and base64 without a comment."""
+
+    private: str = dataclasses.field(repr=False)
+    public: str
+
+
+def parse(text: t.Any, path: str) -> HostKey:
+    """A key pair from the text of its private file.
+
+    :arg path: of the value in the user's input.
+    :raises InputError: it is not an unencrypted OpenSSH ed25519 key; the message never contains the value.
+    """
+    if not isinstance(text, str) or _BEGIN not in text or _END not in text:
+        raise model_errors.InputError("is not a private key in the format of OpenSSH.", path, _FIX)
+    body = text.partition(_BEGIN)[2].partition(_END)[0]
+    try:
+        data = base64.b64decode("".join(body.split()), validate=True)
+        if not data.startswith(_MAGIC):
+            raise ValueError
+        cipher, data = _string(data[len(_MAGIC) :])
+        unused, data = _string(data)
+        unused, data = _string(data)
+        public = _string(data[4:])[0]
+        kind = _string(public)[0]
+    except (ValueError, binascii.Error, struct.error):
+        raise model_errors.InputError("is a damaged private key.", path, _FIX) from None
+    if cipher != b"none" or kind != KIND.encode("ascii"):
+        raise model_errors.InputError("is not an ed25519 key without a passphrase.", path, _FIX)
+    private = f"{_BEGIN}\n" + "\n".join(body.split()) + f"\n{_END}\n"
+    return HostKey(private, f"{KIND} {base64.b64encode(public).decode('ascii')}")
+
+
+def parse_all(value: t.Mapping[str, t.Any] | None, path: str) -> dict[str, HostKey]:
+    """The keys of several VMs by id; an empty text means none.
+
+    :raises InputError: see :func:`parse`.
+    """
+    return {str(key): parse(text, f"{path}.{key}") for key, text in (value or {}).items() if text not in (None, "")}
+
+
+def public_key(text: str) -> str | None:
+    """The public key at the start of a ``.pub`` file; ``None`` where there is none of our type."""
+    found = _PUBLIC.match(text)
+    return found.group() if found else None
+
+
+def vendor_data(key: HostKey) -> str:
+    """The vendor-data that makes cloud-init install the key at a guest's first boot."""
+    keys = {"ed25519_private": key.private, "ed25519_public": key.public}
+    # JSON is YAML too
+    return _HEADER + json.dumps({"ssh_keys": keys}, indent=1) + "\n"
+
+
+def public_in(vendor: bytes | str | None) -> str | None:
+    """The public key that a vendor-data of ours carries, ``None`` for any other."""
+    try:
+        text = vendor.decode("utf-8") if isinstance(vendor, bytes) else vendor or ""
+        value = json.loads(text[len(_HEADER) :]) if text.startswith(_HEADER) else None
+        return public_key(str(value["ssh_keys"]["ed25519_public"])) if value else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def decided_by_user(user_data: str) -> bool:
+    """Whether the user's own user-data decides about host keys, or keeps cloud-init from reading vendor-data."""
+    return any(word in user_data for word in ("ssh_keys", "vendor_data", "ssh_genkeytypes"))
+
+
+def _string(data: bytes) -> tuple[bytes, bytes]:
+    length = struct.unpack(">I", data[:4])[0]
+    if len(data) < 4 + length:
+        raise ValueError
+    return data[4 : 4 + length], data[4 + length :]

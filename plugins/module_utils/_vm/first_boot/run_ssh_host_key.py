@@ -1,0 +1,30 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Use case: the ssh host key of a VM, made once and kept in a file the operator owns."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import secret_name
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import kept
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_host_key
+
+_FOLDER = "ssh_host_keys"
+_SUFFIX = ".key.txt"
+
+
+def ssh_host_key(name: t.Any, directory: pathlib.Path, *, check_mode: bool, decrypt: t.Callable[[str], str]) -> str:
+    """The private key of a name; the first caller makes it.
+
+    :arg directory: of the secrets.
+    :arg check_mode: write nothing; a key that is missing is made and forgotten again, so that check mode shows what will be recorded.
+    :arg decrypt: reads the file at a path that Ansible vault encrypted.
+    :raises InputError: a bad name, or a file that is not a key.
+    """
+    path = directory / f"{secret_name(f'{_FOLDER}/{name}')}{_SUFFIX}"
+    text = kept(path, io_certificates.make_ssh_key, check_mode=check_mode, decrypt=decrypt)
+    return model_host_key.parse(text or io_certificates.make_ssh_key(), str(path)).private

@@ -1,0 +1,154 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a disk file says of itself: read directly, since a process per disk and run would be the slowest part of all.
+
+Only qcow2 says anything; every other file counts as raw. Reading takes no lock, so it works while
+a guest writes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import struct
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
+
+QCOW2_MAGIC = b"QFI\xfb"
+
+_END = 0
+_BACKING_FORMAT = 0xE2792ACA
+_ATTRIBUTE = "user.footprint.image"
+# the longest chain anybody has; a longer one is a circle
+_DEEPEST = 64
+_LARGEST_CLUSTER = 2 * 1024 * 1024
+_LONGEST_NAME = 1023
+
+
+@dataclasses.dataclass(frozen=True)
+class Header:
+    """``format`` is raw or qcow2, ``capacity`` in bytes, ``backing`` the absolute path of the image behind it."""
+
+    format: str
+    capacity: int
+    backing: str | None
+    backing_format: str | None
+
+
+def read_header(path: str | os.PathLike[str], form: str | None = None) -> Header:
+    """The header of a disk file.
+
+    :arg form: ``raw`` where that is known: what a guest wrote into its raw disk is no header.
+    :raises OSError: it cannot be read.
+    """
+    with open(path, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        head = stream.read(4096) if form != "raw" else b""
+        if not head.startswith(QCOW2_MAGIC) or len(head) < 72:
+            return Header("raw", size, None, None)
+        version, name_at, name_length = struct.unpack(">IQI", head[4:20])
+        capacity = struct.unpack(">Q", head[24:32])[0]
+        backing = None
+        # the format keeps the name within the first cluster; anything else is no header but a guest's doing
+        if 0 < name_at < _LARGEST_CLUSTER and 0 < name_length <= _LONGEST_NAME:
+            stream.seek(name_at)
+            backing = _absolute(stream.read(name_length).decode("utf-8", "surrogateescape"), str(path))
+    return Header("qcow2", capacity, backing, _extension(head, version))
+
+
+def chain(path: str) -> list[str]:
+    """The images behind a disk file, nearest first, as real paths; it ends where one cannot be read."""
+    found: list[str] = []
+    while len(found) < _DEEPEST:
+        try:
+            backing = read_header(path).backing
+        except OSError:
+            break
+        if backing is None:
+            break
+        path = os.path.realpath(backing)
+        found.append(path)
+    return found
+
+
+def refuse_link(path: str) -> None:
+    """Refuse a symbolic link in the place of a volume: what is written through it may be anything on this host.
+
+    :raises RefusedError: with the link and its target.
+    """
+    try:
+        target = os.readlink(path)
+    except OSError:
+        # not there, or no link
+        return
+    raise model_errors.RefusedError(
+        f"{path} is a symbolic link to {target}, and no volume is written to through a link.",
+        mend=f"Move the file itself to {path}, or define a storage pool where it is and name that pool.",
+    )
+
+
+def look(path: str, form: str | None = None) -> model_storage.Volume:
+    """A file or folder of a pool as a volume.
+
+    :raises OSError: it cannot be read.
+    """
+    if os.path.isdir(path):
+        return model_storage.Volume(path, "dir", "dir", None, None, origin=origin_of(path))
+    header = read_header(path, form)
+    return model_storage.Volume(path, "file", header.format, header.capacity, os.stat(path).st_blocks * 512, header.backing, origin_of(path))
+
+
+def note_origin(path: str | os.PathLike[str], image: str, source: str) -> None:
+    """Remember on the volume itself which image it comes from; a file system without attributes does without."""
+    facts = image_state(source)
+    if facts is None:
+        return
+    text = json.dumps({"image": image, "path": source, "size": facts[0], "changed": facts[1]})
+    try:
+        os.setxattr(path, _ATTRIBUTE, text.encode("utf-8"))
+    except OSError:
+        pass
+
+
+def origin_of(path: str) -> model_storage.Origin | None:
+    """The image a volume was made from, ``None`` where that was not noted."""
+    try:
+        noted = json.loads(os.getxattr(path, _ATTRIBUTE))
+        return model_storage.Origin(str(noted["image"]), str(noted["path"]), int(noted["size"]), int(noted["changed"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def image_state(path: str) -> tuple[int, int] | None:
+    """Size and mtime (ns) of an image, ``None`` when it is gone."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return state.st_size, state.st_mtime_ns
+
+
+def _absolute(name: str, path: str) -> str | None:
+    """Where a backing file stands; something else than a local file is none we could look at."""
+    name = name[len("file:") :] if name.startswith("file:") else name
+    if name.startswith("json:") or "://" in name or "\0" in name:
+        return None
+    return str(pathlib.Path(os.path.dirname(os.path.abspath(path))) / name)
+
+
+def _extension(head: bytes, version: int) -> str | None:
+    """The format of the backing file as the header's extensions name it."""
+    at = struct.unpack(">I", head[100:104])[0] if version >= 3 and len(head) >= 104 else 72
+    while at + 8 <= len(head):
+        kind, length = struct.unpack(">II", head[at : at + 8])
+        if kind == _END:
+            return None
+        if kind == _BACKING_FORMAT:
+            return head[at + 8 : at + 8 + length].decode("ascii", "replace")
+        at += 8 + -(-length // 8) * 8
+    return None

@@ -1,0 +1,271 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Volumes that are files and folders of this host: made whole or not at all, grown, wiped, removed.
+
+A volume is made beside its place and renamed into it, synced: a killed run leaves a partial file
+that is never used and is cleared by the next. One that goes is first renamed out of its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pathlib
+import re
+import shutil
+import stat
+import sys
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_command, model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_room, model_storage
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_disk_header import note_origin
+
+_QEMU_TOOLS = "qemu-utils"
+_PARTIAL = ".partial"
+_REMOVING = ".removing"
+_WIPING = ".wiping"
+_LEFTOVER = re.compile(r"\A\.[A-Za-z0-9][A-Za-z0-9._-]{0,62}\.(partial|removing|wiping)\Z")
+_CHUNK = 4 * 1024 * 1024
+
+# A worker that outlived its killed run would write into what the next run clears. So it asks to die with us (1 is
+# PR_SET_PDEATHSIG, 9 is SIGKILL), then looks whether we still live: setpriv would miss a death between fork and request.
+_DIE_WITH = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() != int(sys.argv[1]):
+    sys.exit("the run that started this is gone")
+try:
+    os.execvp(sys.argv[2], sys.argv[2:])
+except OSError as error:
+    sys.exit(sys.argv[2] + ": " + error.strerror)
+"""
+
+
+def with_us() -> tuple[str, ...]:
+    """What to put before a command that must not outlive this process."""
+    return (sys.executable or "/usr/bin/python3", "-I", "-S", "-c", _DIE_WITH, str(os.getpid()))
+
+
+def run_tool(argv: t.Sequence[str], package: str, mend: str | None = None) -> None:
+    """Run a program that must not outlive this process.
+
+    :arg package: what has it, where the program is missing.
+    :raises CommandError: it is missing or failed, with its own words.
+    """
+    try:
+        io_command.run([*with_us(), *argv])
+    except model_errors.CommandError as error:
+        if f"{argv[0]}: {os.strerror(errno.ENOENT)}" in error.stderr:
+            mend = f"Install {package} on the host."
+        raise model_errors.CommandError(argv, error.rc, error.stderr, mend=mend) from error
+
+
+@contextlib.contextmanager
+def made_whole(final: pathlib.Path) -> t.Iterator[pathlib.Path]:
+    """A partial place beside ``final``, renamed into it at the end; after a failure nothing is left.
+
+    :raises BackendError: the file system refused.
+    """
+    partial = _beside(final, _PARTIAL)
+    remove_path(partial)
+    try:
+        yield partial
+        os.rename(partial, final)
+    except OSError as error:
+        remove_path(partial)
+        raise model_errors.BackendError(f"cannot make {final}: {error.strerror or error}.", mend="Check space and permissions of the pool.") from error
+    except BaseException:
+        remove_path(partial)
+        raise
+    sync_folder(final.parent)
+
+
+def create(plan: model_storage.VolumePlan, final: pathlib.Path) -> None:
+    """Make a volume.
+
+    :raises BackendError: it could not be made; nothing usable is left behind.
+    """
+    with io_room.explained(plan.pool, str(final), lambda: io_room.need_of(plan)), made_whole(final) as partial:
+        if plan.disk.format == "dir":
+            _make_tree(plan, partial)
+        else:
+            _make_file(plan, partial)
+        if plan.image is not None:
+            note_origin(partial, plan.image.name, plan.image.path)
+
+
+def grow(path: str, form: str, size: int) -> None:
+    """Grow a file no running domain has open; qemu-img itself sees to that.
+
+    :arg size: in bytes.
+    :raises BackendError: somebody uses it, or there is no space.
+    """
+    io_command.run([*with_us(), "qemu-img", "resize", "-q", "-f", form, path, str(size)], mend="Shut down whatever has the volume open, or grow it there.")
+
+
+def clear_leftovers(folder: str) -> None:
+    """Remove what killed runs left in a pool; the caller holds the pool's lock, so nobody is at work there."""
+    with os.scandir(folder) as entries:
+        left = [entry.path for entry in entries if _LEFTOVER.match(entry.name)]
+    for path in left:
+        _clear(pathlib.Path(path), path.endswith(_WIPING))
+
+
+def remove(final: pathlib.Path, wipe: bool) -> None:
+    """Remove a volume, or finish a removal that was killed; with ``wipe`` its content is overwritten first.
+
+    :raises BackendError: something is mounted below it, or the file system refused.
+    """
+    below = mounts_below(str(final))
+    if below:
+        raise model_errors.BackendError(f"cannot remove {final}: {below[0]} is mounted there.", mend="Unmount it, then run again.")
+    leaving = _beside(final, _WIPING if wipe else _REMOVING)
+    try:
+        if os.path.lexists(final):
+            remove_path(leaving)
+            os.rename(final, leaving)
+            sync_folder(final.parent)
+        for ending in (_WIPING, _REMOVING):
+            _clear(_beside(final, ending), wipe or ending == _WIPING)
+        sync_folder(final.parent)
+    except OSError as error:
+        raise model_errors.BackendError(f"cannot remove {final}: {error.strerror or error}.", mend="Check the permissions of the pool.") from error
+
+
+def leaving(final: str) -> bool:
+    """Whether a killed run left a removal of this volume half done."""
+    path = pathlib.Path(final)
+    return any(os.path.lexists(_beside(path, ending)) for ending in (_WIPING, _REMOVING))
+
+
+def remove_path(path: pathlib.Path) -> None:
+    """Remove a file or a whole folder; nothing there is fine."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        path.unlink()
+
+
+def sync_folder(folder: pathlib.Path) -> None:
+    """See to it that what was renamed or removed in a folder stays so after a power loss."""
+    handle = os.open(str(folder), os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def mounts_below(path: str) -> list[str]:
+    """The mount points at or below a path."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
+        points = [re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), line.split()[4]) for line in stream]
+    real = os.path.realpath(path)
+    return [point for point in points if point == real or point.startswith(real + "/")]
+
+
+def _beside(final: pathlib.Path, ending: str) -> pathlib.Path:
+    return final.with_name(f".{final.name}{ending}")
+
+
+def _clear(path: pathlib.Path, wipe: bool) -> None:
+    if not os.path.lexists(path):
+        return
+    if wipe:
+        _wipe(path)
+    remove_path(path)
+
+
+def _wipe(path: pathlib.Path) -> None:
+    """Overwrite a file, or every file of a tree that has no name outside of it."""
+    if not path.is_dir() or path.is_symlink():
+        _overwrite(path)
+        return
+    names: dict[tuple[int, int], list[pathlib.Path]] = {}
+    for folder, unused, files in os.walk(path):
+        for name in files:
+            file = pathlib.Path(folder) / name
+            state = file.lstat()
+            if stat.S_ISREG(state.st_mode):
+                names.setdefault((state.st_dev, state.st_ino), []).append(file)
+    for files_of_one in names.values():
+        if files_of_one[0].lstat().st_nlink <= len(files_of_one):
+            _overwrite(files_of_one[0])
+
+
+def _overwrite(path: pathlib.Path) -> None:
+    """Zeros over all that is allocated, synced, then given back to the file system below."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return
+    handle = os.open(str(path), os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        end = os.fstat(handle).st_size
+        at = 0
+        while at < end:
+            try:
+                start = os.lseek(handle, at, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    break
+                raise
+            at = os.lseek(handle, start, os.SEEK_HOLE)
+            for offset in range(start, at, _CHUNK):
+                _write_all(handle, offset, min(_CHUNK, at - offset))
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write_all(handle: int, offset: int, length: int) -> None:
+    zeros = memoryview(bytes(length))
+    while zeros:
+        written = os.pwrite(handle, zeros, offset)
+        zeros, offset = zeros[written:], offset + written
+
+
+def _make_file(plan: model_storage.VolumePlan, partial: pathlib.Path) -> None:
+    form = plan.disk.format
+    # nobody but the hypervisor is to read it, also while it is being filled
+    os.close(os.open(str(partial), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    if plan.how == model_storage.EMPTY and form == "raw":
+        os.truncate(partial, plan.size)
+    elif plan.how == model_storage.EMPTY:
+        run_tool(["qemu-img", "create", "-q", "-f", form, str(partial), str(plan.size)], _QEMU_TOOLS)
+    elif plan.how == model_storage.BACKING:
+        image = image_of(plan)
+        run_tool(["qemu-img", "create", "-q", "-f", form, "-b", image.path, "-F", image.format, str(partial), str(plan.size)], _QEMU_TOOLS)
+    else:
+        image = image_of(plan)
+        run_tool(["qemu-img", "convert", "-f", image.format, "-O", form, image.path, str(partial)], _QEMU_TOOLS)
+        if plan.size > image.virtual_size:
+            run_tool(["qemu-img", "resize", "-q", "-f", form, str(partial), str(plan.size)], _QEMU_TOOLS)
+    os.chmod(partial, 0o600)
+    with partial.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def _make_tree(plan: model_storage.VolumePlan, partial: pathlib.Path) -> None:
+    partial.mkdir(mode=0o755)
+    if plan.how == model_storage.UNPACK:
+        image = image_of(plan)
+        keep = ["--numeric-owner", "--same-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*", "--acls", "--sparse"]
+        run_tool(["tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], "tar", mend="Fetch the base image again.")
+        if not any(os.path.lexists(partial / place) for place in ("sbin/init", "usr/sbin/init")):
+            raise model_errors.BackendError(f"{image.path} holds no /sbin/init.", mend="Use a tar of a whole root file system with an init.")
+    if plan.host_key is not None:
+        # for new containers only; most runs make none
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_host_key
+
+        io_host_key.write(str(partial), plan.host_key)
+    # one call for the whole file system: thousands of files are synced at once
+    io_command.run(["sync", "--file-system", str(partial)])
+
+
+def image_of(plan: model_storage.VolumePlan) -> model_storage.Image:
+    """The base image of a plan that has one."""
+    if plan.image is None:
+        raise model_errors.BackendError(f"the plan for {plan.disk.name} lost its base image.")
+    return plan.image

@@ -1,0 +1,324 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The storage behind one connection: pools by name, base images, and the volumes in both kinds of pools.
+
+File pools of this host are handled directly (:mod:`volume_files`), every other pool through
+libvirt (:mod:`volume_pools`). Whoever changes a pool holds its lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import pathlib
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header, io_pool_mounts, model_storage, xml_devices
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_pools import PoolVolumes
+
+_MARKERS = pathlib.Path("/var/lib/reduced.footprint/volumes")
+
+_ODD = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class VolumeStore:
+    """The storage behind one connection; pools are looked up once.
+
+    :arg host: an open connection.
+    :arg markers: folder for the markers of unfinished volumes in pools that are not files.
+    :arg pending: file names of base images that count as there though they are not yet (check mode).
+    :arg lock_timeout: seconds to wait for another process at work in the same pool.
+    :arg remember: whether the mount points of pools are written down (not in check mode).
+    """
+
+    def __init__(
+        self,
+        host: io_domains.DomainHost,
+        markers: pathlib.Path | None = None,
+        pending: t.Container[str] = (),
+        lock_timeout: float = 300,
+        remember: bool = True,
+    ) -> None:
+        self.host = host
+        self._markers = markers or _MARKERS
+        self._pending = pending
+        self._lock_timeout = lock_timeout
+        self._remember = remember
+        self._mounts = io_pool_mounts.PoolMounts()
+        self._pools: dict[str, tuple[model_storage.Pool, t.Any]] = {}
+        self._images: dict[str, model_storage.Image] = {}
+        self._stale: set[str] = set()
+        self._others: dict[str, t.Any] = {}
+        self._left: dict[str, int] = {}
+
+    def pool(self, name: str, path: str) -> model_storage.Pool:
+        """An existing, active pool.
+
+        :arg path: where its name stands in the user's input.
+        :raises InputError: there is no such pool, or it is not active.
+        :raises RefusedError: the file system it is on is not mounted.
+        """
+        if name not in self._pools:
+            try:
+                handle = self.host.connection.storagePoolLookupByName(name)
+            except io_domains.libvirt.libvirtError as error:
+                if error.get_error_code() != io_domains.libvirt.VIR_ERR_NO_STORAGE_POOL:
+                    said = error.get_error_message() or error
+                    raise model_errors.BackendError(
+                        f"cannot look for the pool {model_errors.shown(name)}: {said}.", mend="See to it that libvirtd runs."
+                    ) from error
+                raise model_errors.InputError(
+                    f"the host has no storage pool {model_errors.shown(name)}.", path, "Define the pool first (role virt_host), or name another."
+                ) from error
+            with io_domains.told(f"cannot read the pool {name}"):
+                if not handle.isActive():
+                    raise model_errors.InputError(f"the storage pool {name!r} is not active.", path, "Start the pool and set it to autostart.")
+                document = xml_domain.parse(handle.XMLDesc(0))
+            pool = model_storage.Pool(name, document.get("type", ""), document.findtext("target/path") or "")
+            if pool.files and pool.path and self.host.local:
+                self._mounts.check(name, pool.path, path)
+                if self._remember:
+                    self._mounts.remember(pool.path)
+            self._pools[name] = (pool, handle)
+        return self._pools[name][0]
+
+    def pool_of(self, path: str) -> tuple[model_storage.Pool, str] | None:
+        """The active pool a volume belongs to and its name there, ``None`` when it stands outside of all pools."""
+        with io_domains.told("cannot list the pools"):
+            for handle in self.host.connection.listAllStoragePools(io_domains.libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+                with contextlib.suppress(model_errors.InputError, model_errors.RefusedError):
+                    self.pool(handle.name(), "pool")
+        for pool, unused in self._pools.values():
+            if pool.path and os.path.dirname(path) == pool.path.rstrip("/"):
+                return pool, os.path.basename(path)
+        return None
+
+    @functools.cached_property
+    def folders(self) -> dict[str, str]:
+        """Folder of each pool, active or not, without symbolic links → its name."""
+        # for folders and removals only; see _files
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
+
+        return {os.path.realpath(folder): name for folder, name in io_domain_lists.pool_folders(self.host, inactive=True).items()}
+
+    def source(self, pool: model_storage.Pool, disk: model_vm.Disk, path: str = "pool") -> model_storage.DiskSource:
+        """Where a disk stands, or will.
+
+        :arg path: of the disk in the user's input.
+        :raises InputError: nobody can know where a new volume of this pool will stand.
+        """
+        if not pool.files and not pool.whole:
+            found = self._through(pool).find(disk.name, path)
+            if found is None:
+                raise model_errors.InputError(
+                    f"the pool {pool.name} is of type {pool.type} and has no volume {disk.name!r}; a new one cannot be named there.",
+                    f"{path}.name",
+                    "Name a volume the pool has, or use a pool of type dir or logical.",
+                )
+            return model_storage.DiskSource(found.type, found.path, pool.name)
+        kind = "dir" if disk.format == "dir" else "file" if pool.files else "block"
+        return model_storage.DiskSource(kind, self.place(pool, disk.name), pool.name)
+
+    def left(self, pool: model_storage.Pool) -> int:
+        """Bytes a pool has left beside what this call promised of it (:meth:`promise`)."""
+        if pool.name not in self._left:
+            self._left[pool.name] = self._through(pool).left()
+        return self._left[pool.name]
+
+    def promise(self, pool: model_storage.Pool, size: int) -> None:
+        """Count bytes of a pool as taken for the rest of this call."""
+        self._left[pool.name] = self.left(pool) - size
+
+    def holds(self, pool: model_storage.Pool, name: str) -> int:
+        """Bytes that a volume of that name has of a pool that gives all at once, whole or left unfinished."""
+        return self._through(pool).holds(name)
+
+    def place(self, pool: model_storage.Pool, name: str) -> str:
+        """The path of a volume by its name."""
+        return f"{pool.path.rstrip('/')}/{name}"
+
+    def find(self, pool: model_storage.Pool, disk: model_vm.Disk, path: str, raw: bool = False) -> model_storage.Volume | None:
+        """The volume of a disk as it is, ``None`` when there is none (or none whole).
+
+        :arg raw: whether it is known to be raw, whatever a guest wrote into it.
+        :raises RefusedError: something else stands in its place; other VMs can be done.
+        """
+        if not local(pool):
+            return self._through(pool).find(disk.name, path)
+        place = self.place(pool, disk.name)
+        if not os.path.lexists(place):
+            return None
+        io_disk_header.refuse_link(place)
+        if (disk.format == "dir") != os.path.isdir(place):
+            raise model_errors.RefusedError(
+                f"{place} is {'no directory' if disk.format == 'dir' else 'a directory'}.", mend="Move it away, or give the disk another name."
+            )
+        try:
+            return io_disk_header.look(place, "raw" if raw else None)
+        except OSError as error:
+            raise model_errors.RefusedError(f"{place} cannot be read: {error.strerror or error}.", mend="Check what stands there.") from error
+
+    def has(self, pool: model_storage.Pool, name: str) -> bool:
+        """Whether there is a volume of that name, also one that a killed run left half removed."""
+        if not local(pool):
+            through = self._through(pool)
+            return through.leaving(name) or through.find(name, "pool") is not None
+        place = self.place(pool, name)
+        return os.path.lexists(place) or _files().leaving(place)
+
+    def image(self, pool: model_storage.Pool, disk: model_vm.Disk, path: str, spare: model_storage.Pool | None = None) -> model_storage.Image | None:
+        """The base image of a disk, looked at; ``None`` where the disk names none.
+
+        :arg path: of the disk in the user's input.
+        :arg spare: whose images count where the disk's own pool is not files.
+        :raises InputError: it is not there or not what it says.
+        """
+        if disk.image is None:
+            return None
+        # asked for new disks only; see _files
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_images
+
+        where = f"{path}.image"
+        if not pool.files and spare is not None:
+            pool = spare
+        if not pool.files or not os.path.isdir(pool.path):
+            raise model_errors.InputError(f"the pool {pool.name} has no folder on this host to keep base images in.", where, "Use a pool of type dir for it.")
+        folder = pathlib.Path(pool.path) / model_storage.IMAGES_FOLDER
+        endings = io_images.ROOT_ENDINGS if disk.format == "dir" else io_images.DISK_ENDINGS
+        for ending in endings:
+            candidate = folder / f"{disk.image}{ending}"
+            if candidate.is_file():
+                key = str(candidate)
+                if key not in self._images:
+                    self._images[key] = io_images.inspect(disk.image, candidate, disk.format == "dir", where)
+                return self._images[key]
+        for ending in endings:
+            if f"{disk.image}{ending}" in self._pending:
+                form = "tar" if disk.format == "dir" else "qcow2" if ending == ".qcow2" else "raw"
+                return model_storage.Image(disk.image, str(folder / f"{disk.image}{ending}"), form, 0)
+        names = ", ".join(f"{disk.image}{ending}" for ending in endings)
+        raise model_errors.InputError(f"there is no base image {disk.image!r} in {folder}.", where, f"Put one of {names} there (virt_guests_images does).")
+
+    def create(self, plan: model_storage.VolumePlan) -> bool:
+        """Make a volume; false where another process has made it meanwhile.
+
+        :raises BackendError: it could not be made; nothing usable is left behind.
+        """
+        with self.locked(plan.pool):
+            if self.find(plan.pool, plan.disk, "pool") is not None:
+                return False
+            if local(plan.pool):
+                _files().clear_leftovers(plan.pool.path)
+                _files().create(plan, pathlib.Path(self.place(plan.pool, plan.disk.name)))
+            else:
+                self._through(plan.pool).create(plan)
+            return True
+
+    def grow(self, plan: model_storage.VolumePlan, grow_open: t.Callable[[str, int], None]) -> None:
+        """Grow a volume.
+
+        :arg grow_open: grows a disk a running domain has open: its path and the size in bytes.
+        """
+        with self.locked(plan.pool):
+            path = plan.found.path if plan.found else self.place(plan.pool, plan.disk.name)
+            if not local(plan.pool):
+                self._through(plan.pool).grow(plan.disk.name, plan.size)
+            if plan.online:
+                grow_open(path, plan.size)
+            elif local(plan.pool):
+                io_disk_header.refuse_link(path)
+                _files().grow(path, plan.disk.format, plan.size)
+            if not local(plan.pool):
+                self._through(plan.pool).grown(plan.disk.name)
+
+    def remove(self, removal: model_storage.Removal) -> None:
+        """Remove a volume of a VM that goes."""
+        with self.locked(removal.pool):
+            if local(removal.pool):
+                _files().remove(pathlib.Path(self.place(removal.pool, removal.name)), removal.wipe)
+            else:
+                self._through(removal.pool).remove(removal.name, removal.wipe)
+
+    @contextlib.contextmanager
+    def locked(self, pool: model_storage.Pool) -> t.Iterator[None]:
+        """Hold a pool's lock; its list of volumes is read anew by :meth:`refresh`."""
+        # two daemons may have a pool of one name; the folder or group is what is shared
+        key = hashlib.sha256(f"{pool.type}:{pool.path}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        with host_lock(f"pool-{_ODD.sub('_', pool.name)}-{key}", self._lock_timeout):
+            self._stale.add(pool.name)
+            yield
+
+    def open_disks(self, document: t.Any) -> dict[str, str | None]:
+        """Path of every disk of a document → the format its driver names; one given by pool and volume counts with its path."""
+        if document is None:
+            return {}
+        found = xml_devices.open_disks(document)
+        for (pool, volume), form in xml_devices.pool_disks(document).items():
+            with contextlib.suppress(model_errors.FootprintError):
+                found[self.place(self.pool(pool, "pool"), volume)] = form
+        return found
+
+    def expect_refresh(self, name: str) -> None:
+        """Let :meth:`refresh` read a pool anew though this call has not changed it: a run that was killed may have."""
+        with contextlib.suppress(model_errors.FootprintError):
+            self.pool(name, "pool")
+            self._stale.add(name)
+
+    def refresh(self) -> None:
+        """Let libvirt see what changed in the pools; a domain with a disk that is given by pool and volume needs that before it starts."""
+        for name in sorted(self._stale):
+            # another process may be at it; what it finds is as new
+            with contextlib.suppress(io_domains.libvirt.libvirtError):
+                self._pools[name][1].refresh(0)
+        self._stale.clear()
+
+    def layers_over(self, path: str, folder: str) -> list[str]:
+        """Names of the files in a pool's folder that are layers over an image, or over one in a folder."""
+        found = []
+        real = os.path.realpath(path)
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False) and any(model_storage.inside(below, real) for below in io_disk_header.chain(entry.path)[:1]):
+                    found.append(entry.name)
+        return sorted(found)
+
+    def _through(self, pool: model_storage.Pool) -> PoolVolumes:
+        # for other pools only; see _files
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_pools import PoolVolumes
+
+        if pool.name not in self._others:
+            self._others[pool.name] = PoolVolumes(pool, self._pools[pool.name][1], self._markers)
+        return self._others[pool.name]
+
+
+def _files() -> t.Any:
+    """What changes files, loaded when something is to be changed: most runs change nothing, and each module costs every run."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files
+
+    return io_volume_files
+
+
+def local(pool: model_storage.Pool) -> bool:
+    """Whether a pool's volumes are files this process itself can handle."""
+    return pool.files and os.path.isdir(pool.path)
+
+
+def grow_open(host: io_domains.DomainHost, uuid: str, path: str, size: int) -> None:
+    """Grow a disk a running domain has open, through its own block layer; the guest is told of it.
+
+    :arg size: in bytes.
+    """
+    with io_domains.told(f"cannot grow {path} in the running domain", "Shut the VM down and run again."):
+        host.connection.lookupByUUIDString(uuid).blockResize(path, size, io_domains.libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)

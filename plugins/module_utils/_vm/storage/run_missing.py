@@ -1,0 +1,95 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a call knows of a volume that is not there: whether its VM had it, and whether the caller lets it be created again. Reads only."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_work
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import run_look, xml_domain
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volumes, model_storage, plan_volumes_missing, xml_devices
+
+
+def check(
+    vm: model_vm.VmDetails,
+    disk: model_vm.Disk,
+    place: model_storage.Pool,
+    source: model_storage.DiskSource,
+    store: io_volumes.VolumeStore,
+    path: str,
+    seen: run_look.Seen | None,
+    recreate: t.Container[str],
+) -> None:
+    """Check a disk whose volume is not there.
+
+    :arg path: of the disk in the user's input.
+    :arg seen: the VM's domain, where there is one.
+    :arg recreate: the disks the caller lets be created again.
+    :raises RefusedError: the VM had that volume, and a new one would be empty.
+    """
+    if seen is None:
+        return
+    plan_volumes_missing.refuse_missing(
+        vm.name,
+        disk,
+        place,
+        source,
+        _history(seen, store),
+        path=path,
+        recreate=disk.name in recreate or f"{place.name}/{disk.name}" in recreate,
+        protected=disk.protected or vm.protected,
+        twin=store.place(place, disk.twin) if disk.twin is not None else None,
+    )
+
+
+def _history(seen: run_look.Seen, store: io_volumes.VolumeStore) -> plan_volumes_missing.History:
+    """What the definition of a domain, the one that was applied last and its running guest name.
+
+    A definition may be there before its volumes are: those are in its metadata, and did not exist yet.
+    """
+    running = _paths(seen.live, store) if seen.record.active and seen.live is not None else {}
+    had = {**_paths(seen.config, store), **(_paths(seen.applied, store) if seen.applied is not None else {})}
+    owned = seen.owned
+    if owned is not None and owned.back and owned.previous:
+        # it was asked back to an earlier definition; the later one named volumes, too
+        had = {**_paths(xml_domain.parse(owned.previous), store), **had}
+    pending = set(owned.pending_disks) if owned is not None else set()
+    return plan_volumes_missing.History(frozenset(running.values()), frozenset(had.values()) - pending, had)
+
+
+def _paths(document: t.Any, store: io_volumes.VolumeStore) -> dict[str, str]:
+    """Target (or mount point) of every disk and file system → its path; one given by pool and volume counts with its path."""
+    found = {}
+    for target, (path, pool, volume) in xml_devices.placed_disks(document).items():
+        if path is None and pool and volume:
+            try:
+                path = store.place(store.pool(pool, "pool"), volume)
+            except model_errors.FootprintError:
+                continue
+        if path is not None:
+            found[target] = path
+    return found
+
+
+def check_names(names: t.Sequence[str], works: t.Iterable[run_work.Work], default_pool: str) -> None:
+    """Check that each entry of ``recreate_disks`` is the name of one disk of the VMs of this call.
+
+    A disk keeps the name it was created with, so a VM's plan may have other names than its details would come to now. Of
+    a VM without a plan these are not known; nothing is done for it anyway.
+
+    :raises InputError: it is unknown or ambiguous.
+    """
+    works = list(works)
+    every = [disk for work in works for disk in (work.vm.disks if work.steps is None else work.steps.disks)]
+    disks = [(disk.name, f"{disk.pool or default_pool}/{disk.name}") for disk in every]
+    for index, name in enumerate(names):
+        matches = sorted({whole for short, whole in disks if name in (short, whole)})
+        if not matches and all(work.steps is not None for work in works):
+            raise plan_volumes_missing.unknown_disk(name, index, (short for short, unused in disks))
+        if len(matches) > 1:
+            raise plan_volumes_missing.ambiguous_disk(name, index, matches)

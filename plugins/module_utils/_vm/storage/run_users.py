@@ -1,0 +1,147 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""No VM gets a disk that another domain of the host has, whoever made that domain. Reads only."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_work
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_identity, plan_disk_users, xml_disk_uses
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import run_look
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volumes
+
+_MEND = "Give each VM its own disk. Only a raw disk of machines can be shared: with shareable: true in the VM details and <shareable/> in both definitions."
+
+
+class DiskUsers:
+    """The disks of all domains of a host, and of the VMs of this call.
+
+    :arg domains: address of each driver → its domains.
+    :arg store: gives the storage of a connection.
+    :arg local: whether the paths are those of this host.
+    """
+
+    def __init__(self, domains: t.Mapping[str, run_look.Domains], store: t.Callable[[str], io_volumes.VolumeStore], local: bool) -> None:
+        self._store = store
+        self._identities = io_disk_identity.Identities(local)
+        self._users = plan_disk_users.Users()
+        self._before: dict[str, list[plan_disk_users.Use]] = {}
+        for uri, there in domains.items():
+            for seen in there:
+                uses: dict[plan_disk_users.Use, None] = {}
+                for document in (seen.config, seen.live):
+                    if document is not None:
+                        uses.update(dict.fromkeys(self._uses(document, seen.record.uuid, seen.record.name, uri)))
+                self._before[seen.record.uuid] = list(uses)
+                for use in uses:
+                    self._users.add(use)
+
+    def check(self, work: run_work.Work) -> None:
+        """Check the disks of a VM, and count them as its own from here on.
+
+        What a domain has had all along is refused when it is to start, and a warning otherwise.
+
+        :raises RefusedError: another domain has one of them, or it belongs to the pool.
+        """
+        name = run_work.need(work.wanted).name
+        uses = list(self._uses(work.document, work.uuid, name, work.host.uri, _agreed(work)))
+        before = self._before.get(work.uuid, [])
+        for use in uses:
+            if not plan_disk_users.known(use, before):
+                self._check_place(work, use)
+        conflicts = plan_disk_users.clashes(uses)
+        conflicts += [conflict for use in uses for conflict in self._users.conflicts(use) if conflict.other.uuid != work.uuid]
+        for conflict in conflicts:
+            new = not plan_disk_users.known(conflict.mine, before)
+            if new or conflict.same and work.has(plan_domain.START, plan_domain.POWER_CYCLE):
+                raise model_errors.RefusedError(conflict.sentence, _path(work, conflict.mine), _MEND)
+            if conflict.same:
+                work.notes.append(conflict.sentence.rstrip("."))
+        work.notes[:] = dict.fromkeys(work.notes)
+        for use in uses:
+            self._users.add(use)
+
+    def _check_place(self, work: run_work.Work, use: plan_disk_users.Use) -> None:
+        """Refuse what belongs to a storage pool itself, where a VM would write to it."""
+        real = use.keys[0]
+        if not use.writes or not real.startswith("/"):
+            return
+        # only for disks that are new
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import plan_disk_places
+
+        reason = plan_disk_places.written_because(real, self._store(work.host.uri).folders, use.folder)
+        if reason is not None:
+            what = f"{use.path} ({use.device} of the VM {use.vm}) cannot be written to by a VM: {reason}."
+            raise model_errors.RefusedError(what, _path(work, use), "Give the VM a volume of its own, or make it read-only.")
+
+    def _uses(
+        self, document: t.Any, uuid: str, name: str, uri: str, agreed: t.Container[str] | None = None
+    ) -> t.Iterator[plan_disk_users.Use]:
+        """The uses of a document.
+
+        :arg agreed: paths the VM agrees to share; ``None`` where its document alone decides.
+        """
+        for each in xml_disk_uses.disk_uses(document):
+            path = each.path or self._path_of(each, uri)
+            found = self._identities.of(path, each.form) if path.startswith("/") else io_disk_identity.Identity((path,))
+            yield plan_disk_users.Use(
+                uuid,
+                name,
+                each.device,
+                path,
+                found.keys,
+                each.writes,
+                each.shareable and (agreed is None or path in agreed),
+                folder=each.folder,
+                root=each.root,
+                volume=each.folder and not each.root and os.path.dirname(found.keys[0]) in self._store(uri).folders,
+            )
+            layers = {key: None for layer in each.layers for key in self._identities.of(layer).keys[:1]}
+            layers.update(dict.fromkeys(found.behind))
+            for layer in layers:
+                keys = self._identities.of(layer).keys if not layer.startswith("/sys/") else (layer,)
+                yield plan_disk_users.Use(uuid, name, each.device, layer, keys, False, layer=True)
+
+    def _path_of(self, use: xml_disk_uses.DiskUse, uri: str) -> str:
+        """The path of a volume of a pool; where there is none, a name that is the same for all VMs."""
+        if use.remote:
+            return use.remote
+        try:
+            store = self._store(uri)
+            pool = store.pool(use.pool or "", "pool")
+        except model_errors.FootprintError:
+            return f"{use.pool}/{use.volume}"
+        return store.place(pool, use.volume or "") if pool.path else f"{use.pool}/{use.volume}"
+
+
+def _agreed(work: run_work.Work) -> set[str] | None:
+    """The paths of the disks that the details of a VM mark as shareable; ``None`` where no details decide."""
+    if work.prepared is None:
+        return None
+    sources = work.prepared.steps.sources if work.prepared.steps is not None else ()
+    return {source.path for disk, source in zip(work.vm.disks, sources) if disk.shareable}
+
+
+def _path(work: run_work.Work, use: plan_disk_users.Use) -> str | None:
+    """The disk of the details a use comes from, else the line of the template."""
+    prepared = work.prepared
+    if prepared is None:
+        return None
+    sources = prepared.steps.sources if prepared.steps is not None else ()
+    for index, source in enumerate(sources):
+        if source.path == use.path:
+            return f"{work.vm.path}.disks[{index}]"
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_blame
+
+    for element in prepared.document.iterfind("devices/*/source"):
+        if use.path in (element.get("file"), element.get("dev"), element.get("dir")) or element.get("volume"):
+            return run_blame.line_of(prepared, element)
+    return work.vm.path

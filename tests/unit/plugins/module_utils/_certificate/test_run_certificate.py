@@ -1,0 +1,147 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Certificates are made once, signed by an authority that is made once, and believed by a real TLS handshake."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import ssl
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate.run_certificate import certificate
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
+
+
+def ask(directory, name="galera/metal1", authority="galera/ca", addresses=("192.0.2.7",), check_mode=False, decrypt=None, names=()):
+    return certificate(name, authority, directory, addresses, check_mode=check_mode, decrypt=decrypt or (lambda path: "?"), names=names)
+
+
+def context(directory, made, server):
+    for part, text in made.items():
+        (directory / part).write_text(text, encoding="ascii")
+    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    found.load_cert_chain(directory / "certificate", directory / "key")
+    found.load_verify_locations(directory / "ca")
+    found.verify_mode = ssl.CERT_REQUIRED
+    return found
+
+
+def shake_hands(tmp_path, server, client, name):
+    """A handshake in memory in which both sides verify each other."""
+    one, two = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        context(tmp_path, server, True).wrap_bio(one, two, server_side=True),
+        context(tmp_path, client, False).wrap_bio(two, one, server_hostname=name),
+    ]
+    for unused in range(6):
+        for side in reversed(sides):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    return [side.getpeercert() for side in sides]
+
+
+@pytest.mark.parametrize("name", ["metal1", "192.0.2.7"])
+def test_members_believe_each_other(tmp_path, name):
+    one, two = ask(tmp_path / "s"), ask(tmp_path / "s", "galera/metal2", addresses=["192.0.2.8"])
+    assert one["ca"] == two["ca"] and one["key"] != two["key"]
+    told = shake_hands(tmp_path, one, two, name)
+    assert [dict(entry[0] for entry in peer["subject"])["commonName"] for peer in told] == ["metal2", "metal1"]
+
+
+def test_nobody_believes_a_stranger(tmp_path):
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(tmp_path, ask(tmp_path / "a"), ask(tmp_path / "b", "galera/metal2"), "metal1")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(tmp_path, ask(tmp_path / "a"), ask(tmp_path / "a", "galera/metal2"), "metal3")
+
+
+def test_made_once_and_for_nobody_elses_eyes(tmp_path):
+    first = ask(tmp_path)
+    assert ask(tmp_path) == first
+    files = sorted((tmp_path / "galera").iterdir())
+    assert [path.name for path in files] == ["ca.pem.txt", "metal1.pem.txt"]
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in files)
+    files[1].chmod(0o644)
+    assert ask(tmp_path) == first
+    assert files[1].stat().st_mode & 0o777 == 0o600
+    files[1].unlink()
+    renewed = ask(tmp_path)
+    assert renewed["ca"] == first["ca"] and renewed["certificate"] != first["certificate"]
+
+
+def test_all_who_ask_at_once_get_the_same(tmp_path):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda unused: ask(tmp_path)["certificate"] + ask(tmp_path)["ca"], range(16)))
+    assert len(set(answers)) == 1
+
+
+def test_one_that_lacks_an_address_or_a_name_is_made_anew(tmp_path, monkeypatch):
+    first = ask(tmp_path)
+    assert ask(tmp_path, addresses=["192.0.2.7", "192.0.2.20"], check_mode=True) == first
+    second = ask(tmp_path, addresses=["192.0.2.7", "192.0.2.20"], names=["cloud.example.net"])
+    assert second["certificate"] != first["certificate"] and second["ca"] == first["ca"]
+    for name in ("192.0.2.20", "cloud.example.net", "metal1"):
+        assert shake_hands(tmp_path, second, ask(tmp_path, "galera/metal2"), name)
+    # who asks for less, such as for the authority alone, changes nothing
+    assert ask(tmp_path) == second == ask(tmp_path, addresses=[])
+    path = tmp_path / "galera" / "metal1.pem.txt"
+    assert path.stat().st_mode & 0o777 == 0o600
+    plain = path.read_text(encoding="ascii")
+    path.write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n", encoding="ascii")
+    assert ask(tmp_path, addresses=["192.0.2.99"], decrypt=lambda unused: plain) == second
+    path.write_text(plain, encoding="ascii")
+    # eleven years before its end
+    monkeypatch.setattr("ansible_collections.reduced.footprint.plugins.module_utils._certificate.run_certificate.RENEW_DAYS", 11 * 365)
+    assert ask(tmp_path)["certificate"] != second["certificate"]
+
+
+def test_check_mode_writes_nothing(tmp_path):
+    assert ask(tmp_path / "s", check_mode=True) == {"key": "", "certificate": "", "ca": ""}
+    assert not (tmp_path / "s").exists()
+    made = ask(tmp_path / "s")
+    assert ask(tmp_path / "s", check_mode=True) == made
+
+
+def test_vault(tmp_path):
+    made = ask(tmp_path)
+    path = tmp_path / "galera" / "metal1.pem.txt"
+    plain = path.read_text(encoding="ascii")
+    path.write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n", encoding="ascii")
+    asked = []
+    assert ask(tmp_path, decrypt=lambda name: asked.append(name) or plain) == made
+    assert asked == [str(path)]
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"names": ["two words"]}, "names: 'two words' is no name of a host"),
+        ({"addresses": ["host"]}, "addresses: 'host' is no address"),
+        ({"name": "../x"}, r"\.\./x"),
+        ({"authority": ""}, "''"),
+    ],
+)
+def test_bad_input(tmp_path, more, words):
+    with pytest.raises(InputError, match=words):
+        ask(tmp_path, **more)
+
+
+def test_files_that_hold_something_else(tmp_path):
+    ask(tmp_path)
+    (tmp_path / "galera" / "metal1.pem.txt").write_text("nothing\n", encoding="ascii")
+    with pytest.raises(InputError, match=r"metal1\.pem\.txt: there is no private key in it"):
+        ask(tmp_path)
+    (tmp_path / "galera" / "ca.pem.txt").write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", encoding="ascii")
+    with pytest.raises(BackendError, match="cannot be read"):
+        ask(tmp_path, "galera/new")
+
+
+def test_without_the_library(monkeypatch):
+    monkeypatch.setattr(io_certificates, "x509", None)
+    with pytest.raises(BackendError, match="cryptography is missing"):
+        io_certificates.make_authority("ca")

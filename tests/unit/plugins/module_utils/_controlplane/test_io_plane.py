@@ -1,0 +1,186 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What systemd, configuration files and services say of the control plane."""
+
+from __future__ import annotations
+
+import http.server
+import pathlib
+import socket
+import threading
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_listeners, io_plane
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import Completed
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+
+SHOWN = """Id=mariadb.service
+LoadState=loaded
+ActiveState=active
+SubState=running
+MainPID=635
+ActiveEnterTimestamp=@1795314328
+InvocationID=12e3
+FragmentPath=/lib/systemd/system/mariadb.service
+
+Id=nosuch.service
+LoadState=not-found
+ActiveState=inactive
+MainPID=0
+ActiveEnterTimestamp=
+InvocationID=
+
+Id=old.service
+LoadState=loaded
+ActiveState=failed
+SubState=failed
+MainPID=0
+ActiveEnterTimestamp=
+InvocationID=
+FragmentPath=/run/systemd/generator.late/old.service
+SourcePath=/etc/init.d/old
+"""
+
+CLUSTER: dict[str, t.Any] = {
+    "disk_nodes": ["rabbit@c1", "rabbit@c2"],
+    "ram_nodes": [],
+    "running_nodes": ["rabbit@c1"],
+    "partitions": {"rabbit@c1": ["rabbit@c2"]},
+    "alarms": [],
+    "versions": {"rabbit@c1": {"rabbitmq_version": "3.10.8"}},
+}
+
+
+def test_units_are_told_in_the_order_they_were_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_plane, "run", lambda argv, timeout: Completed(tuple(argv), 0, SHOWN, ""))
+    found = io_plane.units(["mariadb.service", "nosuch.service", "old.service"])
+    assert list(found) == ["mariadb.service", "old.service"]
+    assert found["mariadb.service"] == {
+        "state": "active", "sub": "running", "pid": 635, "since": 1795314328, "invocation": "12e3", "path": "/lib/systemd/system/mariadb.service",
+    }  # fmt: skip
+    assert (found["old.service"]["path"], found["old.service"]["since"]) == ("/etc/init.d/old", 0)
+    assert io_plane.units([]) == {}
+
+
+def test_virtual_addresses_are_read_from_the_configuration(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "keepalived.conf"
+    path.write_text(
+        "# virtual_ipaddress { 192.0.2.9 }\nvrrp_instance a {\n virtual_ipaddress {\n  192.0.2.20/32 dev eno1 # the admin's\n  192.0.2.21\n }\n}\n"
+        "vrrp_instance b {\n virtual_ipaddress {\n  198.51.100.20/24\n }\n}\n",
+        encoding="utf-8",
+    )
+    assert io_plane.virtual_addresses(path) == ["192.0.2.20", "192.0.2.21", "198.51.100.20"]
+    assert io_plane.virtual_addresses(tmp_path / "none") == []
+
+
+JOURNAL = """(footprint): entering FAULT state (src address not configured)
+(footprint) Entering FAULT STATE
+(footprint_public) Entering BACKUP STATE (init)
+(footprint_public) Entering MASTER STATE
+"""
+KEEPALIVED = "Id=keepalived.service\nLoadState=loaded\nActiveState={state}\nSubState=running\nMainPID=635\nInvocationID={invocation}\n"
+
+
+@pytest.mark.parametrize(
+    "state, invocation, rc, journal, expected",
+    [
+        ("active", "12e3", 0, JOURNAL, {"footprint": "FAULT", "footprint_public": "MASTER"}),
+        ("active", "12e3", 1, "", {}),
+        ("active", "12e3", 2, JOURNAL, {}),
+        ("active", "", 0, JOURNAL, {}),
+        ("failed", "12e3", 0, JOURNAL, {}),
+    ],
+    ids=["said", "nothing said", "no journal", "old systemd", "not running"],
+)
+def test_what_keepalived_said_last_counts(
+    monkeypatch: pytest.MonkeyPatch, state: str, invocation: str, rc: int, journal: str, expected: dict[str, str]
+) -> None:
+    def run(argv: t.Sequence[str], timeout: float, ok: t.Sequence[int] = (0,)) -> Completed:
+        if argv[0] == "systemctl":
+            return Completed(tuple(argv), 0, KEEPALIVED.format(state=state, invocation=invocation), "")
+        assert f"_SYSTEMD_INVOCATION_ID={invocation}" in argv
+        if rc not in ok:
+            raise CommandError(argv, rc, "no journal files were found")
+        return Completed(tuple(argv), rc, journal, "")
+
+    monkeypatch.setattr(io_plane, "run", run)
+    assert io_plane.vrrp_states() == expected
+
+
+def test_the_cluster_of_rabbitmq_is_read() -> None:
+    found = io_plane.read_cluster(CLUSTER)
+    assert found == {
+        "members": ["rabbit@c1", "rabbit@c2"], "running": ["rabbit@c1"], "partitions": {"rabbit@c1": ["rabbit@c2"]}, "alarms": [], "version": "3.10.8",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("said", [None, "no JSON", "[]", "{}"])
+def test_a_rabbitmq_that_says_nothing_of_use_does_not_answer(monkeypatch: pytest.MonkeyPatch, said: str | None) -> None:
+    def run(argv: t.Sequence[str], timeout: float) -> Completed:
+        if said is None:
+            raise CommandError(argv, None, "no end")
+        return Completed(tuple(argv), 0, said, "")
+
+    monkeypatch.setattr(io_plane, "run", run)
+    assert io_plane.rabbitmq() is None
+
+
+def test_listeners_are_those_of_the_kernel() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        found = io_listeners.listeners()
+        assert ("127.0.0.1", port) in found
+        assert io_listeners.reachable_at(port, found) == "127.0.0.1"
+        assert io_listeners.reachable_at(port, found, avoid=["127.0.0.1"]) is None
+    assert io_listeners.reachable_at(5000, [("0.0.0.0", 5000)]) == "127.0.0.1"
+
+
+def test_kernel_tables_are_read(tmp_path: pathlib.Path) -> None:
+    head = "  sl  local_address rem_address   st\n"
+    # written by a little-endian processor, as all are that this is run on
+    (tmp_path / "tcp").write_text(head + "   0: 0B02000A:1388 00000000:0000 0A 0\n   1: 0B02000A:1F90 0100007F:1000 01 0\n", encoding="ascii")
+    (tmp_path / "tcp6").write_text(head + "   0: 00000000000000000000000000000000:0CEA 0000:0000 0A 0\n", encoding="ascii")
+    assert io_listeners.listeners(tmp_path) == [("10.0.2.11", 5000), ("::", 3306)]
+
+
+class _Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:  # noqa: N802
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"version": {"id": "v3.14"}}')
+
+    def do_HEAD(self) -> None:  # noqa: N802
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *unused: t.Any) -> None:
+        pass
+
+
+def test_what_is_spoken_is_found_out() -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        assert io_listeners.scheme_of("127.0.0.1", port) == "http"
+        assert io_listeners.http_json("127.0.0.1", port, "/v3") == {"version": {"id": "v3.14"}}
+        server.shutdown()
+    assert io_listeners.scheme_of("127.0.0.1", port, 0.5) is None
+    assert io_listeners.http_json("127.0.0.1", port, "/v3", timeout=0.5) is None
+
+
+@pytest.mark.parametrize("says, version", [(b"VERSION 1.6.18\r\n", "1.6.18"), (b"ERROR\r\n", None), (b"", None)])
+def test_memcached_tells_its_version(says: bytes, version: str | None) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            stream, unused = server.accept()
+            with stream:
+                stream.recv(100)
+                stream.sendall(says)
+
+        threading.Thread(target=serve, daemon=True).start()
+        assert io_listeners.memcached_version("127.0.0.1", server.getsockname()[1], 2) == version

@@ -1,0 +1,132 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How each service of the control plane stands (C9)."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import SERVICES, judge, members_of, table, worst
+from tests.support.controlplane import balancer, galera, look, rabbitmq, unit
+
+
+NAMES = ["c1", "c2", "c3"]
+
+
+def standing(name: str, *parts: t.Any, held: int | None = 0) -> tuple[str, list[str]]:
+    """State and complaints of a service whose members are these; ``None`` is one that does not answer."""
+    looks = {
+        host: None if part is None else {"addresses": ["192.0.2.20"] if held == number else [], "services": {name: part}}
+        for number, (host, part) in enumerate(zip(NAMES, parts))
+    }
+    report = judge({name: NAMES[: len(parts)]}, looks)[name]
+    return report.state, [*report.why, *(member.words for member in report.members if member.state != "ok")]
+
+
+MEMCACHED: dict[str, t.Any] = {"units": {"memcached.service": unit()}, "facts": {"version": "1.6.18"}}
+SILENT: dict[str, t.Any] = {"units": {"memcached.service": unit()}, "facts": None}
+ABSENT: dict[str, t.Any] = {"units": {}, "facts": None}
+JOINER = galera(ready=False, local_state="Joining: receiving State Transfer", primary=True, ailments=["it joins"])
+
+CASES = [
+    ("galera", (galera(), galera(), galera()), "ok", []),
+    ("galera", (galera(), galera(), galera("inactive")), "degraded", ["c3: mariadb.service is inactive"]),
+    ("galera", (galera(), galera("failed"), None), "down", ["c2: mariadb.service is failed", "c3: does not answer"]),
+    ("galera", (galera(), galera(), galera("activating")), "wip", ["c3: mariadb.service is activating"]),
+    ("galera", (galera(), galera(), JOINER), "wip", ["c3: it joins"]),
+    ("galera", (galera(), galera(), ABSENT), "degraded", ["c3: it is not installed"]),
+    (
+        "galera",
+        (
+            galera(primary=True, node="1", view=["1"], size=1, configuration=7, seqno=30),
+            galera(primary=True, node="2", view=["2", "3"], size=2, configuration=6, seqno=21),
+            galera(primary=True, node="3", view=["2", "3"], size=2, configuration=6, seqno=21),
+        ),
+        "down",
+        [
+            "there are 2 Primary Components of the cluster 11111111-2222-3333-4444-555555555555 at once: c1 (size 1, configuration 7, position 30) and "
+            "c2, c3 (size 2, configuration 6, position 21); that of c1 has committed more (docs/database.md tells how to keep one)"
+        ],
+    ),
+    ("galera", (galera(), galera(), galera(cluster_uuid="9")), "down", ["there are 2 clusters at once: 11111111-2222-3333-4444-555555555555, 9"]),
+    ("galera", (galera(ready=False, standalone=True),), "down", ["c1: its server runs without replication"]),
+    ("galera", (None, None, None), "down", ["c1: does not answer", "c2: does not answer", "c3: does not answer"]),
+    ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq()), "ok", []),
+    ("rabbitmq", (rabbitmq(NAMES[:2]), rabbitmq(NAMES[:2]), rabbitmq(state="inactive")), "degraded", ["c3: rabbitmq-server.service is inactive"]),
+    ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq(partitions={"c1": ["c2"]})), "degraded", ["c3: c1 does not see c2"]),
+    ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq(alarms=["memory"])), "degraded", ["c3: alarm memory"]),
+    ("rabbitmq", (rabbitmq(NAMES[:2]), rabbitmq(NAMES[:2]), rabbitmq(["c3"])), "down", ["a part of the cluster is on its own: c3"]),
+    ("memcached", (MEMCACHED, MEMCACHED, MEMCACHED), "ok", []),
+    ("memcached", (MEMCACHED, SILENT, None), "degraded", ["c2: it does not answer", "c3: does not answer"]),
+    ("memcached", (SILENT, SILENT, SILENT), "down", ["c1: it does not answer", "c2: it does not answer", "c3: it does not answer"]),
+    ("load_balancer", (balancer(True), balancer(), balancer()), "ok", []),
+    ("load_balancer", (balancer(True), balancer(haproxy="failed"), balancer()), "degraded", ["c2: haproxy.service is failed"]),
+    (
+        "load_balancer",
+        (balancer(True), balancer(), balancer(vrrp="FAULT")),
+        "degraded",
+        ["c3: its VRRP instance footprint is in FAULT, it takes no virtual address (journalctl -u keepalived tells why)"],
+    ),
+]
+
+
+@pytest.mark.parametrize("name, parts, state, words", CASES, ids=[f"{row[0]}-{row[2]}-{number}" for number, row in enumerate(CASES)])
+def test_states(name: str, parts: t.Any, state: str, words: list[str]) -> None:
+    assert standing(name, *parts) == (state, words)
+
+
+@pytest.mark.parametrize("held, words", [(None, "192.0.2.20 is on no host"), (0, None)])
+def test_without_a_holder_nobody_comes_in(held: int | None, words: str | None) -> None:
+    state, told = standing("load_balancer", balancer(), balancer(), balancer(), held=held)
+    assert (state, told) == (("down", [words]) if words else ("ok", []))
+
+
+def test_a_service_nobody_installed_is_left_out_and_one_somebody_has_is_not() -> None:
+    looks = {name: look(name == "c1") for name in NAMES}
+    assert list(judge(dict.fromkeys(SERVICES, NAMES), looks)) == ["galera", "load_balancer"]
+    looks["c2"]["services"]["memcached"] = MEMCACHED
+    report = judge(dict.fromkeys(SERVICES, NAMES), looks)["memcached"]
+    assert (report.state, report.well) == ("degraded", 1)
+
+
+def test_members_follow_the_rule_of_the_roles() -> None:
+    groups = {"controller": ["c1", "c2"], "galera": ["d1"], "bus": ["b1"], "rabbitmq": []}
+    found = members_of(groups, {"c1": {"memcached_group": "bus"}, "c2": {}})
+    assert found == {"galera": ["d1"], "rabbitmq": ["c1", "c2"], "memcached": ["b1"], "load_balancer": ["c1", "c2"], "keystone": ["c1", "c2"]}
+    assert members_of({}, {}) == dict.fromkeys(SERVICES, [])
+
+
+def test_the_one_who_is_written_to_is_told_by_the_balancer_that_clients_speak_to() -> None:
+    looks = {"c1": look(False, load_balancer=balancer(in_use="c3")), "c2": look(True, load_balancer=balancer(True, in_use="c2"))}
+    reports = judge({"galera": NAMES[:2], "load_balancer": NAMES[:2]}, looks)
+    assert reports["galera"].writer == {"mysql": "c2"}
+    lines = table(reports)
+    assert lines[1].startswith("galera         2/2      ok     mysql is written to through c2")
+    assert lines[2] == "load_balancer  2/2      ok     192.0.2.20 is on c2"
+
+
+def test_the_worst_counts() -> None:
+    assert worst(["ok", "degraded", "wip"]) == "degraded"
+    assert worst([]) == "ok"
+    assert table({}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "clear"),
+    [
+        ("galera", galera(tls="on"), ""),
+        ("galera", galera(tls="both"), ""),
+        ("galera", galera(tls="off"), "plain text with its members (docs/database.md, Encryption)"),
+        ("rabbitmq", rabbitmq(tls="on", internode_tls="off"), ""),
+        ("rabbitmq", rabbitmq(tls="both", internode_tls="on"), "plain text with clients (docs/messaging.md, Encryption)"),
+        ("rabbitmq", rabbitmq(tls="off", internode_tls="off"), "plain text with clients (docs/messaging.md, Encryption)"),
+    ],
+)
+def test_plain_text_is_told_and_is_no_illness(name: str, part: t.Any, clear: str) -> None:
+    report = judge({name: NAMES}, {host: {"addresses": [], "services": {name: part}} for host in NAMES})[name]
+    assert (report.state, report.clear, report.as_dict()["clear"]) == ("ok", clear, clear)
+    assert not clear or clear in table({name: report})[1]

@@ -1,0 +1,169 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether members may be taken one at a time, in which order, and what is left after a kill (C12)."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import Plan, looks_of, parse_request, plan, verdict
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from tests.support.controlplane import ADDRESS, balancer, galera, look, unit
+
+NAMES = ["c1", "c2", "c3"]
+MEMBERS = {"galera": NAMES, "rabbitmq": NAMES, "load_balancer": NAMES}
+
+
+def looks() -> dict[str, t.Any]:
+    """All well; c1 is written to and holds the address."""
+    return {name: look(name == "c1") for name in NAMES}
+
+
+def planned(found: t.Mapping[str, t.Any], components: t.Any = "galera", journal: t.Any = None, action: str = "restart", **options: bool) -> Plan:
+    return plan(parse_request(action, components, **options), MEMBERS, found, journal, "2030-01-01")
+
+
+def steps(found: Plan) -> list[str]:
+    return [f"{step.component} {step.host}{'*' if step.begun else ''}" for step in found.steps]
+
+
+def restarted(found: t.Mapping[str, t.Any], *names: str) -> dict[str, t.Any]:
+    """The same after the databases of these were restarted."""
+    later = copy.deepcopy(dict(found))
+    for name in names:
+        later[name]["services"]["galera"]["units"]["mariadb.service"]["invocation"] = "b2"
+    return later
+
+
+def test_who_is_used_comes_last() -> None:
+    found = planned(looks(), "load_balancer,galera")
+    assert found.why == ()
+    assert steps(found) == ["galera c2", "galera c3", "galera c1", "load_balancer c2", "load_balancer c3", "load_balancer c1"]
+    assert found.lines[3] == "  3. galera on c1 (in use: hands over first)"
+    assert found.journal["before"]["galera"]["c1"] == {"mariadb.service": "a1"}
+
+
+def test_no_components_are_all_that_are_there() -> None:
+    assert [step.component for step in planned(looks(), []).steps] == ["galera"] * 3 + ["load_balancer"] * 3
+
+
+@pytest.mark.parametrize(
+    "part, value, words",
+    [
+        ("galera", galera("failed"), "galera is degraded: c2: mariadb.service is failed"),
+        ("galera", galera("activating"), "galera is wip: c2: mariadb.service is activating"),
+        # whoever cannot be reached any more is not helped by a restart of others
+        ("load_balancer", balancer(haproxy="failed"), "load_balancer is degraded: c2: haproxy.service is failed"),
+    ],
+)
+def test_one_who_is_not_well_keeps_all_from_beginning(part: str, value: t.Any, words: str) -> None:
+    found = looks()
+    found["c2"]["services"][part] = value
+    assert planned(found).why == (words,)
+
+
+def test_one_who_does_not_answer_keeps_all_from_beginning() -> None:
+    found = planned({**looks(), "c3": None})
+    assert "galera is degraded: c3: does not answer" in found.why
+
+
+def test_nobody_to_spare() -> None:
+    alone = {"c1": look(True), "c2": look(False)}
+    for hosts in (["c1"], ["c1", "c2"]):
+        found = plan(parse_request("restart", "galera"), {"galera": hosts}, {name: alone[name] for name in hosts})
+        assert len(found.why) == 1 and "with one less it stands still" in found.why[0]
+        assert not plan(parse_request("restart", "galera", True), {"galera": hosts}, {name: alone[name] for name in hosts}).why
+
+
+def test_what_nobody_has_is_told() -> None:
+    assert planned(looks(), "rabbitmq").why == ("rabbitmq is not installed on any host",)
+
+
+def test_a_killed_run_is_gone_on_with() -> None:
+    journal = planned(looks()).journal
+    found = planned(restarted(looks(), "c2"), journal=journal)
+    assert found.why == ()
+    assert steps(found) == ["galera c3", "galera c1"]
+    assert [step.host for step in found.done] == ["c2"]
+    # what was noted at first stays noted
+    assert found.journal == journal
+
+
+def test_one_left_in_the_middle_comes_first() -> None:
+    journal = planned(looks()).journal
+    later = restarted(looks(), "c2")
+    later["c3"]["services"]["galera"] = galera("inactive")
+    found = planned(later, journal=journal)
+    assert found.why == ()
+    assert steps(found) == ["galera c3*", "galera c1"]
+
+
+def test_two_left_in_the_middle_are_nobody_s_work() -> None:
+    journal = planned(looks()).journal
+    later = looks()
+    later["c2"]["services"]["galera"] = later["c3"]["services"]["galera"] = galera("inactive")
+    assert "galera on c2 and galera on c3 are not well, and only one was worked at" in planned(later, journal=journal).why
+
+
+def test_an_unfinished_run_of_another_kind_is_in_the_way_until_it_is_given_up() -> None:
+    journal = planned(looks()).journal
+    found = planned(looks(), "load_balancer", journal)
+    assert found.why[0].startswith("a rollout begun at 2030-01-01 was not finished. Finish it with -e rolling_action=restart -e components=galera,")
+    assert not planned(looks(), "load_balancer", journal, forget=True).why
+
+
+def test_an_update_asks_everybody_again() -> None:
+    journal = planned(looks(), action="update").journal
+    assert len(planned(restarted(looks(), "c2"), journal=journal, action="update").steps) == 3
+
+
+@pytest.mark.parametrize(
+    "action, components, path",
+    [("reboot", [], "rolling_action"), ("restart", "galera, nova", "components[1]"), ("restart", ["etcd"], "components[0]")],
+)
+def test_bad_input_is_named(action: str, components: t.Any, path: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_request(action, components)
+    assert caught.value.path == path and caught.value.mend
+
+
+def test_between_two_members_all_have_to_be_well() -> None:
+    found = verdict("galera", MEMBERS, looks(), back="c2")
+    assert (found.why, found.writers, found.holders, found.ports) == ((), {"mysql": "c1"}, {ADDRESS: "c1"}, {ADDRESS: {"mysql": 3306}})
+    later = looks()
+    later["c2"]["services"]["galera"] = galera("failed")
+    assert verdict("galera", MEMBERS, later).why == ("galera on c2: mariadb.service is failed",)
+
+
+def test_the_load_balancers_have_to_use_it_again() -> None:
+    later = looks()
+    later["c1"]["services"]["load_balancer"] = balancer(True, down=["c2"])
+    assert verdict("galera", MEMBERS, later, back="c2").why == ("the load balancer on c1 sends no clients of mysql to c2 (DOWN)",)
+    assert verdict("galera", MEMBERS, later, back="c3").why == ()
+
+
+def test_a_frontend_nobody_serves_is_not_this_member_s_fault() -> None:
+    later = looks()
+    frontends = later["c1"]["services"]["load_balancer"]["facts"]["frontends"]
+    frontends["keystone"] = {"servers": {name: {"status": "DOWN", "sessions": 0} for name in NAMES}, "in_use": None}
+    assert verdict("galera", MEMBERS, later, back="c2").why == ()
+
+
+def test_one_given_up_counts_for_nothing_any_more() -> None:
+    later = looks()
+    later["c2"]["services"]["galera"] = galera("failed")
+    # two of three are left: the next one would be one too many
+    assert verdict("galera", MEMBERS, later, ["c2"]).why == ("galera would have 1 of 3 members left and needs 2",)
+    for name in NAMES:
+        later[name]["services"]["memcached"] = {"units": {"memcached.service": unit("failed" if name == "c2" else "active")}, "facts": {"version": "1"}}
+    assert verdict("memcached", {**MEMBERS, "memcached": NAMES}, later, ["c2"]).why == ()
+
+
+def test_looks_are_read_where_they_are() -> None:
+    hostvars: dict[str, t.Any] = {"c1": {"rolling_look": {"controlplane": {"services": {}}}}, "c2": {"rolling_look": {"unreachable": True}}, "c3": {}}
+    assert looks_of(hostvars, MEMBERS) == {"c1": {"services": {}}, "c2": None, "c3": None}

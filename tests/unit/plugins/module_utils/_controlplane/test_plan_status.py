@@ -1,0 +1,154 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The report on a footprint (C9, F9)."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status, read_results
+from tests.support.controlplane import UUID, galera, look, unit
+
+
+NAMES = ["c1", "c2", "c3"]
+
+
+def controller(place: str, held: bool = False, **services: t.Any) -> dict[str, t.Any]:
+    return {"reachable": True, "error": "", "place": place, "look": look(held, **services)}
+
+
+HEALTHY: dict[str, t.Any] = {
+    "servers": {
+        "metal1": {"reachable": True, "vms": [{"name": "c1", "state": "running"}, {"name": "c2", "state": "running"}]},
+        "metal2": {"reachable": True, "vms": [{"name": "c3", "state": "running"}]},
+    },
+    "controllers": {"c1": controller("metal1", held=True), "c2": controller("metal1"), "c3": controller("metal2")},
+    "members": {"galera": NAMES, "rabbitmq": NAMES, "load_balancer": NAMES},
+    "migrations": [{"name": "master", "state": "done", "phase": "commit", "downtime": 31.24, "host": "metal1"}],
+}
+
+
+def test_everything_stands() -> None:
+    report = build_status(HEALTHY)
+    assert report["ok"]
+    assert report["ha_grade"] == "restart"
+    assert report["virtual_address_holder"] == "c1"
+    assert report["database_members"] == ["c1", "c2", "c3"]
+    assert report["vms"] == {"running": 3, "all": 3}
+    assert (report["state"], report["writer"], report["links"]) == ("ok", "c1", ["mysql://192.0.2.20:3306"])
+    # nobody installed it, and nobody asked for it
+    assert list(report["services"]) == ["galera", "load_balancer"]
+    assert report["lines"][-1] == "ok   migration master: done, on metal1, 31.2 s of downtime"
+
+
+def test_drift_and_a_due_restart_are_told_and_no_fault() -> None:
+    vms = [{"name": "c3", "state": "running", "drift": [{"path": "vcpu"}, {"path": "memory"}], "pending": ["memory"]}]
+    report = build_status(breakage("servers", "metal2", "vms", value=vms))
+    assert report["ok"]
+    assert "NOTE VM c3: changed by somebody else (vcpu, memory); spawn_vms puts it right" in report["lines"]
+    assert "NOTE VM c3: waits for a restart (memory)" in report["lines"]
+
+
+def breakage(*path: str, value: t.Any) -> dict[str, t.Any]:
+    found = copy.deepcopy(HEALTHY)
+    place = found
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return found
+
+
+BROKEN = [
+    (("servers", "metal2", "reachable"), False, "DOWN server metal2: does not answer"),
+    (("servers", "metal2", "error"), "no libvirt", "DOWN server metal2: cannot tell its VMs: no libvirt"),
+    (("servers", "metal2", "vms"), [{"name": "c3", "state": "shutoff"}], "DOWN server metal2: 0 of 1 VMs running (c3 is shutoff)"),
+    (("controllers", "c2", "reachable"), False, "DOWN controller c2: does not answer (on metal1)"),
+    (("controllers", "c2", "error"), "Timed out after 90 s", "DOWN controller c2: cannot tell its services: Timed out after 90 s (on metal1)"),
+    (
+        ("controllers", "c2", "look", "services", "galera"),
+        galera("failed"),
+        "DEGRADED controller c2: 1 of 2 services well (galera: mariadb.service is failed)",
+    ),
+    (("controllers", "c2", "look", "services", "galera"), galera("failed"), f"DEGRADED galera: 2/3 (c2: mariadb.service is failed) at {UUID}:7"),
+    (("controllers", "c3", "look", "services", "galera"), galera(ready=False), f"DEGRADED galera: 2/3 (c3: its server does not answer) at {UUID}:7"),
+    (("controllers", "c3", "look", "addresses"), ["192.0.2.20"], "DOWN virtual address: 192.0.2.20 is on c1 and c3"),
+    (("controllers", "c1", "look", "addresses"), [], "DOWN virtual address: 192.0.2.20 is on no controller"),
+    (("migrations",), [{"name": "m", "state": "running", "phase": "precopy", "host": "metal1"}], "DOWN migration m: running in phase precopy on metal1"),
+]
+
+
+@pytest.mark.parametrize("path, value, line", BROKEN, ids=[row[2][:40] for row in BROKEN])
+def test_each_breakage_is_told(path: tuple[str, ...], value: t.Any, line: str) -> None:
+    report = build_status(breakage(*path, value=value))
+    assert not report["ok"]
+    assert line in report["lines"]
+
+
+def test_what_starts_right_now_is_no_failure() -> None:
+    part = {"units": {"mariadb.service": unit("activating")}, "facts": None, "ailments": ["mariadb.service is activating"]}
+    report = build_status(breakage("controllers", "c2", "look", "services", "galera", value=part))
+    assert report["ok"]
+    assert report["state"] == "wip"
+    assert f"wip  galera: 2/3 (c2: mariadb.service is activating) at {UUID}:7" in report["lines"]
+
+
+def test_two_of_three_databases_lost_is_down() -> None:
+    found = breakage("controllers", "c2", "reachable", value=False)
+    found["controllers"]["c3"]["reachable"] = False
+    report = build_status(found)
+    assert (report["state"], report["services"]["galera"]["state"]) == ("down", "down")
+    assert report["services"]["galera"]["members"]["c2"] == {"state": "down", "why": ["does not answer"]}
+
+
+def test_an_empty_footprint_is_no_failure() -> None:
+    report = build_status({})
+    assert report["ok"]
+    assert report["ha"] == []
+
+
+def test_the_registered_results_are_read() -> None:
+    hostvars: dict[str, t.Any] = {
+        "metal1": {"status_vms": {"vms": [{"name": "c1", "state": "running"}]}, "status_migrations": {"migrations": [{"name": "master"}]}},
+        "metal2": {"status_vms": {"unreachable": True, "msg": "no route"}},
+        "metal3": {"status_vms": {"failed": True, "msg": "python3-libvirt is missing"}},
+        "c1": {
+            "vm_host": "metal1",
+            "status_look": {"controlplane": {"addresses": ["192.0.2.20"], "services": {}}},
+        },
+        "c2": {"status_look": {"unreachable": True}},
+        "c3": {"status_look": {"failed": True, "msg": "Timed out"}},
+    }
+    found = read_results(hostvars, ["metal1", "metal2", "metal3"], NAMES)
+    assert found["servers"]["metal1"] == {"reachable": True, "error": "", "vms": [{"name": "c1", "state": "running"}]}
+    assert not found["servers"]["metal2"]["reachable"]
+    assert found["servers"]["metal3"]["error"] == "python3-libvirt is missing"
+    assert found["controllers"]["c1"] == {
+        "reachable": True,
+        "place": "metal1",
+        "error": "",
+        "look": {"addresses": ["192.0.2.20"], "services": {}},
+    }
+    assert found["controllers"]["c2"]["place"] == "c2"
+    assert not found["controllers"]["c2"]["reachable"]
+    assert found["controllers"]["c3"]["error"] == "Timed out"
+    assert found["members"]["galera"] == NAMES
+    assert found["migrations"] == [{"name": "master"}]
+
+
+def test_a_moved_controller_stands_where_its_server_says_and_its_old_copy_is_no_fault() -> None:
+    old = {"name": "c2", "state": "shutdown", "moved": "metal3"}
+    hostvars: dict[str, t.Any] = {
+        "metal1": {"status_vms": {"vms": [{"name": "c1", "state": "running", "moved": None}, old]}},
+        "metal2": {"status_vms": {"vms": [{"name": "c3", "state": "running"}]}},
+        "metal3": {"status_vms": {"vms": [{"name": "c2", "state": "running"}]}},
+        # the inventory does not know yet
+        **{name: {"vm_host": "metal2" if name == "c3" else "metal1"} for name in ("c1", "c2", "c3")},
+    }
+    report = build_status(read_results(hostvars, ["metal3", "metal2", "metal1"], ["c1", "c2", "c3"]))
+    assert report["ha_grade"] == "quorum"
+    assert "ok   server metal1: 1 of 1 VMs running" in report["lines"]
+    assert "NOTE VM c2: moved to metal3; the old copy waits to be confirmed" in report["lines"]
+    assert report["vms"] == {"running": 3, "all": 3}

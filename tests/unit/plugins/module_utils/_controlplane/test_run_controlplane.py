@@ -1,0 +1,95 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""All services of one host in one look (C9)."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import Host, LookRequest, look, parse_sizes
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from tests.support.controlplane import balancer, galera, unit
+
+
+class FakeHost:
+    """Services that change from look to look."""
+
+    def __init__(self, *moments: dict[str, t.Any]) -> None:
+        self.moments = list(moments)
+        self.now = moments[0]
+        self.asked: list[str] = []
+
+    def units(self, services: t.Sequence[str]) -> dict[str, t.Any]:
+        self.now = self.moments.pop(0) if len(self.moments) > 1 else self.moments[0]
+        return {name: self.now.get(name, {}).get("units", {}) for name in services}
+
+    def facts(self, name: str) -> t.Any:
+        self.asked.append(name)
+        return self.now[name]["facts"]
+
+
+@pytest.fixture(autouse=True)
+def addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_controller, "addresses", lambda: ["192.0.2.11"])
+
+
+def looked(host: FakeHost, **options: t.Any) -> dict[str, t.Any]:
+    times = iter(range(1000))
+    return look(LookRequest(**options), host, sleep=lambda seconds: None, clock=lambda: next(times))
+
+
+def test_all_that_is_installed_is_told_when_nothing_is_named() -> None:
+    found = looked(FakeHost({"galera": galera()}), services=())
+    assert list(found["services"]) == ["galera"]
+    assert (found["ailments"], found["addresses"]) == ([], ["192.0.2.11"])
+
+
+def test_what_is_named_and_not_there_is_told() -> None:
+    assert looked(FakeHost({}), services=("memcached",))["ailments"] == ["memcached: it is not installed"]
+
+
+def test_one_who_does_not_run_is_not_asked() -> None:
+    host = FakeHost({"galera": galera("failed")})
+    assert looked(host, services=("galera",))["ailments"] == ["galera: mariadb.service is failed"]
+    assert host.asked == []
+
+
+def test_it_waits_until_all_are_well() -> None:
+    host = FakeHost({"galera": galera("activating")}, {"galera": galera(size=2)}, {"galera": galera()})
+    found = looked(host, services=("galera",), sizes={"galera": 3}, wait=60)
+    assert (found["ailments"], found["waited"]) == ([], 3)
+
+
+def test_it_does_not_wait_for_ever() -> None:
+    found = looked(FakeHost({"galera": galera(size=2)}), services=("galera",), sizes={"galera": 3}, wait=10)
+    assert found["ailments"] == ["galera: its cluster has 2 of 3 members"]
+    assert found["waited"] >= 10
+
+
+def test_the_load_balancer_has_to_send_clients_there() -> None:
+    host = FakeHost({"load_balancer": balancer(down=["c2"])}, {"load_balancer": balancer()})
+    assert looked(host, services=("load_balancer",), frontends=("c2",))["ailments"] == ["load_balancer: c2 of mysql is DOWN"]
+    host = FakeHost({"load_balancer": balancer(down=["c2"])}, {"load_balancer": balancer()})
+    assert looked(host, services=("load_balancer",), frontends=("c2",), wait=5)["ailments"] == []
+
+
+def test_of_several_names_the_one_that_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_plane
+
+    known = {"keystone.service": unit("inactive"), "apache2.service": unit()}
+    monkeypatch.setattr(io_plane, "units", lambda names: known)
+    assert list(Host(1).units(("keystone", "galera"))["keystone"]) == ["apache2.service"]
+    known.pop("apache2.service")
+    assert list(Host(1).units(("keystone",))["keystone"]) == ["keystone.service"]
+
+
+@pytest.mark.parametrize("value, path", [({"nova": 3}, "sizes.nova"), ({"galera": "many"}, "sizes.galera"), ({"galera": 0}, "sizes.galera")])
+def test_bad_sizes_are_named(value: t.Any, path: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_sizes(value)
+    assert caught.value.path == path

@@ -1,0 +1,305 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who starts a Galera cluster, who joins, who is ready, when it may be formed anew: the tables (C6)."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import (
+    NO_UUID,
+    Member,
+    ailments,
+    components,
+    decide,
+    describe,
+    may_reform,
+    primary_members,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+A = "aaaaaaaa-0000-11ef-8000-000000000001"
+B = "bbbbbbbb-0000-11ef-8000-000000000002"
+
+
+def fresh(**more):
+    return {"cluster_uuid": None, "seqno": -1, **more}
+
+
+def stopped(seqno, uuid=A, **more):
+    return {"cluster_uuid": uuid, "seqno": seqno, **more}
+
+
+def primary(seqno=10, uuid=A):
+    return {"running": True, "primary": True, "cluster_uuid": uuid, "seqno": seqno}
+
+
+def alone(seqno=10, uuid=A):
+    return {"running": True, "primary": False, "cluster_uuid": uuid, "seqno": seqno}
+
+
+def on(force=None, **looks):
+    return decide({name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}, force)
+
+
+TABLE = [
+    # what, members, force, action, who starts, who joins
+    ("all fresh", {"a": fresh(), "b": fresh(), "c": fresh()}, None, "bootstrap", "a", ["b", "c"]),
+    ("one alone", {"a": fresh()}, None, "bootstrap", "a", []),
+    ("all fresh, one forced", {"a": fresh(), "b": fresh()}, "b", "bootstrap", "b", ["a"]),
+    ("first has databases", {"a": fresh(), "b": fresh(databases=["shop"]), "c": fresh()}, None, "bootstrap", "b", ["a", "c"]),
+    ("all fine", {"a": primary(), "b": primary(), "c": primary()}, None, "none", None, []),
+    ("one fresh beside a living one", {"a": fresh(), "b": primary(), "c": primary()}, None, "join", None, ["a"]),
+    ("one stopped beside a living one", {"a": stopped(10), "b": primary(9), "c": primary(10)}, None, "join", None, ["a"]),
+    ("one cut off beside a living one", {"a": alone(), "b": primary(), "c": primary()}, None, "join", None, ["a"]),
+    ("one missing beside a living one", {"a": None, "b": primary(), "c": fresh()}, None, "join", None, ["c"]),
+    ("killed after the first had started", {"a": primary(0), "b": fresh(), "c": fresh()}, None, "join", None, ["b", "c"]),
+    ("a force left set does no harm", {"a": stopped(5), "b": primary(), "c": primary()}, "a", "join", None, ["a"]),
+    ("highest position", {"a": stopped(5), "b": stopped(9), "c": stopped(7)}, None, "bootstrap", "b", ["a", "c"]),
+    ("highest position runs cut off", {"a": stopped(5), "b": alone(9), "c": alone(7)}, None, "bootstrap", "b", ["a", "c"]),
+    ("highest position is stopped", {"a": stopped(10), "b": alone(9), "c": alone(7)}, None, "bootstrap", "a", ["b", "c"]),
+    ("tie: the one that runs", {"a": stopped(9), "b": alone(9), "c": stopped(9)}, None, "bootstrap", "b", ["a", "c"]),
+    ("tie: the one marked safe", {"a": stopped(9), "b": stopped(9, safe_to_bootstrap=True)}, None, "bootstrap", "b", ["a"]),
+    ("tie: the first", {"a": stopped(3), "b": stopped(9), "c": stopped(9)}, None, "bootstrap", "b", ["a", "c"]),
+    ("one lost its data", {"a": fresh(), "b": stopped(9), "c": stopped(7)}, None, "bootstrap", "b", ["a", "c"]),
+    ("zeros are no uuid", {"a": stopped(-1, NO_UUID), "b": stopped(9)}, None, "bootstrap", "b", ["a"]),
+    ("forced though one is missing", {"a": stopped(5), "b": None, "c": stopped(7)}, "a", "bootstrap", "a", ["c"]),
+    ("forced though unreadable", {"a": stopped(-1), "b": stopped(-1)}, "b", "bootstrap", "b", ["a"]),
+]
+
+
+@pytest.mark.parametrize(("looks", "force", "action", "start", "join"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_decision(looks, force, action, start, join):
+    decision = on(force, **looks)
+    assert (decision.action, decision.bootstrap, list(decision.join)) == (action, start, join), decision.reason
+
+
+def test_who_is_ahead_of_the_forced_one_loses_its_data_and_is_named():
+    decision = on("a", a=stopped(5), b=stopped(9), c=stopped(5), d=fresh())
+    assert (decision.bootstrap, decision.join, decision.discard) == ("a", ("b", "c", "d"), ("b",))
+    assert decision.reason == "a (position 5) was forced by the operator; newer rows are lost, which b had."
+    assert on(None, a=stopped(5), b=stopped(9)).discard == ()
+
+
+@pytest.mark.parametrize(
+    ("what", "looks", "force", "named"),
+    [
+        ("marked, but behind", {"a": stopped(5, safe_to_bootstrap=True), "b": stopped(9), "c": stopped(9)}, None, ["a"]),
+        ("marked, but behind one that runs cut off", {"a": stopped(5, safe_to_bootstrap=True), "b": alone(9)}, None, ["a"]),
+        ("two are marked", {"a": stopped(9, safe_to_bootstrap=True), "b": stopped(9, safe_to_bootstrap=True)}, None, ["b"]),
+        ("marked, but behind the forced one", {"a": stopped(5, safe_to_bootstrap=True), "b": stopped(9), "c": None}, "b", ["a"]),
+        ("the marked one starts", {"a": stopped(5), "b": stopped(9, safe_to_bootstrap=True)}, None, []),
+        ("nobody is marked", {"a": stopped(5), "b": stopped(9)}, None, []),
+        ("one that runs wins a tie", {"a": stopped(9, safe_to_bootstrap=True), "b": alone(9)}, None, []),
+    ],
+)
+def test_a_mark_that_contradicts_the_positions_is_told(what, looks, force, named):
+    decision = on(force, **looks)
+    assert decision.action == "bootstrap"
+    told = [warning for warning in decision.warnings if "safe_to_bootstrap" in warning]
+    assert [warning.split()[0] for warning in told] == list(decision.discard) == named, what
+    for warning in told:
+        assert warning in decision.reason
+        assert f"{decision.bootstrap} is" in warning
+
+
+def in_view(node, view, configuration, seqno=10, **more):
+    """A member of a Primary Component as ``galera_info`` tells of it."""
+    return {**primary(seqno), "node": f"id-{node}", "view": [f"id-{one}" for one in view], "size": len(view), "configuration": configuration, **more}
+
+
+def test_two_primary_components_of_one_cluster_are_refused():
+    decision = on(None, a=in_view("a", "a", 5, 40), b=in_view("b", "bc", 4, 31), c=in_view("c", "bc", 4, 30))
+    assert decision.action == "refuse" and not decision.join
+    assert decision.reason == (
+        f"there are 2 Primary Components of the cluster {A} at once: a (size 1, configuration 5, position 40) and "
+        "b, c (size 2, configuration 4, position 31); that of a has committed more."
+    )
+    assert "move their data directories away" in decision.mend
+    # a force never overrules a living component
+    assert on("a", a=in_view("a", "a", 5), b=in_view("b", "b", 4)).action == "refuse"
+
+
+@pytest.mark.parametrize(
+    ("what", "looks", "apart"),
+    [
+        ("one whole", {"a": in_view("a", "abc", 4), "b": in_view("b", "abc", 4), "c": in_view("c", "abc", 4)}, 1),
+        # the members are looked at one after the other
+        ("c joined while they were looked at", {"a": in_view("a", "ab", 4), "b": in_view("b", "abc", 5), "c": in_view("c", "abc", 5)}, 1),
+        ("c left while they were looked at", {"c": in_view("c", "abc", 4), "a": in_view("a", "ab", 5), "b": in_view("b", "ab", 5)}, 1),
+        ("seen together through a third", {"a": in_view("a", "ab", 4), "c": in_view("c", "bc", 6), "b": in_view("b", "abc", 5)}, 1),
+        ("equal numbers, other members", {"a": in_view("a", "a", 4), "b": in_view("b", "b", 4)}, 2),
+        ("three", {"a": in_view("a", "a", 4), "b": in_view("b", "b", 4), "c": in_view("c", "c", 4)}, 3),
+        ("without ids: the configuration", {"a": {**primary(), "size": 1, "configuration": 5}, "b": {**primary(), "size": 2, "configuration": 4}}, 2),
+        ("without ids: equal numbers", {"a": {**primary(), "size": 1, "configuration": 4}, "b": {**primary(), "size": 2, "configuration": 4}}, 2),
+        ("without ids: the same one", {"a": {**primary(), "size": 2, "configuration": 4}, "b": {**primary(), "size": 2, "configuration": 4}}, 1),
+    ],
+)
+def test_components(what, looks, apart):
+    assert len(components(primary_members(looks))) == apart, what
+    assert on(None, **looks).action == ("none" if apart == 1 else "refuse")
+
+
+def test_equal_positions_do_not_mean_equal_rows():
+    assert "does not mean that their rows are" in on(None, a=in_view("a", "a", 4), b=in_view("b", "b", 4)).reason
+
+
+def test_every_member_is_described():
+    looks = {"a": stopped(5), "b": stopped(9, safe_to_bootstrap=True), "c": None, "d": alone(-1), "e": fresh(databases=["shop"])}
+    members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
+    assert describe(members, decide(members)) == [
+        f"a: stopped, position 5 of cluster {A}; is left alone",
+        f"b: stopped, position 9 of cluster {A}, was the last one to leave; is left alone",
+        "c: does not answer; is left alone",
+        f"d: running, cut off, position unknown of cluster {A}; is left alone",
+        "e: stopped, no data of a cluster, databases shop; is left alone",
+    ]
+    members = {name: Member.from_facts(name, facts) for name, facts in {"a": stopped(5), "b": stopped(9), "c": stopped(4)}.items()}
+    assert [line.rpartition("; ")[2] for line in describe(members, decide(members, "a"))] == [
+        "starts the cluster", "joins, its own data are set aside", "joins"
+    ]  # fmt: skip
+    members = {name: Member.from_facts(name, facts) for name, facts in {"a": primary(), "b": stopped(4)}.items()}
+    assert describe(members, decide(members)) == [
+        f"a: in a Primary Component, position 10 of cluster {A}; stays",
+        f"b: stopped, position 4 of cluster {A}; joins",
+    ]
+
+
+REFUSED = [
+    ("no members", {}, None, "no members"),
+    ("one missing, nobody serves", {"a": stopped(5), "b": None, "c": stopped(7)}, None, "b does not answer"),
+    ("one missing, all fresh", {"a": fresh(), "b": None}, None, "b does not answer"),
+    ("all missing", {"a": None, "b": None}, None, "a, b does not answer"),
+    ("a position nobody can read", {"a": stopped(5), "b": stopped(-1)}, None, "position of b cannot be read"),
+    ("no position can be read", {"a": stopped(-1), "b": stopped(-1)}, None, "position of a, b cannot be read"),
+    ("two clusters alive", {"a": primary(), "b": primary(uuid=B)}, None, "2 clusters at once"),
+    ("two clusters stopped", {"a": stopped(5), "b": stopped(9, B)}, None, "different clusters"),
+    ("foreign beside a living one", {"a": stopped(5, B), "b": primary(), "c": primary()}, None, f"a ({B})"),
+    ("foreign, forced", {"a": stopped(5), "b": stopped(9, B)}, "a", f"b ({B})"),
+    ("ahead of the living one", {"a": stopped(11), "b": primary(9), "c": primary(10)}, None, "a (position 11) is ahead of the cluster that lives (c"),
+    ("cut off and ahead of the living one", {"a": alone(12), "b": primary()}, "a", "which the cluster has lost"),
+    ("the last one to leave beside a living one", {"a": stopped(4, safe_to_bootstrap=True), "b": primary(9)}, None, "a (position 4) was the last one to leave"),
+    ("databases would be wiped", {"a": fresh(databases=["shop"]), "b": primary()}, None, "a: shop"),
+    ("databases on two", {"a": fresh(databases=["shop"]), "b": fresh(databases=["wiki"])}, None, "b: wiki"),
+    ("databases beside data of a cluster", {"a": fresh(databases=["shop"]), "b": stopped(4)}, None, "a: shop"),
+    ("forced one is missing", {"a": None, "b": stopped(4)}, "a", "a is forced to start the cluster, but does not answer"),
+    ("forced one is unknown", {"a": stopped(4)}, "z", "z is forced to start the cluster, but is not among the members"),
+    ("forced one has no data", {"a": fresh(), "b": stopped(4)}, "a", "has no data"),
+]
+
+
+@pytest.mark.parametrize(("looks", "force", "words"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_refused(looks, force, words):
+    decision = on(force, **looks)
+    assert decision.action == "refuse"
+    assert words in decision.reason
+    assert decision.mend and decision.bootstrap is None and not decision.join
+
+
+@pytest.mark.parametrize(("size", "words"), [(1, None), (2, "even"), (3, None), (4, "even"), (5, None), (6, "slow"), (7, "slow")])
+def test_sizes(size, words):
+    warnings = on(**{f"m{number}": fresh() for number in range(size)}).warnings
+    assert bool(warnings) == bool(words)
+    assert not words or words in warnings[0]
+
+
+LOOKS = st.one_of(
+    st.none(),
+    st.builds(
+        dict,
+        running=st.booleans(),
+        primary=st.booleans(),
+        cluster_uuid=st.sampled_from([None, NO_UUID, A, B]),
+        seqno=st.integers(-1, 5),
+        safe_to_bootstrap=st.booleans(),
+        databases=st.sampled_from([[], ["shop"]]),
+    ),
+)
+
+
+@given(st.dictionaries(st.sampled_from("abcde"), LOOKS, min_size=1), st.sampled_from([None, "a", "b"]))
+def test_whatever_happens_nothing_is_lost_in_silence(looks, force):
+    decision = on(force, **looks)
+    alive = [name for name, facts in looks.items() if facts and facts["primary"]]
+    if decision.action == "bootstrap":
+        chosen = looks[decision.bootstrap]
+        # never beside a living component
+        assert not alive
+        others = [facts for name, facts in looks.items() if name != decision.bootstrap]
+        # never with older data than another has, never without one that may have newer, unless a person said so
+        if not force:
+            assert None not in others
+            with_data = [facts for facts in others if facts["cluster_uuid"] in (A, B)]
+            assert all(facts["seqno"] <= chosen["seqno"] and facts["cluster_uuid"] == chosen["cluster_uuid"] for facts in with_data)
+    if decision.action in ("bootstrap", "join"):
+        for name in decision.join:
+            facts = looks[name]
+            # whoever joins has no data of another cluster and no databases of its own
+            assert facts["cluster_uuid"] in (None, NO_UUID, decision.uuid)
+            assert facts["cluster_uuid"] == decision.uuid or not facts["databases"]
+
+
+READY = {
+    "wsrep_cluster_status": "Primary",
+    "wsrep_connected": "ON",
+    "wsrep_ready": "ON",
+    "wsrep_local_state_comment": "Synced",
+    "wsrep_cluster_state_uuid": A,
+    "wsrep_cluster_size": "3",
+}
+
+
+def test_ready():
+    assert ailments(READY) == ()
+    assert ailments(READY, A) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("wsrep_cluster_status", "non-Primary"),
+        ("wsrep_connected", "OFF"),
+        ("wsrep_ready", "OFF"),
+        ("wsrep_local_state_comment", "Joined"),
+        ("wsrep_cluster_state_uuid", B),
+    ],
+)
+def test_not_ready(name, value):
+    assert [why for why in ailments({**READY, name: value}, A) if why.startswith(f"{name} is {value}")]
+
+
+def test_an_empty_status_is_not_ready():
+    assert len(ailments({}, A)) == 5
+
+
+def test_a_donor_serves_but_is_not_ready():
+    donor = {**READY, "wsrep_local_state_comment": "Donor/Desynced"}
+    assert ailments(donor)
+    assert ailments(donor, serves=True) == ()
+    assert ailments({**donor, "wsrep_ready": "OFF"}, serves=True)
+
+
+LOST = {"wsrep_cluster_status": "non-Primary", "wsrep_connected": "ON", "wsrep_cluster_size": "3"}
+
+
+@pytest.mark.parametrize(
+    ("status", "configured", "addresses", "may"),
+    [
+        (LOST, 3, 3, True),
+        # one is elsewhere, and may be Primary there
+        ({**LOST, "wsrep_cluster_size": "2"}, 3, 3, False),
+        ({**LOST, "wsrep_cluster_size": "1"}, 3, 3, False),
+        # the cluster is just being made bigger or smaller
+        (LOST, 3, 5, False),
+        (LOST, 5, 3, False),
+        ({**LOST, "wsrep_cluster_size": "4"}, 3, 3, False),
+        ({**LOST, "wsrep_cluster_status": "Primary"}, 3, 3, False),
+        ({**LOST, "wsrep_cluster_status": "Disconnected"}, 3, 3, False),
+        ({**LOST, "wsrep_connected": "OFF"}, 3, 3, False),
+        ({}, 3, 3, False),
+    ],
+)
+def test_may_reform(status, configured, addresses, may):
+    assert may_reform(status, configured, addresses) is may

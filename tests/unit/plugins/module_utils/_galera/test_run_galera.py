@@ -1,0 +1,185 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A member is looked at and brought into its cluster, with a server that plays along."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import MemberRequest, ensure, look
+
+A = "aaaaaaaa-0000-11ef-8000-000000000001"
+ZERO = "00000000-0000-0000-0000-000000000000"
+SYNCED = {
+    "wsrep_on": "ON",
+    "wsrep_cluster_status": "Primary",
+    "wsrep_connected": "ON",
+    "wsrep_ready": "ON",
+    "wsrep_local_state_comment": "Synced",
+    "wsrep_cluster_state_uuid": A,
+    "wsrep_local_state_uuid": A,
+    "wsrep_last_committed": "17",
+    "wsrep_cluster_size": "3",
+    "wsrep_cluster_conf_id": "7",
+    "wsrep_gcomm_uuid": "n2",
+}
+ALONE = {**SYNCED, "wsrep_cluster_status": "non-Primary", "wsrep_ready": "OFF", "wsrep_local_state_comment": "Initialized"}
+
+
+class Server:
+    """Remembers what was done to it and gets ready by any of the verbs."""
+
+    def __init__(self, status=None, unit="inactive", note=None, recovered=None, files=0.0, started="@100", heals=True, databases=(), upgrades=0):
+        self.now, self.unit, self.note, self.recovered, self.files, self.started = status, unit, note, recovered, files, started
+        self.heals, self.there, self.upgrades, self.done = heals, databases, upgrades, []
+
+    def installed(self):
+        return True
+
+    def status(self):
+        return self.now
+
+    def unit_state(self):
+        return {"ActiveState": self.unit, "MainPID": "7" if self.unit in ("active", "activating") else "0", "ExecMainStartTimestamp": self.started}
+
+    def clients(self):
+        return 4
+
+    def provider(self):
+        return "26.4.23(rabc)", "gcache.size = 128M; socket.ssl = YES; socket.dynamic = no", "blue"
+
+    def written_options(self):
+        return "socket.ssl=YES"
+
+    def vouched_for(self):
+        return "c1", "192.0.2.20"
+
+    def view(self):
+        return "n1", "n2", "n3"
+
+    def grastate(self):
+        return self.note
+
+    def databases(self):
+        return self.there
+
+    def recover_position(self):
+        self.done.append("recover")
+        return self.recovered
+
+    def started_at_position(self, pid):
+        return self.recovered
+
+    def newest(self, paths):
+        return self.files if paths else 0.0
+
+    def upgrading(self):
+        self.upgrades -= 1
+        return self.upgrades >= 0
+
+    def last_words(self):
+        return "I could not"
+
+    def _verb(self, name):
+        self.done.append(name)
+        if name == "stop":
+            self.unit, self.now = "inactive", None
+        elif self.heals:
+            self.unit, self.now = "active", SYNCED
+
+
+for verb in ("start", "restart", "stop", "bootstrap", "reform", "allow_bootstrap"):
+    setattr(Server, verb, lambda self, verb=verb: self._verb(verb))
+
+
+def run(server, state="present", check_mode=False, **more):
+    return ensure(MemberRequest(state=state, timeout=2, **more), server, check_mode=check_mode, sleep=lambda unused: None)
+
+
+def test_a_ready_member_is_left_alone():
+    server = Server(SYNCED, "active", {"uuid": A, "seqno": "-1"})
+    assert not run(server, uuid=A, config_files=("x",)).changed
+    assert not run(server, "bootstrapped").changed
+    assert server.done == []
+
+
+@pytest.mark.parametrize(
+    ("server", "state", "actions", "done"),
+    [
+        (Server(), "present", ("start",), ["start"]),
+        (Server(None, "failed"), "present", ("start",), ["start"]),
+        (Server({"wsrep_on": "OFF"}, "active"), "present", ("restart",), ["restart"]),
+        (Server(SYNCED, "active", files=101.0), "present", ("restart",), ["restart"]),
+        # the last one to leave has to start the cluster again
+        (Server({**SYNCED, "wsrep_cluster_size": "1"}, "active", files=101.0), "present", ("bootstrap",), ["stop", "allow_bootstrap", "bootstrap"]),
+        (Server(), "bootstrapped", ("bootstrap",), ["allow_bootstrap", "bootstrap"]),
+        (Server(None, "activating"), "bootstrapped", ("bootstrap",), ["stop", "allow_bootstrap", "bootstrap"]),
+        (Server({"wsrep_on": "OFF"}, "active"), "bootstrapped", ("bootstrap",), ["stop", "allow_bootstrap", "bootstrap"]),
+        (Server(ALONE, "active"), "bootstrapped", ("reform",), ["reform"]),
+    ],
+)
+def test_verbs(server, state, actions, done):
+    wanted = run(server, state, check_mode=True, config_files=("x",))
+    assert (wanted.changed, wanted.actions, server.done) == (True, actions, [])
+    result = run(server, state, config_files=("x",))
+    assert (result.changed, result.actions, server.done) == (True, actions, done)
+    assert result.after["ready"]
+
+
+def test_one_that_waits_for_its_peers_is_not_disturbed():
+    server = Server(None, "activating", heals=False)
+    with pytest.raises(BackendError, match="not ready after 2 s: its server does not answer yet. Its last words: I could not"):
+        run(server)
+    assert server.done == []
+
+
+def test_a_foreign_member_is_refused():
+    server = Server({**SYNCED, "wsrep_local_state_uuid": A}, "active")
+    with pytest.raises(RefusedError, match=f"belongs to the cluster {A}, not to other"):
+        run(server, uuid="other")
+
+
+def test_look():
+    facts = look(Server(SYNCED, "active", {"uuid": A, "seqno": "-1"}))
+    assert (facts["ready"], facts["cluster_uuid"], facts["seqno"], facts["size"], facts["clients"]) == (True, A, 17, 3, 4)
+    assert (facts["tls"], facts["tls_both"], facts["cluster_name"]) == ("on", True, "blue")
+    facts = look(Server(None, "inactive", {"uuid": A, "seqno": "9", "safe_to_bootstrap": "1"}))
+    assert (facts["running"], facts["cluster_uuid"], facts["seqno"], facts["safe_to_bootstrap"]) == (False, A, 9, True)
+    assert (facts["tls"], facts["tls_both"], facts["clients"]) == (None, None, 0)
+    # after a power loss only the database itself knows
+    assert look(Server(None, "failed", {"uuid": A, "seqno": "-1"}, recovered=(A, 12)))["seqno"] == 12
+    assert look(Server(None, "failed", {"uuid": A, "seqno": "-1"}))["seqno"] == -1
+    assert look(Server(None, "activating", {"uuid": A, "seqno": "-1"}, recovered=(A, 13)))["seqno"] == 13
+    # a copy that broke off is no data of a cluster, and what lies there are not databases to save
+    facts = look(Server(None, "inactive", {"uuid": ZERO, "seqno": "-1"}, databases=("shop",)))
+    assert (facts["cluster_uuid"], facts["databases"]) == (None, [])
+    assert look(Server(None, "inactive", None, databases=("shop",)))["databases"] == ["shop"]
+
+
+def test_a_member_gets_time_to_heal():
+    server, slept = Server(ALONE, "active"), []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        if len(slept) == 3:
+            server.now = SYNCED
+
+    assert look(server, settle=10, sleep=sleep)["ready"]
+    assert len(slept) == 3
+
+
+def test_a_member_is_not_ready_while_its_system_tables_are_rebuilt():
+    server = Server(upgrades=2)
+    assert run(server).after["ready"]
+    assert server.upgrades == -1
+    with pytest.raises(BackendError, match="system tables are still being checked"):
+        run(Server(upgrades=10))
+
+
+def test_a_member_tells_which_component_it_is_in():
+    facts = look(Server(SYNCED, "active"))
+    assert (facts["configuration"], facts["size"], facts["node"], facts["view"]) == (7, 3, "n2", ["n1", "n2", "n3"])
+    facts = look(Server(ALONE, "active"))
+    assert (facts["configuration"], facts["node"], facts["view"]) == (-1, None, [])

@@ -1,0 +1,106 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_boot_sector, io_hypervisor_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_facts import measure, qemu_binary
+
+SOURCE = pathlib.Path(__file__).parents[6] / "plugins" / "module_utils" / "_host" / "node" / "io_boot_sector.asm"
+# a loaded machine is slow, a broken one is a thousand times slower
+PATIENCE = 60
+
+
+def test_the_boot_sector_is_one():
+    assert len(io_boot_sector.BOOT_SECTOR) == 512
+    assert io_boot_sector.BOOT_SECTOR[-2:] == b"\x55\xaa"
+
+
+def test_the_bytes_are_what_the_source_says(tmp_path):
+    binary = tmp_path / "boot_sector.bin"
+    subprocess.run(["nasm", "-f", "bin", "-o", str(binary), str(SOURCE)], check=True)
+    assert binary.read_bytes() == io_boot_sector.BOOT_SECTOR
+
+
+needs_qemu = pytest.mark.skipif(qemu_binary() is None or os.uname().machine != "x86_64", reason="QEMU for x86_64 is not installed")
+
+
+@needs_qemu
+def test_emulation_is_proven():
+    proof = io_hypervisor_probe.prove("qemu", measure(), PATIENCE)
+    assert proof.usable, proof.reason
+    assert proof.reason == "-cpu max: a guest ran in 64-bit long mode"
+    assert proof.cpu_models == {"max": "a guest ran in 64-bit long mode"}
+
+
+@needs_qemu
+def test_a_cpu_without_long_mode_is_no_proof(monkeypatch):
+    monkeypatch.setitem(io_hypervisor_probe.CPU_MODELS, "qemu", ("qemu32",))
+    proof = io_hypervisor_probe.prove("qemu", measure(), PATIENCE)
+    assert not proof.usable and "no 64-bit long mode" in proof.reason
+
+
+@needs_qemu
+def test_a_guest_that_hangs_is_no_proof(monkeypatch):
+    # cli; hlt
+    monkeypatch.setattr(io_hypervisor_probe, "BOOT_SECTOR", b"\xfa\xf4".ljust(510, b"\x00") + b"\x55\xaa")
+    proof = io_hypervisor_probe.prove("qemu", measure(), 2)
+    assert not proof.usable
+    assert proof.reason == "-cpu max: hung after 2 s; the last stage it reached: none"
+    assert proof.seconds < 10
+
+
+@needs_qemu
+def test_an_unknown_cpu_model_is_told_in_the_words_of_qemu(monkeypatch):
+    monkeypatch.setitem(io_hypervisor_probe.CPU_MODELS, "qemu", ("pentium99",))
+    proof = io_hypervisor_probe.prove("qemu", measure(), PATIENCE)
+    assert not proof.usable and "unable to find CPU model 'pentium99'" in proof.reason
+
+
+def test_no_device_no_kvm(monkeypatch):
+    monkeypatch.setattr(io_hypervisor_probe, "KVM_DEVICE", "/nonexistent/kvm")
+    proof = io_hypervisor_probe.prove("kvm", measure(), PATIENCE)
+    assert (proof.usable, proof.reason) == (False, "/nonexistent/kvm does not exist")
+
+
+def test_a_model_that_works_beside_one_that_does_not_is_told_and_no_proof(monkeypatch, tmp_path):
+    monkeypatch.setattr(io_hypervisor_probe, "KVM_DEVICE", str(tmp_path))
+    monkeypatch.setattr(io_hypervisor_probe, "qemu_binary", lambda: "/usr/bin/qemu")
+    monkeypatch.setattr(io_hypervisor_probe, "_boot", lambda binary, accelerator, model, timeout: (model == "qemu64", f"said {model}"))
+    usable, reason, models = io_hypervisor_probe._prove_machine("kvm", 1)
+    assert not usable
+    assert reason == "-cpu host: said host; -cpu qemu64: said qemu64"
+    assert set(models) == {"host", "qemu64"}
+
+
+@pytest.mark.parametrize(
+    "error, serial, reason",
+    [
+        (CommandError(["qemu"], None, "no end"), "RPL", "hung after 15 s; the last stage it reached: 64-bit long mode"),
+        (CommandError(["qemu"], None, "no end"), "", "hung after 15 s; the last stage it reached: none"),
+        (CommandError(["qemu"], -6, "error: failed to set MSR\nAssertion failed\n"), "", "error: failed to set MSR | Assertion failed (killed by signal 6)"),
+        (CommandError(["qemu"], 1, ""), "", "QEMU said nothing (exit code 1)"),
+    ],
+)
+def test_reasons(error, serial, reason):
+    assert io_hypervisor_probe._why(error, serial, 15) == reason
+
+
+def test_a_libvirt_that_is_not_there_is_the_reason():
+    proof = io_hypervisor_probe.prove("lxc", measure(), 5, "lxc:///system?socket=/nonexistent/socket")
+    assert not proof.usable and proof.reason
+
+
+def test_the_key_changes_with_what_the_proof_holds_for():
+    facts = measure()
+    keys = {io_hypervisor_probe.proof_key(kind, facts) for kind in ("kvm", "qemu", "lxc")}
+    assert len(keys) == 3
+    assert all(facts.kernel in key for key in keys)

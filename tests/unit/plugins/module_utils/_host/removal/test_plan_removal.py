@@ -1,0 +1,136 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal import plan_removal as plan_of
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest, Member, parse_quorums
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.plan_removal import RemovalPolicy, plan_removal, refusal
+
+POLICY = RemovalPolicy("lab", remove_vms=True)
+
+
+def guest(name, **changes):
+    given = {"id": name, "cluster": "lab", "origin": "vm_define", "roles": ("controller",), **changes}
+    return Guest(name, f"uuid-{name}", "qemu:///system", given.pop("state", "running"), True, **given)
+
+
+def members(*entries):
+    return {"controller": tuple(Member(name, server, alive) for name, server, alive in entries)}
+
+
+THREE = members(("c1", "metal1", True), ("c2", "metal2", True), ("c3", "metal3", True))
+
+
+@pytest.mark.parametrize(
+    "one, policy, fate",
+    [
+        (guest("c1"), POLICY, plan_of.REMOVED),
+        (guest("c1"), RemovalPolicy("lab"), plan_of.LEFT),
+        (guest("c1", protected=True), POLICY, plan_of.PROTECTED),
+        (guest("c1", cluster="other"), POLICY, plan_of.FOREIGN),
+        (guest("x", id=None, cluster=None, origin=None), POLICY, plan_of.FOREIGN),
+    ],
+)
+def test_what_becomes_of_a_vm(one, policy, fate):
+    assert plan_removal("metal1", [one], {}, policy).fates == ((one, fate),)
+
+
+@pytest.mark.parametrize(
+    "quorums, here, left, needed, kept",
+    [
+        # one of three goes, two answer
+        (THREE, ["c1"], 2, 2, True),
+        # one of three goes, and another is down already
+        (members(("c1", "metal1", True), ("c2", "metal2", False), ("c3", "metal3", True)), ["c1"], 1, 2, False),
+        # two of three stand on the server
+        (members(("c1", "metal1", True), ("c2", "metal1", True), ("c3", "metal2", True)), ["c1", "c2"], 1, 2, False),
+        (members(("c1", "metal1", True)), ["c1"], 0, 1, False),
+        # of an even number one is one too many
+        (members(("c1", "metal1", True), ("c2", "metal2", True)), ["c1"], 1, 2, False),
+        (members(*((f"c{n}", f"metal{n}", True) for n in range(1, 6))), ["c1"], 4, 3, True),
+        # a member on the metal itself goes on without libvirt
+        (members(("c1", "metal1", True), ("metal1", "metal1", True), ("c3", "metal3", True)), ["c1"], 2, 2, True),
+        # a copy of the name on another server is another member's affair
+        (members(("c1", "metal9", True), ("c2", "metal2", True), ("c3", "metal3", True)), ["c1"], 3, 3, True),
+    ],
+)
+def test_the_quorum(quorums, here, left, needed, kept):
+    plan = plan_removal("metal1", [guest(name) for name in here], quorums, POLICY)
+    (loss,) = plan.losses
+    assert (loss.members, loss.left, loss.needed, loss.kept) == (tuple(here), left, needed, kept)
+    told = refusal("metal1", plan, POLICY, "metal1", [])
+    assert (told is None) == kept
+    if told:
+        assert told.path == "break_quorum" and f"{left} of" in told.message
+        assert refusal("metal1", plan, RemovalPolicy("lab", True, True), "metal1", []) is None
+        # nobody stops, so nothing breaks
+        assert refusal("metal1", plan, RemovalPolicy("lab", False), "metal1", []) is None
+
+
+def test_members_nobody_told_of_are_not_taken_for_granted():
+    plan = plan_removal("metal1", [guest("c1")], {}, POLICY)
+    assert "nobody told which other members" in refusal("metal1", plan, POLICY, "metal1", []).message
+    assert plan_removal("metal1", [guest("w", roles=("web",))], {}, POLICY).losses == ()
+
+
+def test_protected_and_foreign_vms_cost_nothing():
+    plan = plan_removal("metal1", [guest("c1", protected=True), guest("c2", cluster="other")], THREE, POLICY)
+    assert plan.losses == () and refusal("metal1", plan, POLICY, "metal1", []) is None
+
+
+@pytest.mark.parametrize("confirm", [None, "metal2", "", "yes"])
+def test_not_confirmed(confirm):
+    plan = plan_removal("metal1", [guest("c1"), guest("mine", id=None, cluster=None, roles=())], THREE, POLICY)
+    told = refusal("metal1", plan, POLICY, confirm, [])
+    assert told.path == "confirm"
+    for words in ("c1: cluster lab; running; roles controller; member of controller", "mine: not ours", "2 of 3 members go on, 2 are needed"):
+        assert words in told.message
+
+
+def test_what_has_not_ended_is_waited_for():
+    plan = plan_removal("metal1", [], {}, POLICY)
+    assert "master (running)" in refusal("metal1", plan, POLICY, "metal1", ["master (running)"]).message
+    plan = plan_removal("metal1", [guest("c1", moved_to="metal3", state="shutdown")], THREE, POLICY)
+    assert "only way back of a move: c1 (now on metal3)" in refusal("metal1", plan, POLICY, "metal1", []).message
+
+
+@pytest.mark.parametrize(
+    "value, path",
+    [
+        ([], "quorums"),
+        ({"controller": "c1"}, "quorums.controller"),
+        ({"controller": ["c1"]}, "quorums.controller[0]"),
+        ({"controller": [{"name": "c1"}]}, "quorums.controller[0].server"),
+        ({"controller": [{"name": "c1", "server": "m", "alive": "maybe"}]}, "quorums.controller[0].alive"),
+        ({"controller": [{"name": "c1", "server": "m"}] * 2}, "quorums.controller[1].name"),
+    ],
+)
+def test_bad_quorums(value, path):
+    with pytest.raises(InputError) as caught:
+        parse_quorums(value)
+    assert caught.value.path == path
+
+
+def test_members_from_the_inventory():
+    hostvars = {
+        "c1": {"vm_host": "metal1", "removal_member": {"galera": {"installed": True, "ready": True}}},
+        "c2": {"vm_host": "metal2", "removal_member": {"galera": {"installed": True, "ready": False}}},
+        "c3": {"vm_host": "metal3", "removal_member": {"unreachable": True}},
+        # no database there: nothing but the answer counts
+        "c4": {"removal_member": {"galera": {"installed": False}}},
+        "c5": {},
+    }
+    found = plan_of.quorums_from_variables(hostvars, {"controller": list(hostvars)}, ["controller", "rabbit"])
+    assert [(one["name"], one["server"], one["alive"]) for one in found["controller"]] == [
+        ("c1", "metal1", True),
+        ("c2", "metal2", False),
+        ("c3", "metal3", False),
+        ("c4", "c4", True),
+        ("c5", "c5", False),
+    ]
+    assert list(found) == ["controller"] and parse_quorums(found)["controller"][0].alive

@@ -1,0 +1,180 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.run_removal import RemovalRequest, remove_node
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+from tests.support.node_host import LXC, QEMU, Host, record
+
+QUORUMS = {"controller": [{"name": f"c{n}", "server": f"metal{n}"} for n in (1, 2, 3)]}
+REQUEST = RemovalRequest(name="metal1", cluster="lab", roles=["virt"], confirm="metal1", remove_vms=True, quorums=QUORUMS)
+
+
+@pytest.fixture
+def host():
+    found = Host()
+    found.records[QEMU] = [
+        record("c1", disk="/pool/c1.img", network="br-admin"),
+        record("kept", protected=True, disk="/pool/kept.img"),
+        record("theirs", "other"),
+        record("nobodys", None),
+    ]
+    found.records[LXC] = [record("box")]
+    found.add_pool("default", "/pool", volumes=2)
+    found.add_pool("fast", "/dev/vg0", kind="logical")
+    found.add_pool("old", "/old", ours=False)
+    found.add_network("br-admin")
+    found.add_network("default", ours=False)
+    return found
+
+
+def run(host, check_mode=False, **changes):
+    return remove_node(dataclasses.replace(REQUEST, **changes), check_mode=check_mode, backend=host)
+
+
+ALL = ["remove box", "remove c1", "network br-admin", "pool fast", "forget"]
+
+
+def test_what_goes_and_what_stays(host):
+    result = run(host)
+    assert result.refusal is None
+    assert host.done == ALL
+    assert [one.name for one in host.records[QEMU]] == ["kept", "theirs", "nobodys"] and host.records[LXC] == []
+    # a protected VM has its disk in the pool, and the old one was there before
+    assert sorted(pool.name for pool in host.pool_list.values()) == ["default", "old"]
+    assert "the pool default stays: needed by kept" in result.warnings
+    told = result.as_dict()
+    assert [(vm["name"], vm["fate"]) for vm in told["removal"]["vms"]] == [
+        ("box", "removed"),
+        ("c1", "removed"),
+        ("kept", "protected"),
+        ("nobodys", "foreign"),
+        ("theirs", "foreign"),
+    ]
+    assert told["actions"][-2:] == ["remove pool fast", "forget record"]
+
+
+def test_again_changes_nothing_and_asks_for_no_confirmation(host):
+    run(host)
+    host.done.clear()
+    again = run(host, confirm=None)
+    assert again.as_dict()["changed"] is False and host.done == [] and again.refusal is None
+
+
+def test_check_mode_says_the_same_and_does_nothing(host):
+    foreseen = run(host, check_mode=True)
+    assert host.done == []
+    real = run(host)
+    assert (foreseen.actions, foreseen.diff, foreseen.warnings) == (real.actions, real.diff, real.warnings)
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_refused_without_confirmation(host, check_mode):
+    result = run(host, check_mode, confirm=None)
+    told = result.as_dict()
+    assert host.done == [] and result.warnings == [] and told["error"]["path"] == "confirm" and len(told["removal"]["vms"]) == 5
+    for words in ("c1: cluster lab", "kept: cluster lab; running; protected", "theirs: cluster other", "nobodys: not ours", "controller loses c1"):
+        assert words in told["msg"]
+
+
+def test_without_remove_vms_they_run_on(host):
+    result = run(host, remove_vms=False)
+    assert host.done == ["autostart uuid-box False", "autostart uuid-c1 False", "pool fast", "forget"]
+    assert "left running, because remove_vms is not set: box, c1; they do not start with the host any more" in result.warnings
+    assert any("the network br-admin stays: needed by c1" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize("steps", range(len(ALL)))
+def test_cut_off_anywhere_the_next_run_completes_it(host, steps):
+    host.dies_after = steps
+    with pytest.raises(KeyboardInterrupt):
+        run(host)
+    assert host.text  # it goes last, so that somebody knows
+    host.dies_after = None
+    assert run(host).refusal is None
+    assert host.text == "" and [one.name for one in host.records[QEMU]] == ["kept", "theirs", "nobodys"]
+    assert run(host).actions == []
+
+
+def test_disks_go_only_when_asked(host):
+    with pytest.raises(InputError, match="none are"):
+        run(host, remove_vms=False, erase="disks")
+    run(host, erase="disks")
+    assert "remove c1 with disks" in host.done
+
+
+def test_a_quorum_is_kept(host):
+    dead = {"controller": [dict(member, alive=member["name"] != "c2") for member in QUORUMS["controller"]]}
+    refused = run(host, quorums=dead)
+    assert refused.refusal.path == "break_quorum" and "1 of 3 members go on, 2 are needed" in refused.refusal.message and host.done == []
+    assert run(host, quorums=dead, break_quorum=True).refusal is None
+
+
+def test_the_roles_of_a_vm_come_from_the_record_or_the_details(host):
+    assert "nobody told which other members" in run(host, quorums=None).refusal.message
+    host.text = ""
+    assert run(host, check_mode=True, quorums=None).refusal is None
+    details = [{"id": "c1", "roles": ["controller"], "nics": [{"bridge": "br-admin"}]}]
+    assert "nobody told" in run(host, quorums=None, vms=details).refusal.message
+
+
+def test_details_protect_too(host):
+    run(host, vms=[{"id": "c1", "protected": True}])
+    assert "remove c1" not in host.done
+
+
+@pytest.mark.parametrize(
+    "spoil, says",
+    [
+        (lambda host: host.journals.update(master="running"), "master \\(running\\)"),
+        (lambda host: host.notes.update(u=Moved("m", "lab", "m", "u", "metal1", "", "arriving")), "the move of m \\(arriving\\)"),
+        (lambda host: host.notes.update({"uuid-c1": Moved("c1", "lab", "c1", "uuid-c1", "metal3", "", "moved")}), "only way back of a move: c1"),
+        (lambda host: host.errors.update(c1="is protected."), "c1: is protected"),
+    ],
+)
+def test_what_has_not_ended_is_refused(host, spoil, says):
+    spoil(host)
+    assert re.search(says, run(host).refusal.message) and host.done == []
+
+
+def test_a_finished_migration_is_none(host):
+    host.journals.update(master="done", older="retired")
+    host.notes.update(u=Moved("m", "lab", "m", "u", "metal2", "", "confirmed"))
+    assert run(host).refusal is None
+
+
+def test_a_vm_that_does_not_obey_stops_it(host):
+    plain = host.define
+
+    def stubborn(request, *, check_mode):
+        host.errors = {} if check_mode else {"box": "still runs 120 s after it was asked to shut down."}
+        return plain(request, check_mode=check_mode)
+
+    host.define = stubborn
+    with pytest.raises(BackendError, match="1 of 1 VMs are still there. box: still runs"):
+        run(host)
+    assert host.text and len(host.pool_list) == 3
+
+
+def test_without_libvirt(host):
+    host.answers = False
+    with pytest.raises(BackendError, match="does not answer"):
+        run(host)
+    # a server that never was a virt node has none
+    host.text = '{"attributes": {"name": "metal1", "cluster": "lab", "roles": ["compute"]}}'
+    assert run(host).actions == ["forget record"] and host.text == ""
+    assert run(host).actions == []
+
+
+def test_a_damaged_record_goes(host):
+    host.text = '{"attributes": ["what"]}'
+    run(host)
+    assert host.text == ""

@@ -1,0 +1,97 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a pass notes and how it fails; rsync itself is real in the backend's tests and stands still here."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_pool_space, io_rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
+
+MIB = 1 << 20
+
+
+@pytest.fixture(name="context")
+def fixture_context(tmp_path):
+    journal = Journal("master")
+    # what is taken on the copy's disks, whatever rsync counts
+    taken = iter([5 * MIB, 20 * MIB, 35 * MIB, 35 * MIB, 60 * MIB, 80 * MIB])
+    journal.facts["vm"] = {"disk": str(tmp_path / "image")}
+    return types.SimpleNamespace(
+        journal=journal,
+        spec=types.SimpleNamespace(excludes=("/srv/cache/*",), services=("a.service",), bandwidth_limit=512, quiesce="stop_services"),
+        source=types.SimpleNamespace(ssh_argv=lambda: ["ssh"], address="host"),
+        source_facts={"filesystems": [{"mount": "/", "used": 30 * MIB}, {"mount": "/srv", "used": 70 * MIB}]},
+        layout=lambda: types.SimpleNamespace(raws=()),
+        disk=lambda: types.SimpleNamespace(mount=lambda: tmp_path, used=lambda: next(taken)),
+        settle=lambda: None,
+        progress=lambda **values: journal.progress.update(values),
+        save=lambda: None,
+        log=lambda text: None,
+    )
+
+
+def pull(told, options, limits):
+    def stand_in(ssh, address, mount, target, how, *, tolerate_vanished, limit, progress):
+        options[mount] = how
+        limits.append(limit)
+        progress(10 * MIB, 33, "1MB/s")
+        told.append(dict(ssh=ssh, address=address, target=target, vanished=tolerate_vanished))
+        return io_rsync.Copied(1.0, 3, 25 * MIB, 30 * MIB, False, ())
+
+    return stand_in
+
+
+def test_a_pass_goes_over_all_file_systems_and_tells_how_far_it_is(context, monkeypatch):
+    told, options, limits = [], {}, []
+    monkeypatch.setattr(io_rsync, "pull", pull(told, options, limits))
+    run_copy.copy_pass(context, "live", tolerate_vanished=True)
+    assert [each["target"].rpartition("/")[2] for each in told][1] == "srv" and limits == [512, 512]
+    assert "--exclude=/cache/*" in options["/srv"] and "--exclude=/srv/*" in options["/"]
+    assert any("migrations" in each or "reduced.footprint" in each for each in options["/"])
+    assert context.journal.progress["number"] == 1 and context.journal.progress["percent"] == 35 and "seconds_left" not in context.journal.progress
+    assert context.journal.passes[0]["bytes"] == 50 * MIB
+    assert context.journal.downtime["predicted"] > 0 and set(context.journal.downtime["predicted_parts"]) >= {"final", "verify", "cutover"}
+
+
+def test_nothing_slows_the_last_copy_down(context, monkeypatch):
+    limits = []
+    monkeypatch.setattr(io_rsync, "pull", pull([], {}, limits))
+    run_copy.final(context)
+    assert limits == [0, 0] and "predicted" not in context.journal.downtime
+
+
+def test_the_first_pass_tells_how_long_it_still_takes(context, monkeypatch):
+    seen = []
+    context.progress = lambda **values: seen.append(values)
+    monkeypatch.setattr(io_rsync, "pull", pull([], {}, []))
+    run_copy.copy_pass(context, "live", tolerate_vanished=True)
+    run_copy.copy_pass(context, "live", tolerate_vanished=True)
+    assert ["seconds_left" in each for each in seen] == [True, True, False, False]
+
+
+def test_a_failed_pass_is_told_and_not_counted(context, monkeypatch):
+    def fail(*unused, **more):
+        raise CommandError(["rsync"], 12, "rsync: connection unexpectedly closed")
+
+    monkeypatch.setattr(io_rsync, "pull", fail)
+    with pytest.raises(BackendError, match="unexpectedly closed"):
+        run_copy.copy_pass(context, "live", tolerate_vanished=True)
+    assert context.journal.passes == []
+
+
+def test_a_full_pool_is_told_by_its_name(context, monkeypatch):
+    def fail(*unused, **more):
+        raise CommandError(["rsync"], 11, "rsync: write failed: Input/output error (5)")
+
+    monkeypatch.setattr(io_rsync, "pull", fail)
+    monkeypatch.setattr(io_pool_space, "_LITTLE", 1 << 62)
+    with pytest.raises(BackendError, match="pool that holds the copy's disk is full"):
+        run_copy.copy_pass(context, "live", tolerate_vanished=True)

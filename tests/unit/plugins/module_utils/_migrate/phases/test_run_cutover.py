@@ -1,0 +1,252 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who is asked, told, stopped and left alone at the end of a migration; source and VM only remember what they were told."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_commit, run_cutover, run_return
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import Identity
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, PARKED, QUIESCED, SERVING, Journal
+
+
+class FakeSource:
+    """Answers what it is told to; ``None`` for a source that is off."""
+
+    def __init__(self):
+        self.address = "192.0.2.2"
+        self.identity = Identity()
+        self.asked = []
+        self.state = {"state": HANDED_OVER}
+        self.after = {}
+
+    def ask(self, command, given=None, timeout=0):
+        self.asked.append((command, dict(given or {})))
+        if self.state is None:
+            raise BackendError("no route to host")
+        self.state = self.after.get(command, self.state)
+        return {"state": self.state}
+
+    def commands(self):
+        return [command for command, _given in self.asked]
+
+
+class FakeLease:
+    def arm(self):
+        pass
+
+    def end(self):
+        pass
+
+    def check(self):
+        pass
+
+
+@pytest.fixture(name="world")
+def fixture_world(tmp_path, monkeypatch):
+    """A migration that ended well a moment ago."""
+    spec = parse_spec(
+        {
+            "vm": {"id": "master", "nics": [{"bridge": "b"}], "disks": [{"size": 6}]},
+            "admin": {"address": "192.0.2.2", "temporary_address": "192.0.2.3"},
+            "quiesce": "maintenance_boot",
+            "containers": [{"engine": "podman", "name": "web"}],
+        }
+    )
+    store = JournalStore("master", tmp_path / "migrations")
+    journal = Journal("master", state="done", started=1.0, ended=2.0)
+    journal.phases = {"quiesce": {"state": "done"}, "cutover": {"state": "done"}}
+    journal.facts = {
+        "handed_over": True,
+        "vm": {"disk": "/d"},
+        "source": {"interface": "eth0", "prefix": 24, "address": "192.0.2.2", "temporary_address": "192.0.2.3"},
+    }
+    context = Context(spec, vm_details(spec), store, journal, tmp_path, FakeSource())
+    context.stopped = []
+    context.heard = []
+    monkeypatch.setattr(run_return, "stop_clone", lambda each: context.stopped.append(1) or True)
+    monkeypatch.setattr(run_cutover.io_fence, "open_up", lambda name: None)
+    monkeypatch.setattr(run_cutover.io_arp, "probe", lambda *unused, **more: context.heard.pop(0) if context.heard else None)
+    monkeypatch.setattr(run_cutover, "_cards", lambda each: ["eth0"])
+    monkeypatch.setattr(run_cutover, "_POLL", 0.0)
+    monkeypatch.setattr(run_return, "_POLL", 0.0)
+    monkeypatch.setattr(Context, "disk", lambda self: type("Disk", (), {"release": lambda self: None})())
+    return context
+
+
+def test_a_vm_that_serves_is_not_stopped_for_a_source_that_is_off(world):
+    world.source.state = None
+    with pytest.raises(BackendError) as caught:
+        run_return.give_back(world, "asked to")
+    assert "goes on serving" in caught.value.message and "Switch the source on" in caught.value.mend
+    assert world.stopped == [] and "returning" not in world.journal.facts and world.journal.facts["handed_over"]
+
+
+def test_a_return_stops_the_vm_before_the_source_is_asked_back(world):
+    world.source.after = {"restore": {"state": SERVING, "running": ["a.service"], "failed": ["b.service"]}}
+    run_return.give_back(world, "asked to")
+    assert world.stopped == [1]
+    assert world.source.commands() == ["state", "restore", "state", "mirror", "leave"]
+    assert world.source.asked[-1][1]["forget"] is True
+    assert world.source.asked[-1][1]["power_off"] is False
+    assert world.journal.state == "rolled_back" and "handed_over" not in world.journal.facts
+    assert any("b.service did not start" in each for each in world.journal.warnings)
+
+
+def test_a_return_that_was_begun_does_not_ask_again_who_is_there(world):
+    world.journal.facts["returning"] = "boot: no"
+    world.source.state = {"state": SERVING}
+    run_return.give_back(world, "boot: no")
+    assert world.source.commands()[0] == "restore"
+
+
+def test_a_source_that_was_never_touched_need_not_answer(world):
+    world.journal.phases, world.journal.facts, world.source.state = {}, {}, None
+    run_return.give_back(world, "asked to")
+    assert world.journal.state == "rolled_back"
+    assert "restore" not in world.source.commands()
+
+
+def test_retiring_waits_for_silence_and_keeps_the_journal(world):
+    world.heard = ["52:54:00:00:00:01", "52:54:00:00:00:01"]
+    run_return.retire(world)
+    assert world.heard == []
+    assert world.source.commands() == ["state", "leave"]
+    assert world.source.asked[-1][1] == {"marker": world.key_marker, "power_off": True, "forget": True}
+    assert world.journal.state == "retired"
+    (kept,) = (world.store.directory.parent.parent / "archive").iterdir()
+    assert str(kept) == world.journal.facts["archive"] and "retired" in (kept / "journal.json").read_text()
+
+
+def test_retiring_a_source_that_was_switched_off_before_asks_nobody(world):
+    world.journal.facts["source"]["off"] = True
+    run_return.retire(world)
+    assert world.source.asked == [] and world.journal.state == "retired"
+
+
+def test_retiring_a_source_that_is_gone_is_told(world):
+    world.source.state = None
+    run_return.retire(world)
+    assert world.journal.state == "retired" and "could not be withdrawn" in world.journal.warnings[0]
+
+
+def test_a_source_that_is_silent_but_there_is_not_retired(world):
+    world.source.state = None
+    world.heard = ["52:54:00:00:00:01"]
+    with pytest.raises(BackendError):
+        run_return.retire(world)
+    assert world.journal.state == "done"
+
+
+def test_only_who_handed_over_is_retired(world):
+    world.source.state = {"state": PARKED}
+    with pytest.raises(BackendError):
+        run_return.retire(world)
+    assert "leave" not in world.source.commands()
+
+
+def test_a_shutdown_is_noted_before_it_is_asked_for(world, monkeypatch):
+    world.source.state = None
+    run_commit.leave(world, power_off=True)
+    assert world.store.read().facts["source"]["off"] and "may still be" in world.journal.warnings[0]
+
+
+def test_a_maintenance_boot_is_waited_for(world):
+    coming = {"state": QUIESCED, "stopped_at": 5.0, "maintenance": {"arrived": False}, "containers": [{"engine": "podman", "name": "web"}]}
+    world.source.after = {"quiesce": coming, "state": dict(coming, maintenance={"arrived": True})}
+    run_cutover.quiesce(world, FakeLease())
+    given = world.source.asked[0][1]
+    assert (given["quiesce"], given["containers"], given["admin"]["cards"]) == ("maintenance_boot", [{"engine": "podman", "name": "web"}], ["eth0"])
+    assert world.source.commands() == ["quiesce", "state"]
+    assert world.journal.facts["containers"] == coming["containers"] and world.journal.downtime["started"] == 5.0
+    assert "reboot_seconds" in world.journal.facts
+
+
+def test_a_maintenance_boot_that_was_not_one_ends_the_pause(world):
+    world.source.after = {
+        "quiesce": {"state": QUIESCED, "maintenance": {"arrived": False}},
+        "state": {"state": SERVING, "reason": "the source booted as usual instead of without services"},
+    }
+    with pytest.raises(BackendError) as caught:
+        run_cutover.quiesce(world, FakeLease())
+    assert "booted as usual" in caught.value.message
+
+
+def test_a_worker_that_died_while_the_source_booted_waits_for_it(world):
+    world.journal.facts["rebooting"] = True
+    there = {"state": QUIESCED, "stopped_at": 5.0, "maintenance": {"arrived": True}, "containers": []}
+    world.source.after = {"state": there, "quiesce": there}
+    run_cutover.quiesce(world, FakeLease())
+    assert world.source.commands() == ["state", "quiesce"] and "rebooting" not in world.journal.facts
+
+
+def test_clients_do_not_reach_the_vm_in_the_cutover(world, monkeypatch):
+    world.journal.facts.pop("handed_over")
+    world.journal.facts["source"]["off"] = True
+    world.journal.downtime = {"started": 1.0, "parts": {}}
+    order = world.source.asked
+    monkeypatch.setattr(run_cutover.io_fence, "open_up", lambda name: order.append(("open", {})))
+    for name in ("_detach", "_boot_clone"):
+        monkeypatch.setattr(run_cutover, name, lambda context, lease: None)
+    monkeypatch.setattr(run_cutover, "await_answers", lambda *unused: None)
+    monkeypatch.setattr(run_cutover, "_keep_clients_out", lambda each: None)
+    monkeypatch.setattr(run_cutover.io_arp, "announce", lambda *unused: None)
+    run_cutover.cutover(world, FakeLease())
+    assert world.source.commands() == [] and "ended" not in world.journal.downtime
+
+
+@pytest.mark.parametrize(
+    ("state", "full", "words"),
+    [
+        ("paused", False, r"While it booted the VM is paused \(a full disk of this host does that\)\. Start it by hand"),
+        ("paused", True, "pool: full"),
+        ("crashed", False, "While it booted the VM is crashed"),
+        (None, False, "While it booted the VM switched itself off"),
+    ],
+)
+def test_a_vm_that_cannot_come_up_any_more_is_not_waited_for(world, monkeypatch, state, full, words):
+    class Host:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *unused):
+            pass
+
+        def domain(self, uuid):
+            return state and types.SimpleNamespace(active=True, state=state)
+
+    monkeypatch.setattr(Context, "domains", lambda self: Host())
+    monkeypatch.setattr(run_cutover, "full_pool", lambda image: BackendError("full", "pool") if full else None)
+    # with all the time there is
+    with pytest.raises(BackendError, match=words):
+        run_cutover.await_answers(world, FakeLease(), [object()], float("inf"))
+
+
+def test_the_source_is_known_by_a_mark_that_its_copy_has_not(world, monkeypatch):
+    world.source.state = {"state": QUIESCED, "mark": "of an earlier attempt"}
+    run_cutover.quiesce(world, FakeLease())
+    given = world.source.asked[-1][1]
+    # a program on the source that knows of no mark is asked without one
+    assert len(given["new_mark"]) == 32 and world.source.identity.mark is None and "source_mark" not in world.journal.facts
+
+    world.journal.facts["source_mark"] = given["new_mark"]
+    world.source.state = {"state": QUIESCED, "mark": given["new_mark"]}
+    run_cutover.quiesce(world, FakeLease())
+    assert world.source.asked[-1][1]["new_mark"] == given["new_mark"] == world.source.identity.mark
+
+    world.source.state = {"state": PARKED, "parked_at": 1.0}
+    run_cutover._detach(world, FakeLease())
+    assert world.source.identity.only == "192.0.2.3"
+    world.source.after = {"restore": {"state": SERVING}}
+    monkeypatch.setattr(Context, "mirror", lambda self: None)
+    run_return.give_back(world, "asked to")
+    assert world.source.identity.only is None and "source_mark" not in world.journal.facts

@@ -1,0 +1,269 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import plan_layout
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
+    DESTINATION_TOOLS,
+    ESP_TOOL,
+    MKFS_TOOLS,
+    SOURCE_TOOLS,
+    admin_interface,
+    filesystems_of,
+    find_problems,
+    find_warnings,
+    fixup_context,
+)
+
+GIB = 1024**3
+PARAMS = {
+    "vm": {"id": "master", "ram": 2, "nics": [{"bridge": "br-admin"}, {"bridge": "br-two"}], "disks": [{"size": 6}]},
+    "admin": {"address": "192.0.2.2", "temporary_address": "192.0.2.3"},
+    "source": {"machine_id": "0" * 32},
+    "services": ["api"],
+}
+SOURCE = {
+    "hostname": "laptop",
+    "machine_id": "0" * 32,
+    "arch": "x86_64",
+    "clock_offset": 0.1,
+    "filesystems": [{"mount": "/", "device": "/dev/sda1", "fstype": "ext4", "used": GIB, "inodes_used": 1000}],
+    "foreign": [],
+    "interfaces": [
+        {"name": "aaa0", "mac": "02:00:00:00:00:09", "addresses": []},
+        {"name": "enp1", "mac": "02:00:00:00:00:01", "addresses": ["192.0.2.2/25"]},
+    ],
+    "tools": {tool: "/usr/bin/x" for tool in SOURCE_TOOLS},
+    "kernels": ["6.1"],
+    "initramfs": "dracut",
+    "grub": {"install": "/x", "i386_pc": True},
+    "services": {"api.service": {"load": "loaded", "active": "active"}},
+    "address_files": ["/etc/network/interfaces"],
+}
+HOST = {
+    "arch": "x86_64",
+    "tools": {tool: "/usr/bin/x" for tool in (*DESTINATION_TOOLS, *MKFS_TOOLS.values(), ESP_TOOL)},
+    "bridges": ["br-admin", "br-two"],
+    "memory_available": 8 * GIB,
+    "temporary_taken": None,
+    "pool_available": 50 * GIB,
+}
+
+
+def found(source=None, host=None, params=None):
+    spec = parse_spec({**PARAMS, **(params or {})})
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    source = {**copy.deepcopy(SOURCE), **(source or {})}
+    layout = plan_layout([vm.disks[0].size], spec.disk_schema, filesystems_of(source), vm.uuid, vm.boot_firmware or "bios")
+    return find_problems(spec, vm, layout, source, {**HOST, **(host or {})})
+
+
+def test_two_fit_machines_have_no_problem():
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "host", "said"),
+    [
+        ({"machine_id": "1" * 32}, {}, "another machine"),
+        ({"tools": {}}, {}, "lacks rsync"),
+        ({"interfaces": []}, {}, "No interface of the source has 192.0.2.2"),
+        ({"address_files": []}, {}, "would take it again at its next boot"),
+        ({"kernels": []}, {}, "no kernel"),
+        ({"initramfs": None}, {}, "neither update-initramfs nor dracut"),
+        ({"grub": {"install": "/x", "i386_pc": False}}, {}, "no GRUB for BIOS"),
+        ({"services": {"api.service": {"load": "not-found", "active": "inactive"}}}, {}, "no unit api.service"),
+        ({"filesystems": [{"mount": "/", "device": "x", "fstype": "ext4", "used": 6 * GIB, "inodes_used": 1}]}, {}, "/ gets"),
+        ({"arch": "aarch64"}, {}, "aarch64"),
+        ({"clock_offset": -100.0}, {}, "differ by 100 s"),
+        ({}, {"tools": {}}, "The destination lacks rsync"),
+        ({}, {"memory_available": GIB}, "needs 2 GiB of memory, the destination has 1 GiB"),
+        ({}, {"domain_exists": True, "domain_foreign": True}, "another VM of the name master"),
+        ({}, {"pool_available": GIB}, "pool default has 1 GiB free"),
+        ({}, {"bridges": ["br-admin"]}, "no bridge br-two"),
+        ({}, {"temporary_taken": "02:00:00:00:00:07"}, "192.0.2.3 is taken by 02:00:00:00:00:07"),
+    ],
+)
+def test_each_obstacle_is_told_alone(source, host, said):
+    (problem,) = found(source, host)
+    assert said in problem.message
+    assert problem.mend
+
+
+def test_all_obstacles_are_told_at_once():
+    assert len(found({"kernels": [], "grub": {}, "machine_id": "x"}, {"bridges": [], "pool_available": 1})) == 6
+
+
+def test_a_vm_that_is_there_already_needs_no_room():
+    assert found(host={"domain_exists": True, "volume_exists": True, "memory_available": 0, "pool_available": 0}) == []
+
+
+def test_the_first_card_takes_the_place_of_the_one_with_the_address():
+    spec = parse_spec(PARAMS)
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), SOURCE, "k")
+    assert [(each.name, each.new_mac) for each in context.nics] == [("enp1", vm.macs[0]), ("aaa0", vm.macs[1])]
+
+
+def test_a_parked_source_is_known_by_its_temporary_address():
+    parked = {"interfaces": [{"name": "enp1", "mac": "x", "addresses": ["192.0.2.3/25"]}]}
+    assert admin_interface(parse_spec(PARAMS), parked) == ("enp1", 25)
+    assert admin_interface(parse_spec(PARAMS), SOURCE) == ("enp1", 25)
+    assert admin_interface(parse_spec(PARAMS), {}) == (None, None)
+
+
+def test_what_will_not_move_is_told():
+    told = find_warnings({"foreign": [{"mount": "/nas", "fstype": "nfs", "device": "nas:/x"}], "services": {"a": {"load": "loaded", "active": "failed"}}})
+    assert len(told) == 2 and "/nas" in told[0] and told[1].startswith("a does not run")
+    assert find_warnings(None) == []
+
+
+UEFI = {"vm": {**PARAMS["vm"], "boot_firmware": "efi"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "host", "said"),
+    [
+        ({"grub": {"install": "/x", "i386_pc": True, "efi": False, "shim": False}}, {}, "no GRUB for UEFI"),
+        ({}, {"uefi": False}, "no UEFI firmware"),
+        ({}, {"tools": {**HOST["tools"], ESP_TOOL: None}}, "lacks mcopy"),
+    ],
+)
+def test_uefi_asks_for_its_own(source, host, said):
+    there = {"grub": {"install": "/x", "i386_pc": False, "efi": True, "shim": False}, **source}
+    (problem,) = found(there, host, UEFI)
+    assert said in problem.message and problem.mend
+    # a signed one that came with its disk will do, and so will a kernel that knows no FAT
+    assert found({"grub": {"install": "/x", "i386_pc": False, "efi": False, "shim": True}}, {"unmountable": ["vfat", "btrfs"]}, UEFI) == []
+
+
+def test_secure_boot_asks_for_a_signed_boot_loader():
+    params = {"vm": {**PARAMS["vm"], "boot_firmware": "efi", "secure_boot": True}}
+    (problem,) = found({"grub": {"install": "/x", "efi": True, "shim": False}}, params=params)
+    assert "no signed boot loader" in problem.message and problem.path == "vm.secure_boot"
+    assert found({"grub": {"install": "/x", "efi": True, "shim": True}}, params=params) == []
+
+
+def test_a_file_system_the_host_cannot_mount_is_told():
+    schema = {"disk_schema": [{"mount": "/", "fs": "btrfs"}]}
+    (problem,) = found(host={"unmountable": ["btrfs"]}, params=schema)
+    assert "cannot mount btrfs" in problem.message and problem.path == "disk_schema"
+
+
+STACK = [
+    {"name": "docker0", "mac": "02:00:00:00:00:0d", "addresses": ["172.17.0.1/16"], "kind": "bridge", "card": False, "lower": []},
+    {"name": "eno1", "mac": "02:00:00:00:00:0a", "addresses": [], "kind": None, "card": True, "lower": []},
+    {"name": "eno2", "mac": "02:00:00:00:00:0b", "addresses": [], "kind": None, "card": True, "lower": []},
+    {"name": "eno3", "mac": "02:00:00:00:00:0c", "addresses": ["198.51.100.2/24"], "kind": None, "card": True, "lower": []},
+    {"name": "bond0", "mac": "02:00:00:00:00:0b", "addresses": [], "kind": "bond", "card": False, "lower": ["eno2"], "bond_mode": "802.3ad"},
+    {
+        "name": "bond0.42",
+        "mac": "02:00:00:00:00:0b",
+        "addresses": ["192.0.2.2/25", "192.0.2.9/25"],
+        "addresses6": ["2001:db8::2/64"],
+        "kind": "vlan",
+        "card": False,
+        "lower": ["bond0"],
+        "vlan": 42,
+    },
+]
+
+
+def test_the_card_below_a_vlan_and_a_bond_is_the_one_that_gets_the_first():
+    spec = parse_spec(PARAMS)
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), {"interfaces": STACK}, "k")
+    assert [each.name for each in context.nics] == ["eno2", "eno1"]
+
+
+def test_what_will_be_different_is_told():
+    spec = parse_spec(PARAMS)
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    systems = [
+        {"mount": "/", "fstype": "btrfs", "layers": ["crypt"], "subvolume": "@"},
+        {"mount": "/machines", "fstype": "btrfs", "layers": ["crypt"], "subvolume": None},
+        {"mount": "/tank", "fstype": "zfs", "layers": []},
+    ]
+    tree = {"/etc/selinux/config": "SELINUX=enforcing\n", "/etc/default/grub": 'GRUB_CMDLINE_LINUX="hugepages=64"\n'}
+    told = "\n".join(find_warnings({"interfaces": STACK, "filesystems": systems}, spec, vm, tree))
+    for words in (
+        "bond0.42 takes frames of VLAN 42: br-admin must carry them tagged",
+        "use active-backup",
+        "192.0.2.9/25, 2001:db8::2/64 on bond0.42 move too",
+        "/, /machines lie encrypted",
+        "/machines are subvolumes",
+        "/tank is zfs on the source and becomes ext4",
+        "SELinux gives all files their labels anew",
+        "reserves memory for the source's size",
+    ):
+        assert words in told
+    assert "docker0" not in told
+
+
+def test_cards_without_a_successor_are_told():
+    spec = parse_spec({**PARAMS, "vm": {**PARAMS["vm"], "nics": [{"bridge": "br-admin"}]}})
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    (told,) = [each for each in find_warnings({"interfaces": STACK}, spec, vm) if "of the source get none" in each]
+    assert "eno3" in told and "eno2" not in told
+
+
+def test_btrfs_needs_its_program_on_the_source_and_says_so():
+    btrfs = {"mount": "/", "device": "/dev/sda1", "fstype": "btrfs", "used": GIB, "inodes_used": 0, "subvolume": "@"}
+    (problem,) = [each for each in found({"filesystems": [btrfs]}) if "btrfs" in each.message]
+    assert "btrfs-progs" in problem.mend
+    assert not [each for each in found({"filesystems": [btrfs], "tools": {**SOURCE["tools"], "btrfs": "/usr/bin/btrfs"}}) if "btrfs" in each.message]
+
+
+def test_a_single_word_that_is_no_unit_may_have_meant_all():
+    missing = {"load": "not-found", "active": "inactive"}
+    (one,) = found({"services": {"al.service": missing}})
+    assert one.mend.endswith("To stop everything, write all.")
+    assert not any("write all" in each.mend for each in found({"services": {"al.service": missing, "b.service": missing}}))
+
+
+def test_what_is_copied_block_by_block_is_known_before_and_large_enough():
+    raw = {"path": "/dev/vg0/ora", "links": ["/dev/vg0/ora"], "size": GIB, "content": "", "usage": "", "whole": False, "open": True}
+    given = {"sync": "rsync_dd", "disk_schema": [{"mount": "/"}, {"raw": "/dev/vg0/ora", "size": "2GiB"}, {"raw": "/dev/vg0/no", "size": "1GiB"}]}
+    (problem,) = found({"blocks": [raw]}, params=given)
+    assert problem.path == "disk_schema" and problem.message.startswith("/dev/vg0/no is no block device")
+    spec = parse_spec({**PARAMS, "sync": "rsync_dd"})
+    assert "/dev/vg0/ora (1 GiB, a program has it open) is copied block by block." in find_warnings({**SOURCE, "blocks": [raw]}, spec)
+
+
+def test_what_a_network_boot_lacks_stands_beside_all_else():
+    lacks = {"arch": "x86_64", "tools": {}, "kernel": None, "missing_modules": [], "fuse": True, "ipv6": True, "rom": True}
+    said = " ".join(each.message for each in found(host={"bootstrap": lacks, "bridges": []}, params={"boot": "pxe"}))
+    assert "boot: pxe needs nbdfuse" in said and "dnsmasq" in said and "no kernel in /boot" in said and "no bridge br-admin" in said
+    # who boots nothing over the network lacks nothing
+    assert found(host={"bootstrap": lacks}) == []
+
+
+def test_macs_that_are_not_the_cards_own_are_told():
+    spec = parse_spec({**PARAMS, "vm": {**PARAMS["vm"], "nics": [{"bridge": "br-admin"}, {"bridge": "br-admin"}]}})
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    first, second = (nic.mac for nic in vm.nics)
+    card = {"addresses": [], "kind": None, "card": True, "lower": []}
+    links = [
+        {**card, "name": "eno1", "mac": "02:00:00:00:00:0a"},
+        {**card, "name": "eno2", "mac": "02:00:00:00:00:0b", "worn": "02:cc:00:00:00:09"},
+        {**card, "name": "br0", "kind": "bridge", "card": False, "mac": "02:dd:00:00:00:07", "lower": ["eno1"], "addresses": ["192.0.2.2/25"]},
+        {**card, "name": "br0.7", "kind": "vlan", "card": False, "mac": "02:dd:00:00:00:07", "lower": ["br0"]},
+        {**card, "name": "docker0", "kind": "bridge", "card": False, "mac": "02:42:00:00:00:01"},
+    ]
+    tree = {"/etc/network/interfaces": "iface eno1 inet manual\n  hwaddress 02:ee:00:00:00:01\n"}
+    told = "\n".join(find_warnings({"interfaces": links}, spec, vm, tree))
+    assert f"eno2 has the MAC 02:cc:00:00:00:09 instead of its own 02:00:00:00:00:0b; in the VM it has {second}." in told
+    assert f"br0 has a MAC of its own, 02:dd:00:00:00:07; in the VM it has {first}." in told
+    assert f"/etc/network/interfaces sets the MAC 02:ee:00:00:00:01, which the source may have again at any time; in the VM it becomes {first}." in told
+    assert "port security" in told and "docker0" not in told and "br0.7 has" not in told
+    context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), {"interfaces": links}, "k")
+    assert [(each.name, each.new_mac) for each in context.stacked] == [("br0", first)]
+    assert "MAC" not in "\n".join(find_warnings({"interfaces": [links[0]]}, spec, vm, {}))

@@ -1,0 +1,66 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Looking at migrations, on the host that carries them out and on the source. Only the unit's state is made up: no unit runs here."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import run_look
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
+
+
+@pytest.fixture(name="store")
+def fixture_store(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_look, "JournalStore", functools.partial(JournalStore, home=tmp_path))
+    monkeypatch.setattr(run_look.io_units, "unit_active", lambda unit: True)
+    monkeypatch.setattr(run_look, "_POLL", 0.01)
+    monkeypatch.setattr(io_journal_mirror, "HOME", tmp_path / "source")
+    store = JournalStore("master", tmp_path)
+    store.write(Journal("master", state="running", phase="precopy"))
+    return store
+
+
+def test_one_that_is_not_worked_on_is_interrupted(store, monkeypatch):
+    assert run_look.look("master", 0)["migrations"][0]["state"] == "running"
+    monkeypatch.setattr(run_look.io_units, "unit_active", lambda unit: False)
+    assert run_look.look("master", 0)["migrations"][0]["state"] == "interrupted"
+
+
+@pytest.mark.parametrize("change", [{"phase": "rehearse"}, {"state": "done"}, {"passes": [{"number": 1}]}])
+def test_news_end_the_wait(store, change):
+    journal = store.read()
+    for key, value in change.items():
+        setattr(journal, key, value)
+    writer = threading.Timer(0.1, store.write, [journal])
+    writer.start()
+    began = time.monotonic()
+    run_look.look("master", 0, wait=300)
+    writer.join()
+    assert time.monotonic() - began < 200
+
+
+def test_progress_alone_is_no_news_and_the_wait_ends(store):
+    journal = store.read()
+    journal.progress = {"bytes": 7}
+    store.write(journal)
+    found = run_look.look("master", 0, wait=0.05)["migrations"][0]
+    assert found["progress"] == {"bytes": 7}
+
+
+def test_a_source_tells_what_it_was_told(store):
+    assert run_look.look(None, 0)["told"] == []
+    journal = {**Journal("master", state="running", phase="quiesce").__dict__}
+    for name in ("master", "other"):
+        io_journal_mirror.keep(name, {"journal": {**journal, "name": name}, "host": "metal1", "host_id": "1", "told": 5.0})
+    assert [each["name"] for each in run_look.told()] == ["master", "other"]
+    (told,) = run_look.look("master", 0)["told"]
+    assert (told["host"], told["told"], told["phase"], told["state"]) == ("metal1", 5.0, "quiesce", "running")

@@ -1,0 +1,111 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Stacks of block devices as /sys shows them; there are none of these on a machine that runs tests, so folders stand in."""
+
+from __future__ import annotations
+
+import os
+import stat
+import types
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_disks
+
+
+def system(**ours):
+    """The module os as one module sees it; everybody else needs the real one."""
+    return types.SimpleNamespace(**{**vars(os), **ours})
+
+
+@pytest.fixture(name="sys_block")
+def fixture_sys_block(tmp_path, monkeypatch):
+    """/sys with LVM over an encrypted md array over two NVMe disks, a multipath disk with a partition, and a plain partition."""
+
+    def make(path, *, partition=False, slaves=(), dm=None, md=False):
+        place = tmp_path / "devices" / path
+        place.mkdir(parents=True)
+        (place / "size").write_text("2048\n")
+        if partition:
+            (place / "partition").write_text("1\n")
+        for slave in slaves:
+            (place / "slaves").mkdir(exist_ok=True)
+            (place / "slaves" / slave.rsplit("/", 1)[-1]).symlink_to(tmp_path / "devices" / slave)
+        if dm:
+            (place / "dm").mkdir()
+            (place / "dm" / "uuid").write_text(dm)
+        if md:
+            (place / "md").mkdir()
+        return place
+
+    make("nvme0n1")
+    make("nvme0n1/nvme0n1p3", partition=True)
+    make("nvme1n1")
+    make("nvme1n1/nvme1n1p3", partition=True)
+    make("md0", slaves=["nvme0n1/nvme0n1p3", "nvme1n1/nvme1n1p3"], md=True)
+    make("dm-0", slaves=["md0"], dm="CRYPT-LUKS2-abc-root")
+    devices = {"/dev/mapper/vg-root": (253, 1, make("dm-1", slaves=["dm-0"], dm="LVM-xyz")), "/dev/nvme0n1p3": (259, 3, tmp_path / "devices/nvme0n1/nvme0n1p3")}
+    make("sda")
+    make("sdb")
+    make("dm-2", slaves=["sda", "sdb"], dm="mpath-3600")
+    devices["/dev/mapper/mpatha-part1"] = (253, 3, make("dm-3", slaves=["dm-2"], dm="part1-mpath-3600"))
+    (tmp_path / "block").mkdir()
+    for major, minor, place in devices.values():
+        (tmp_path / "block" / f"{major}:{minor}").symlink_to(place)
+    real = os.stat
+
+    def fake(path, *args, **options):
+        if path in devices:
+            return types.SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=os.makedev(*devices[path][:2]))
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(io_disks, "SYS", tmp_path / "block")
+    monkeypatch.setattr(io_disks, "os", system(stat=fake))
+
+
+@pytest.mark.parametrize(
+    ("path", "disks", "layers"),
+    [
+        ("/dev/nvme0n1p3", ["nvme0n1"], []),
+        ("/dev/mapper/vg-root", ["nvme0n1", "nvme1n1"], ["lvm", "crypt", "md"]),
+        ("/dev/mapper/mpatha-part1", ["dm-2"], ["multipath"]),
+    ],
+)
+def test_the_disks_below_are_found_through_all_layers(sys_block, path, disks, layers):
+    assert io_disks.device(path) == {"size": 1024 * 1024, "disks": disks, "layers": layers}
+
+
+def test_what_is_no_block_device_has_no_disk():
+    assert io_disks.device("/dev/null") == {"size": 0, "disks": [], "layers": []}
+    assert io_disks.device("tank/root") == {"size": 0, "disks": [], "layers": []}
+
+
+def btrfs(mount, root, device="/dev/sda2"):
+    return {"id": "0:33", "root": root, "mount": mount, "fstype": "btrfs", "device": device, "options": "rw,compress=zstd:1,subvolid=256,space_cache=v2"}
+
+
+def test_subvolumes_are_file_systems_and_bind_mounts_of_theirs_are_not(tmp_path, monkeypatch):
+    # the tests' own disk is no btrfs: only the numbers that tell a subvolume are made up
+    table = [btrfs("/", "/@"), btrfs("/home", "/@home"), btrfs("/srv/bound", "/@/srv/data"), btrfs("/again", "/@home")]
+    numbers = {"/": (50, 256), "/home": (51, 256), "/srv/bound": (50, 300), "/again": (51, 256), "/var/lib/machines": (52, 256), "/snap": (53, 256)}
+    monkeypatch.setattr(io_disks, "mounts", lambda: table)
+    places = {path: types.SimpleNamespace(st_dev=device, st_ino=inode, st_mode=0) for path, (device, inode) in numbers.items()}
+    room = types.SimpleNamespace(f_blocks=100, f_frsize=4096, f_bfree=60, f_files=0, f_ffree=0)
+    paths = types.SimpleNamespace(**{**vars(os.path), "isdir": numbers.__contains__})
+    monkeypatch.setattr(io_disks, "os", system(stat=lambda path: places.get(path, places["/snap"]), statvfs=lambda path: room, path=paths))
+
+    def run(argv):
+        lists = {"/": "ID 259 gen 9 top level 256 path @/var/lib/machines\nID 260 gen 9 top level 256 path @/snap\n"}
+        frozen = {"/": "ID 260 gen 9 top level 256 path @/snap\n"}
+        return types.SimpleNamespace(stdout=(frozen if "-r" in argv else lists).get(argv[-1], ""))
+
+    monkeypatch.setattr(io_disks, "run", run)
+    found = io_disks.filesystems()
+    assert [(each["mount"], each["subvolume"], each["used"]) for each in found] == [
+        ("/", "@", 40 * 4096),
+        ("/home", "@home", 0),
+        ("/var/lib/machines", None, 0),
+    ]
+    assert found[0]["options"] == "compress=zstd:1"

@@ -1,0 +1,43 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import plan_source
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import Container
+
+
+def test_the_first_boot_of_the_copy_starts_the_containers_once():
+    files = plan_source.container_files([{"engine": "podman", "name": "web"}, {"engine": "docker", "name": "db"}])
+    unit = files["/etc/systemd/system/reduced-footprint-containers.service"]
+    assert unit.index("podman start web") < unit.index("docker start db")
+    assert "After=network-online.target docker.service podman.service\n" in unit
+    (drop_in,) = (path for path in files if path.endswith(".conf"))
+    assert f"ExecStartPost=/bin/rm -f {drop_in}\n" in unit
+    assert plan_source.container_files([]) == {}
+
+
+def test_containers_of_a_source_are_those_named_or_all_that_run():
+    source = {
+        "containers": [{"engine": "podman", "name": "web", "state": "running"}, {"engine": "podman", "name": "off", "state": "stopped"}],
+        "running_containers": [{"engine": "podman", "name": "web"}, {"engine": "podman", "name": "more"}],
+    }
+    assert [each["name"] for each in plan_source.containers_of(source, everything=False)] == ["web"]
+    assert [each["name"] for each in plan_source.containers_of(source, everything=True)] == ["web", "more"]
+
+
+def test_problems_name_their_path():
+    source = {
+        "services": {"a.service": {"load": "loaded"}, "b.service": {"load": "not-found"}},
+        "containers": [{"engine": "docker", "name": "x", "state": "missing"}, {"engine": "podman", "name": "y", "state": "no engine"}],
+        "asks_passphrase": "root",
+    }
+    containers = [Container("docker", "x"), Container("podman", "y")]
+    assert [each[2] for each in plan_source.source_problems(containers, "maintenance_boot", source)] == [
+        "services",
+        "containers[0]",
+        "containers[1].engine",
+        "quiesce",
+    ]
+    assert [each[2] for each in plan_source.source_problems([], "stop_services", source)] == ["services"]

@@ -1,0 +1,202 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import plan_move
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal, parse_journal, report
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import AUTO, COPY, DISK, LIVE, STATE, Item, parse_spec
+
+POOL = "/var/lib/libvirt/images"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs"
+SPEC = parse_spec({"id": "c1", "cluster": "lab", "destination": {"host": "192.0.2.13", "name": "metal3", "host_keys": [KEY]}})
+HOST = {"uuid": "a", "cpu": "<cpu/>", "libvirt": 9_000_000, "hypervisor": 7_002_000, "name": "metal1"}
+BASE = Item(f"{POOL}/images/base.raw", "file", True, size=100)
+TOP = Item(f"{POOL}/c1-disk0", "file", False, DISK, "qcow2", 1000, 300, BASE.path, "raw")
+NVRAM = Item("/var/lib/libvirt/qemu/nvram/c1_VARS.fd", "file", False, STATE, size=5)
+VM = {
+    "name": "c1", "uuid": "u1", "uri": "qemu:///system", "type": "kvm", "cluster": "lab", "id": "c1", "state": "running", "active": True,
+    "persistent": True, "autostart": True, "rsync": "/usr/bin/rsync", "saved": False, "snapshots": False, "macs": ["52:54:00:00:00:01"],
+    "memory": 1024, "arch": "x86_64", "machine": "q35", "emulator": "/usr/bin/qemu", "cpu_mode": "custom", "cpu_xml": "<cpu/>", "passed": [],
+    "only_live": [], "changed": False, "bridges": ["br-admin"], "networks": ["net"], "links": [], "unfit": [], "pools": {POOL: "default"},
+    "items": [TOP.as_dict(), BASE.as_dict(), NVRAM.as_dict()], "sizes": {BASE.path: 100, TOP.path: 300}, "host": HOST,
+}
+THERE = {
+    "name": "metal3", "arch": "x86_64", "note": None, "tools": {"rsync": "/r", "qemu-img": "/q"}, "memory_available": 4096, "bridges": ["br-admin"],
+    "links": [], "existing": {}, "half": {}, "reason": None, "domain": None, "name_taken": None, "macs_taken": {}, "networks": {"net": True},
+    "host": {**HOST, "uuid": "b", "name": "metal3"}, "pools": {POOL: {"name": "default", "available": 1000}}, "machine": None, "cpu": None,
+}
+
+
+def told(vm=None, there=None):
+    return [each.message for each in plan_move.find_problems(SPEC, {**VM, **(vm or {})}, {**copy.deepcopy(THERE), **(there or {})})]
+
+
+def test_nothing_in_the_way():
+    assert told() == []
+    assert plan_move.why_not_live(VM, THERE) == []
+
+
+@pytest.mark.parametrize(
+    "vm, there, words",
+    [
+        ({"id": None}, {}, "does not say that it is ours"),
+        ({"persistent": False}, {}, "no definition"),
+        ({"state": "paused"}, {}, "is paused"),
+        ({"saved": True}, {}, "memory saved"),
+        ({"snapshots": True}, {}, "snapshots"),
+        ({"passed": ["hostdev"]}, {}, "hostdev of this host"),
+        ({"unfit": ["/dev/sdb is a block device"]}, {}, "block device"),
+        ({"only_live": ["/x"]}, {}, "attached either"),
+        ({"rsync": None}, {}, "this host lacks rsync"),
+        ({}, {"reason": "cannot connect."}, "no virt host"),
+        ({}, {"name": "metal1", "host": HOST}, "this host itself"),
+        ({}, {"tools": {"rsync": None, "qemu-img": "/q"}}, "lacks rsync"),
+        ({}, {"arch": "aarch64"}, "architecture aarch64"),
+        ({}, {"machine": "no such machine"}, "cannot make this VM"),
+        ({}, {"bridges": []}, "no bridge br-admin"),
+        ({"links": ["eth7"]}, {}, "no link eth7"),
+        ({}, {"networks": {"net": False}}, "no active network net"),
+        ({}, {"pools": {}}, "no active storage pool"),
+        ({}, {"memory_available": 1023}, "of memory left"),
+        ({}, {"name_taken": "u2"}, "another domain there has the name c1"),
+        ({}, {"macs_taken": {"52:54:00:00:00:01": "other"}}, "has the MAC"),
+        ({}, {"domain": {"name": "c1", "state": "shutdown", "active": False}}, "exists there already (c1"),
+        ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "note": {"state": "arriving"}}, "exists there already (c1"),
+        ({}, {"note": {"state": "moved", "to": "metal1"}, "domain": {"name": "c1", "state": "shutdown", "active": False}}, "old copy is still there"),
+        ({}, {"existing": {TOP.path: 1}}, f"{TOP.path} exists there already"),
+        ({}, {"existing": {BASE.path: 99}}, "another image"),
+        ({}, {"pools": {POOL: {"name": "default", "available": 399}}}, "left, the VM needs"),
+        ({}, {"pools": {POOL: {"name": "default", "available": 1000, "unmounted": "/srv"}}}, "is on the file system of /srv, which is not mounted"),
+    ],
+)
+def test_each_thing_in_the_way_is_told(vm, there, words):
+    found = told(vm, there)
+    assert len(found) == 1 and words in found[0]
+
+
+def test_all_is_told_at_once():
+    assert len(told({"saved": True, "snapshots": True}, {"bridges": [], "name_taken": "u2"})) == 4
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        {"existing": {BASE.path: 100}, "pools": {POOL: {"name": "default", "available": 300}}},
+        {"half": {TOP.path: 290}, "pools": {POOL: {"name": "default", "available": 110}}},
+        {"existing": {TOP.path: 300}, "note": {"state": "arriving"}},
+        {"domain": {"name": "c1", "state": "shutdown", "active": False}, "note": {"state": "arriving"}, "existing": {TOP.path: 300}},
+        {"note": {"state": "confirmed", "to": "metal1"}},
+        {"macs_taken": {}},
+    ],
+    ids=["image there", "half there", "of an earlier attempt", "defined by an earlier attempt", "left for good once", "nothing"],
+)
+def test_what_is_no_reason(there):
+    assert told({}, there) == []
+
+
+@pytest.mark.parametrize(
+    "vm, here, there, words",
+    [
+        ({"type": "lxc"}, {}, {}, "container"),
+        ({"state": "shutdown"}, {}, {}, "does not run"),
+        ({"uri": "qemu:///session"}, {}, {}, "qemu:///session"),
+        ({}, {}, {"uuid": "a"}, "same machine"),
+        ({}, {"libvirt": 6_007_000}, {}, "6.8"),
+        ({}, {}, {"hypervisor": 7_001_000}, "older there"),
+        ({"cpu_mode": "host-passthrough"}, {}, {"cpu": "<cpu>other</cpu>"}, "the hosts' CPUs differ"),
+        ({"type": "qemu", "cpu_mode": "maximum"}, {}, {"hypervisor": 8_000_000}, "emulators differ"),
+        ({"changed": True}, {}, {}, "previous definition"),
+    ],
+)
+def test_why_not_live(vm, here, there, words):
+    found = plan_move.why_not_live({**VM, **vm, "host": {**HOST, **here}}, {**THERE, "host": {**THERE["host"], **there}})
+    assert len(found) == 1 and words in found[0]
+
+
+def test_a_cpu_that_cannot_be_had():
+    assert "vmx" in plan_move.why_not_live(VM, {**THERE, "cpu": "lacks vmx"})[0]
+
+
+@pytest.mark.parametrize("method, reasons, way", [(AUTO, [], LIVE), (AUTO, ["x"], COPY), (LIVE, [], LIVE), (COPY, [], COPY), (COPY, ["x"], COPY)])
+def test_the_way_it_goes(method, reasons, way):
+    assert plan_move.choose(method, reasons) == way
+
+
+def test_live_or_nothing():
+    with pytest.raises(RefusedError, match="because|cannot be moved live: x"):
+        plan_move.choose(LIVE, ["x"])
+
+
+def test_what_is_copied():
+    items = plan_move.items_of(VM)
+    assert plan_move.copied(items, COPY) == items
+    assert plan_move.copied(items, LIVE) == [BASE]
+    assert plan_move.mirrored(items) == [TOP]
+
+
+def journal(method, switched=False, **phases):
+    return MoveJournal(name="c1", method=method, switched=switched, phases={name: {"state": state} for name, state in phases.items()})
+
+
+@pytest.mark.parametrize(
+    "found, here, there, phase",
+    [
+        (journal("copy"), None, None, "preflight"),
+        (journal("copy", stop="running"), "running", None, "preflight"),
+        (journal("copy", stop="running"), "off", None, "copy"),
+        (journal("copy", stop="done", copy="done"), "off", None, "verify"),
+        (journal("copy", stop="done", copy="done", verify="done", place="failed"), "off", None, "place"),
+        (journal("copy", stop="done", copy="done", verify="done", place="done"), "off", None, "switch"),
+        (journal("copy", stop="done"), "gone", None, "preflight"),
+        (journal("copy", True), None, None, "start"),
+        (journal("copy", True, start="failed"), None, None, "start"),
+        (journal("copy", True, start="done"), None, None, "settle"),
+        (journal("live", migrate="running"), "left", "paused", "switch"),
+        (journal("live", migrate="running"), "left", "gone", "preflight"),
+        (journal("live", migrate="running"), "left", "running", "switch"),
+        (journal("live", migrate="running"), "running", "paused", "preflight"),
+        (journal("live", migrate="running"), "halted", "paused", "preflight"),
+        (journal("live", migrate="running"), "off", "paused", "preflight"),
+        (journal("live", True), None, None, "start"),
+    ],
+)
+def test_where_a_worker_goes_on(found, here, there, phase):
+    assert plan_move.where_to_go_on(found, here, there)[0] == phase
+
+
+def test_a_journal_survives_its_file():
+    one = journal("live", True, start="done")
+    assert parse_journal(one.to_json()) == one
+    assert report(one)["id"] == "c1"
+    one.facts["before"] = {"state": "confirmed"}
+    one.renew(5.0)
+    assert (one.switched, one.phases, one.facts) == (False, {}, {"before": {"state": "confirmed"}})
+
+
+@pytest.mark.parametrize(
+    "params, path",
+    [
+        ({"id": "../x"}, "id"),
+        ({"destination": {}}, "destination.host"),
+        ({"destination": {"host": "-oProxyCommand=x"}}, "destination.host"),
+        ({"destination": {"host": "h", "port": 0}}, "destination.port"),
+        ({"destination": {"host": "h", "host_keys": ["nonsense"]}}, "destination.host_keys[0]"),
+        ({"shutdown_timeout": 0}, "shutdown_timeout"),
+        ({"max_downtime": 0.0}, "max_downtime"),
+    ],
+)
+def test_bad_requests_name_the_value(params, path):
+    with pytest.raises(InputError) as error:
+        parse_spec({"id": "c1", "cluster": "lab", "destination": {"host": "192.0.2.13"}, **params})
+    assert error.value.path == path
+
+
+def test_an_address_becomes_a_name():
+    assert parse_spec({"id": "c1", "destination": {"host": "2001:db8::13"}}).destination.name == "2001-db8--13"

@@ -1,0 +1,123 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import servers_from_variables
+from tests.support.placement import GIB, question
+
+RECORD = {
+    "capacity": {"memory_mib": 16000, "cpus": 8, "memory_reserve_mib": 2048, "vcpu_ratio": 2.0, "arch": "x86_64", "pools": {"default": {"path": "/srv/pool"}}},
+    "hypervisors": {"kvm": {"usable": False, "reason": "hung"}, "lxc": {"usable": True}},
+}
+FACTS = {
+    "memtotal_mb": 15900,
+    "processor_vcpus": 8,
+    "processor_nproc": 6,
+    "architecture": "x86_64",
+    "interfaces": ["lo", "br-admin", "eno1", "br_other"],
+    "br_admin": {"device": "br-admin", "type": "bridge"},
+    "br_other": {"device": "br_other", "type": "bridge"},
+    "eno1": {"device": "eno1", "type": "ether"},
+    "mounts": [
+        {"mount": "/", "size_total": 50 * GIB, "size_available": 20 * GIB},
+        {"mount": "/srv", "size_total": 200 * GIB, "size_available": 150 * GIB},
+        {"mount": "/srv/poo", "size_total": 1, "size_available": 1},
+    ],
+    "ansible_local": {"reduced_footprint": RECORD},
+}
+FOUND = {
+    "vms": [
+        {
+            "id": "c1", "cluster": "lab", "state": "running", "memory_mib": 1024, "cpu": 1,
+            "volumes": [{"name": "c1-disk0", "pool": "default", "capacity": 5, "allocation": 4}],
+        },  # fmt: skip
+        {"id": "x", "cluster": "other", "state": "running", "memory_mib": 512, "cpu": 2, "volumes": [{"name": "x-disk0", "pool": "default", "capacity": 5}]},
+        {"id": None, "cluster": None, "state": "shutdown", "memory_mib": 4096, "cpu": 4},
+    ]
+}
+
+
+def entry(**variables):
+    return servers_from_variables({"metal1": {"footprint_cluster": "lab", **variables}}, ["metal1"])[0]
+
+
+def test_everything_that_is_known():
+    vms = [{"id": "c1", "ram": 1}]
+    found = entry(node_roles=["virt", "compute"], ansible_facts=FACTS, plan_found=FOUND, vms=vms, virt_host_bridges=[{"name": "br-new", "port": "eno2"}])
+    assert found["roles"] == ["virt", "compute"] and found["vms"] == vms
+    assert (found["memory"], found["cpus"], found["arch"]) == ("15900 MiB", 6, "x86_64")
+    assert found["bridges"] == ["br-admin", "br-new", "br_other"]
+    assert found["pools"]["default"]["capacity"] == f"{200 * GIB} B"
+    assert [volume["name"] for volume in found["pools"]["default"]["volumes"]] == ["c1-disk0"]
+    assert (found["runs"], found["others_memory"], found["others_vcpus"]) == (["c1"], "512 MiB", 2)
+    asked = question([found]).servers[0]
+    assert asked.capacity.memory_for_vms_mib == 15900 - 2048 - 512
+    assert asked.capacity.vcpus_for_vms == 12 - 2
+    assert asked.hypervisors == {"lxc"} and asked.credits == {"default"}
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"ansible_facts": {}},
+        {"plan_found": {"unreachable": True}},
+        {"plan_found": {"skipped": True}},
+        {"ansible_facts": {"ansible_local": {"reduced_footprint": "error loading facts"}}},
+    ],
+)
+def test_nothing_is_known(variables):
+    found = entry(**variables)
+    assert found == {"name": "metal1"}
+    assert question([found]).servers[0].capacity is None
+
+
+def test_recorded_facts_alone_are_enough():
+    asked = question([entry(ansible_local={"reduced_footprint": RECORD})]).servers[0]
+    assert asked.capacity.memory_for_vms_mib == 16000 - 2048
+    assert asked.pools == {"default"} and asked.sized == frozenset()
+
+
+def test_the_operator_knows_better():
+    asked = question([entry(ansible_facts=FACTS, node_capacity={"memory": 64, "cpus": 32, "hypervisors": ["kvm"], "pools": {"default": 1000}})]).servers[0]
+    assert asked.memory_mib == 64 * 1024 and asked.hypervisors == {"kvm"}
+    assert asked.capacity.pools["default"].capacity == 1000 * GIB
+
+
+@pytest.mark.parametrize("state, holds", [("running", True), ("paused", True), ("suspended", True), ("crashed", True), ("shutdown", False)])
+def test_a_guest_that_stands_still_holds_its_memory(state, holds):
+    found = entry(plan_found={"vms": [{"id": None, "cluster": None, "state": state, "memory_mib": 512, "cpu": 2}]})
+    assert found.get("others_memory") == ("512 MiB" if holds else None)
+
+
+def test_a_vm_that_was_moved_away_does_not_stand_here():
+    vms = [{"id": "c1", "cluster": "lab", "state": "shutdown", "moved": "metal3"}, {"id": "c2", "cluster": "lab", "state": "running", "moved": None}]
+    assert entry(plan_found={"vms": vms})["runs"] == ["c2"]
+
+
+LOGICAL = {"capacity": {"memory_mib": 16000, "cpus": 8, "pools": {"fast": {"path": "/dev/vg0", "type": "logical", "source": "vg0", "reserve_bytes": GIB}}}}
+
+
+@pytest.mark.parametrize(
+    "measured, live, free",
+    [
+        # as it was measured when it was recorded; better: as libvirt tells it now
+        ({"pools": {"fast": {"capacity_bytes": 10 * GIB, "available_bytes": 8 * GIB}}}, {}, 7),
+        ({"pools": {"fast": {"capacity_bytes": 10 * GIB, "available_bytes": 8 * GIB}}}, {"fast": {"capacity_bytes": 10 * GIB, "available_bytes": 3 * GIB}}, 2),
+    ],
+)
+def test_a_volume_group_is_on_no_file_system(measured, live, free):
+    facts = {"ansible_local": {"reduced_footprint": {**LOGICAL, "measured": measured}}, "mounts": FACTS["mounts"]}
+    found = entry(ansible_facts=facts, plan_node={"node": {"libvirt": True, "networks": [], "pools": live}})
+    server = question([found], vms=[{"id": "a", "disks": [{"size": free, "pool": "fast"}]}]).servers[0]
+    assert server.capacity.pools["fast"].available - server.capacity.pools["fast"].reserve == free * GIB
+
+
+def test_networks_of_libvirt():
+    node = {"libvirt": True, "networks": [{"name": "br-admin", "active": True}, {"name": "off", "active": False}], "pools": {}}
+    assert entry(plan_node={"node": node}, virt_host_networks=[{"bridge": "br-new"}])["networks"] == ["br-admin", "br-new"]
+    assert "networks" not in entry(plan_node={"node": {"libvirt": False}}) and "networks" not in entry(plan_node={"msg": "no"})

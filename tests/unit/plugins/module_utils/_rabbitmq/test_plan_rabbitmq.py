@@ -1,0 +1,220 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who starts a RabbitMQ cluster, who joins, who is refused, who is healthy."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import typing as t
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import Decision, Member, ailments, decide, lacking_replicas
+from hypothesis import given
+from hypothesis import strategies as st
+
+NODES = {name: f"rabbit@{name}" for name in "abc"}
+ALL = tuple(NODES.values())
+
+
+def fresh(name: str, **given_values: t.Any) -> Member:
+    """Nothing there yet, the package's own cookie at most."""
+    return Member(name, NODES[name], **{"cookie": "none", **given_values})
+
+
+def alone(name: str, **given_values: t.Any) -> Member:
+    return Member(name, NODES[name], **{"running": True, "known": (NODES[name],), "last": (NODES[name],), **given_values})
+
+
+def member(name: str, running: bool = True, last: t.Sequence[str] = ALL, known: t.Sequence[str] = ALL, **given_values: t.Any) -> Member:
+    return Member(name, NODES[name], running=running, known=tuple(known), last=tuple(last), **given_values)
+
+
+def decided(*members: Member | None, force: str | None = None, gone: t.Sequence[str] = ()) -> Decision:
+    return decide(dict(zip("abc", members)), dict(list(NODES.items())[: len(members)]), force, gone)
+
+
+@pytest.mark.parametrize(
+    ("members", "options", "action", "first", "start", "join"),
+    [
+        # a new cluster
+        ([fresh("a"), fresh("b"), fresh("c")], {}, "bootstrap", "a", (), ("b", "c")),
+        ([fresh("a")], {}, "bootstrap", "a", (), ()),
+        ([alone("a")], {}, "none", "a", (), ()),
+        # a run that was killed after the first start
+        ([fresh("a"), alone("b"), fresh("c")], {}, "join", "b", (), ("a", "c")),
+        ([alone("a"), alone("b"), fresh("c")], {}, "join", "a", (), ("b", "c")),
+        # one that is in use grows, whatever its place; also one that cannot tell because it is stopped
+        ([fresh("a"), alone("b"), alone("c", contents=("queue orders",))], {}, "join", "c", (), ("a", "b")),
+        ([fresh("a"), alone("b", running=False, contents=None), fresh("c")], {}, "bootstrap", "b", (), ("a", "c")),
+        # a cluster that runs
+        ([member("a"), member("b"), member("c")], {}, "none", "a", (), ()),
+        ([member("a"), None, member("c")], {}, "none", "a", (), ()),
+        ([member("a", running=False), member("b"), member("c")], {}, "start", "b", ("a",), ()),
+        ([member("a", known=ALL[:2]), member("b", known=ALL[:2]), fresh("c")], {}, "join", "a", (), ("c",)),
+        ([None, member("b"), fresh("c")], {}, "join", "b", (), ("c",)),
+        # all stopped: the last one first, and none of those that wait for somebody who is not there
+        ([member("a", False), member("b", False, ALL[1:]), member("c", False, ALL[2:])], {}, "start", "c", ("c", "a", "b"), ()),
+        ([member("a", False), member("b", False), member("c", False)], {}, "start", "a", ("a", "b", "c"), ()),
+        ([None, member("b", False, ALL[1:]), member("c", False, ALL[2:])], {}, "start", "c", ("c", "b"), ()),
+        ([member("a", False, ALL[:2]), member("b", False, ALL[:2]), None], {}, "start", "a", ("a", "b"), ()),
+        # the operator knows better
+        ([member("a", False), member("b", False), None], {"force": "b"}, "start", "b", ("b", "a"), ()),
+        ([fresh("a"), None, fresh("c")], {"force": "c"}, "bootstrap", "c", (), ("a",)),
+        ([member("a"), None, member("c")], {"force": "c"}, "none", "a", (), ()),
+        # one with another cookie gets the right one with its start
+        ([member("a"), member("b", False, cookie="other"), member("c")], {}, "start", "a", ("b",), ()),
+    ],
+)
+def test_who_starts_and_who_joins(members: t.Any, options: t.Any, action: str, first: str, start: t.Any, join: t.Any) -> None:
+    found = decided(*members, **options)
+    assert (found.action, found.first, found.start, found.join) == (action, first, start, join), found
+
+
+@pytest.mark.parametrize(
+    ("members", "options", "reason", "mend"),
+    [
+        ([fresh("a"), None, fresh("c")], {}, "b does not answer: it may run one", "rabbitmq_force_boot"),
+        ([alone("a", contents=("user x",)), alone("b", contents=("queue y",))], {}, r"has contents \(b: queue y\)", "Export"),
+        ([member("a", known=ALL[:2]), member("b", known=ALL[:2]), alone("c", contents=("user x",))], {}, r"\(c: user x\)", "Export"),
+        ([member("a", known=(*ALL, "rabbit@x")), member("b"), member("c")], {}, "a is in a cluster with rabbit@x", "rabbitmq_gone_nodes"),
+        ([fresh("a"), member("b", known=("rabbit@b", "rabbit@x")), fresh("c")], {}, "b is in a cluster with rabbit@x", "group"),
+        ([member("a", known=ALL[1:]), member("b"), member("c")], {}, "a is a member under another name", "rabbitmq_node_host"),
+        ([member("a", cookie="other"), member("b", cookie="other"), member("c")], {}, "cookie of a, b", "rabbitmq_erlang_cookie|cookie"),
+        # the two wait for one that is not there, or lost its disk
+        ([member("a", False), member("b", False), None], {}, "c ran when the others stopped", "rabbitmq_force_boot"),
+        ([member("a", False), member("b", False, ALL[1:]), fresh("c")], {}, "c ran when the others stopped", "rabbitmq_force_boot"),
+        ([member("a", False, ALL[:2]), member("b", False, ALL[1:]), None], {}, "c ran when the others stopped", "rabbitmq_force_boot"),
+        ([member("a", False), None, None], {"force": "b"}, "b is forced to start the cluster, but does not answer", "Force"),
+        ([member("a", False), member("b", False), fresh("c")], {"force": "c"}, "c is forced to start the cluster, but has no data", "Force"),
+        ([fresh("a")], {"force": "z"}, "z is forced to start the cluster, but is not among", "Force"),
+        ([], {}, "no members", "hosts"),
+    ],
+)
+def test_what_is_refused(members: t.Any, options: t.Any, reason: str, mend: str) -> None:
+    found = decided(*members, **options)
+    assert found.action == "refuse"
+    assert re.search(reason, found.reason), found.reason
+    assert re.search(mend, found.mend or ""), found.mend
+
+
+def test_two_clusters_at_once() -> None:
+    names = {name: f"rabbit@{name}" for name in "abcd"}
+    one, two = tuple(names.values())[:2], tuple(names.values())[2:]
+    members = {name: Member(name, node, running=True, known=one if node in one else two) for name, node in names.items()}
+    found = decide(members, names)
+    assert (found.action, found.reason) == ("refuse", "there are two clusters: rabbit@a, rabbit@b and rabbit@c, rabbit@d.")
+    assert found.warnings
+
+
+def test_a_majority_that_lost_its_disks_is_not_waited_for() -> None:
+    left = [member("a", False, paused=True), fresh("b"), alone("c")]
+    found = decided(*left)
+    assert found.action == "refuse" and found.reason.startswith("b, c lost their data")
+    assert "stop the service on a" in (found.mend or "")
+    # as long as its service runs nobody can force it
+    assert decided(*left, force="a") == found
+    forced = decided(member("a", False), *left[1:], force="a")
+    assert (forced.action, forced.first, forced.join) == ("start", "a", ("b", "c"))
+    # a minority that lost them is no reason to refuse, and one that serves is none either
+    assert decided(member("a", False, ALL[:2], paused=True), member("b", False, ALL[:2], paused=True), fresh("c")).action == "start"
+    assert decided(member("a"), fresh("b"), fresh("c")).action == "join"
+
+
+def test_a_member_that_lost_its_disk_is_forgotten_and_joins() -> None:
+    for lost in (fresh("b"), alone("b")):
+        found = decided(member("a"), lost, member("c"))
+        assert (found.action, found.join, found.forget) == ("join", ("b",), ("rabbit@b",))
+
+
+def test_who_left_for_good_is_forgotten() -> None:
+    known = (*ALL, "rabbit@x")
+    found = decided(member("a", known=known), member("b", known=known), member("c", known=known), gone=["rabbit@x", "rabbit@never"])
+    assert (found.action, found.forget) == ("start", ("rabbit@x",))
+
+
+def test_sizes() -> None:
+    assert not decided(fresh("a")).warnings
+    assert "halves both pause" in decided(fresh("a"), fresh("b")).warnings[0]
+    assert not decided(fresh("a"), fresh("b"), fresh("c")).warnings
+
+
+STATES: tuple[t.Callable[[str], Member | None], ...] = (
+    lambda _name: None,
+    fresh,
+    alone,
+    lambda name: alone(name, contents=("queue x",)),
+    member,
+    lambda name: member(name, running=False),
+    lambda name: member(name, running=False, last=(NODES[name],)),
+)
+
+
+def test_never_rivalled_never_wiped_never_twice() -> None:
+    """Over all combinations of what three members can be."""
+    for makers in itertools.product(STATES, repeat=3):
+        members = {name: make(name) for name, make in zip(NODES, makers)}
+        found = decide(members, NODES)
+        running = [one for one in members.values() if one and one.clustered and one.running]
+        if found.action == "refuse":
+            assert found.mend
+            continue
+        assert found.first in members and members[str(found.first)] is not None
+        if running:
+            assert found.action != "bootstrap" and not found.forced
+            assert members[str(found.first)] in running
+        joiners = [members[name] for name in found.join]
+        assert all(one and not one.contents and not one.clustered for one in joiners)
+        assert not set(found.join) & set(found.start)
+        if found.action == "bootstrap":
+            assert None not in members.values()
+
+
+@given(st.lists(st.sampled_from(STATES), min_size=3, max_size=3), st.sampled_from("abc"))
+def test_force_never_rivals(makers: list[t.Callable[[str], Member | None]], force: str) -> None:
+    members = {name: make(name) for name, make in zip(NODES, makers)}
+    found = decide(members, NODES, force)
+    if any(one and one.clustered and one.running for one in members.values()):
+        assert not found.forced and found.action != "bootstrap"
+
+
+HEALTHY = {
+    "running_nodes": list(ALL), "disk_nodes": list(ALL), "partitions": {}, "alarms": [],
+    "maintenance_status": {node: "not under maintenance" for node in ALL},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({}, ()),
+        (None, ("rabbit@a does not answer",)),
+        ({"running_nodes": ["rabbit@b"]}, ("the broker of rabbit@a does not serve: it is starting, stopped, or paused because it sees no majority",)),
+        ({"running_nodes": ["rabbit@a", "rabbit@b"]}, ("rabbit@c does not run",)),
+        ({"partitions": {"rabbit@a": ["rabbit@b"]}}, ("rabbit@a is parted from rabbit@b",)),
+        ({"alarms": [{"node": "rabbit@b", "reason": "disk"}]}, ("alarm: rabbit@b disk",)),
+        ({"alarms": ["memory"]}, ("alarm: memory",)),
+        ({"maintenance_status": {"rabbit@a": "under maintenance"}}, ("rabbit@a is under maintenance",)),
+        ({"disk_nodes": [*ALL, "rabbit@x"]}, ("rabbit@x is a member that nobody asked for",)),
+    ],
+)
+def test_ailments(change: t.Any, wanted: tuple[str, ...]) -> None:
+    assert ailments(None if change is None else {**HEALTHY, **change}, "rabbit@a", ALL) == wanted
+
+
+def test_only_this_member_is_asked_for() -> None:
+    assert not ailments({**HEALTHY, "running_nodes": ["rabbit@a"]}, "rabbit@a")
+
+
+def queue(name: str, *members: str, kind: str = "quorum") -> dict[str, t.Any]:
+    return {"vhost": "/", "name": name, "type": kind, "members": list(members)}
+
+
+def test_replicas_that_are_lacking() -> None:
+    queues = [queue("full", *ALL), queue("short", *ALL[:2]), queue("classic", *ALL[:1], kind="classic")]
+    assert lacking_replicas(queues, "rabbit@c", 3) == (("/", "short"),)
+    assert lacking_replicas(queues, "rabbit@a", 3) == ()
+    assert lacking_replicas(queues, "rabbit@d", 4) == (("/", "short"),)
+    assert lacking_replicas([queue("two", *ALL[:2])], "rabbit@c", 2) == ()

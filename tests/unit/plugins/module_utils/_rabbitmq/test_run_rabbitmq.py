@@ -1,0 +1,289 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One member brought into its cluster, on a node that behaves as RabbitMQ's does."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import run_rabbitmq, run_schema
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_rabbitmq import MemberRequest, ensure, local_broker, look
+
+ME, SEED = "rabbit@b", "rabbit@a"
+COOKIE = "SECRETCOOKIE"
+FRESH = {"rabbitmq_version": "3.10.8", "users": [{"name": "guest"}], "vhosts": [{"name": "/"}], "queues": [], "exchanges": []}
+
+
+class Node:
+    """A node and its cluster, in memory."""
+
+    node, unit = ME, "rabbitmq-server.service"
+
+    def __init__(self, **state: t.Any) -> None:
+        self.here, self.up, self.app, self.forced = True, False, False, False
+        self.known: list[str] = []
+        self.theirs = [SEED]
+        self.secret: str | None = "PACKAGECOOKIE"
+        self.has = dict(FRESH)
+        self.started, self.written = 100, 0.0
+        self.drained = False
+        self.said: list[str] = []
+        self.why: str | None = None
+        self.queues: list[dict[str, t.Any]] = []
+        self.__dict__.update(state)
+
+    def installed(self) -> bool:
+        return self.here
+
+    def unit_state(self) -> dict[str, str]:
+        return {"ActiveState": "active" if self.up else "inactive", "ExecMainStartTimestamp": f"@{self.started}"}
+
+    def status(self, node: str | None = None) -> dict[str, t.Any] | None:
+        if node == SEED:
+            return {"running_nodes": [one for one in self.theirs if one != ME], "disk_nodes": list(self.theirs)}
+        if not self.up or not self.app:
+            return None
+        running = [ME, *(one for one in self.known if one != ME)]
+        state = "under maintenance" if self.drained else "not under maintenance"
+        return {"running_nodes": running, "disk_nodes": self.known or [ME], "maintenance_status": {ME: state}, "alarms": [], "partitions": {}}
+
+    def noted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return tuple(self.known), tuple(self.known)
+
+    def definitions(self) -> dict[str, t.Any]:
+        return self.has
+
+    def texts(self) -> tuple[str, str]:
+        return "listeners.ssl.1 = 192.0.2.1:5671\n", ""
+
+    def cookie(self) -> str | None:
+        return self.secret
+
+    def resolve(self, name: str) -> str | None:
+        return {"a": "192.0.2.1"}.get(name)
+
+    def newest(self, _paths: t.Any) -> float:
+        return self.written
+
+    def last_words(self) -> str:
+        return "boom"
+
+    def critical(self) -> str | None:
+        return self.why
+
+    def write_cookie(self, value: str) -> None:
+        assert not self.up, "a node that runs keeps its cookie"
+        self.said.append("cookie")
+        self.secret = value
+
+    def start(self) -> None:
+        self.said.append("start")
+        self.up = self.app = True
+        self.known = self.known or [ME]
+        self.started, self.drained = 10**10, False
+
+    def stop(self) -> None:
+        self.said.append("stop")
+        self.up = self.app = False
+
+    def force_boot(self) -> None:
+        assert not self.up
+        self.said.append("force")
+
+    def drain(self) -> None:
+        self.said.append("drain")
+        self.drained = True
+
+    def revive(self) -> None:
+        self.said.append("revive")
+        self.drained = False
+
+    def stop_app(self) -> None:
+        self.said.append("stop_app")
+        self.app = False
+
+    def start_app(self) -> None:
+        self.said.append("start_app")
+        self.app = True
+
+    def forget(self, node: str, seed: str) -> None:
+        assert node != ME or not self.app, "a node that runs is not forgotten"
+        self.said.append(f"forget {node}")
+        (self.theirs if seed == SEED else self.known).remove(node)
+
+    def join(self, seed: str) -> None:
+        assert seed == SEED
+        assert not self.app and ME not in self.theirs and self.secret == COOKIE
+        self.said.append("join")
+        self.theirs.append(ME)
+        self.known = list(self.theirs)
+
+    def quorum_queues(self, _vhosts: t.Any) -> list[dict[str, t.Any]]:
+        return [{**queue, "members": list(queue["members"])} for queue in self.queues]
+
+    def add_replica(self, vhost: str, queue: str, node: str) -> None:
+        self.said.append(f"replica {vhost} {queue} {node}")
+
+    def import_definitions(self, definitions: t.Any) -> None:
+        self.said.append(f"import {sorted(definitions)}")
+
+    def delete_user(self, name: str) -> None:
+        self.said.append(f"delete {name}")
+
+
+@pytest.fixture(autouse=True)
+def fixture_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second passes at each look at the clock."""
+    ticks = iter(range(10**6))
+    monkeypatch.setattr(run_rabbitmq.time, "monotonic", lambda: float(next(ticks)))
+
+
+def run(node: Node, check: bool = False, **request: t.Any) -> t.Any:
+    return ensure(MemberRequest(**request), t.cast(t.Any, node), COOKIE, check_mode=check, sleep=lambda _seconds: None)
+
+
+@pytest.mark.parametrize(
+    ("state", "request_values", "actions", "said"),
+    [
+        ({}, {}, ["set the cookie", "start"], ["cookie", "start"]),
+        ({}, {"seed": SEED}, ["set the cookie", "start", "join"], ["cookie", "start", "stop_app", "join", "start_app"]),
+        # its disk is lost, and the cluster knows it
+        (
+            {"theirs": [SEED, ME]}, {"seed": SEED}, ["set the cookie", "start", "join"],
+            ["cookie", "start", "stop_app", "forget rabbit@b", "join", "start_app"],
+        ),
+        # a run was killed after it stopped the broker to let it join
+        (
+            {"up": True, "app": False, "known": [ME], "secret": COOKIE}, {"seed": SEED}, ["join"],
+            ["start_app", "stop_app", "join", "start_app"],
+        ),
+        # a run was killed after it joined
+        ({"up": True, "app": False, "known": [SEED, ME], "secret": COOKIE}, {"seed": SEED}, [], ["start_app"]),
+        # all is well
+        ({"up": True, "app": True, "known": [SEED, ME], "secret": COOKIE}, {"seed": SEED}, [], []),
+        # it runs alone, with the package's cookie
+        ({"up": True, "app": True, "known": [ME]}, {}, ["set the cookie", "restart"], ["stop", "cookie", "start"]),
+        # its configuration is newer than it
+        (
+            {"up": True, "app": True, "known": [SEED, ME], "secret": COOKIE, "written": 200.0}, {"seed": SEED}, ["restart"],
+            ["drain", "stop", "start"],
+        ),
+        ({"up": True, "app": True, "known": [SEED, ME], "secret": COOKIE}, {"state": "restarted"}, ["restart"], ["drain", "stop", "start"]),
+        # a run was killed between drain and restart
+        ({"up": True, "app": True, "known": [SEED, ME], "secret": COOKIE, "drained": True}, {"seed": SEED}, ["revive"], ["revive"]),
+        ({"known": [SEED, ME], "secret": COOKIE}, {"state": "started"}, ["start"], ["start"]),
+        ({"known": [SEED, ME], "secret": COOKIE}, {"state": "started", "force_boot": True}, ["force the start", "start"], ["force", "start"]),
+        ({"up": True, "app": True, "known": [SEED, ME], "secret": COOKIE}, {"state": "started", "force_boot": True}, [], []),
+        (
+            {"up": True, "app": True, "known": [ME, "rabbit@old"], "secret": COOKIE}, {"forget": ("rabbit@old", "rabbit@never")}, ["forget"],
+            ["forget rabbit@old"],
+        ),
+    ],
+)
+def test_what_is_done(state: t.Any, request_values: t.Any, actions: list[str], said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = Node(**{key: list(value) if isinstance(value, list) else value for key, value in state.items()})
+    told = run(checked, check=True, **request_values)
+    assert not checked.said
+    node = Node(**state)
+    if request_values.get("forget"):
+        # who is to be forgotten does not run
+        honest = node.status
+        monkeypatch.setattr(node, "status", lambda name=None: {**(honest(name) or {}), "running_nodes": [ME]})
+    done = run(node, **request_values)
+    assert list(done.actions) == actions == list(told.actions)
+    assert node.said == said
+    assert done.changed == bool(actions) == told.changed
+    if request_values.get("state") != "started":
+        assert done.after["ready"]
+    again = run(node, **{**request_values, "state": "started" if request_values.get("state") == "started" else "present"})
+    assert not again.changed
+
+
+def test_contents_are_not_wiped() -> None:
+    node = Node(has={**FRESH, "queues": [{"name": "orders"}]})
+    with pytest.raises(RefusedError, match="has contents .queue orders.; joining would wipe them"):
+        run(node, seed=SEED)
+    assert "stop_app" not in node.said
+
+
+def test_a_running_member_keeps_its_cookie() -> None:
+    node = Node(up=True, app=True, known=[SEED, ME], secret="ANOTHER")
+    with pytest.raises(RefusedError, match="cookie"):
+        run(node, seed=SEED)
+    assert not node.said
+
+
+def test_a_restart_waits_for_quorum() -> None:
+    node = Node(up=True, app=True, known=[SEED, ME], secret=COOKIE, why="queue orders would stop")
+    with pytest.raises(BackendError, match="must not be restarted now: queue orders would stop"):
+        run(node, state="restarted", timeout=5)
+    assert not node.said
+
+
+def test_a_seed_that_does_not_serve() -> None:
+    node = Node(theirs=[])
+    with pytest.raises(BackendError, match="rabbit@a cannot be reached"):
+        run(node, seed=SEED)
+    assert "stop_app" not in node.said
+
+
+def test_one_that_never_serves_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(known=[SEED, ME], secret=COOKIE)
+    monkeypatch.setattr(node, "start", lambda: None)
+    with pytest.raises(BackendError, match="the broker does not serve .* boom"):
+        run(node, seed=SEED, timeout=30)
+
+
+def test_not_installed() -> None:
+    assert run(Node(here=False, secret=None), check=True, seed=SEED).actions == ("set the cookie", "start", "join")
+    with pytest.raises(BackendError, match="not installed"):
+        run(Node(here=False, secret=None))
+
+
+def test_looks() -> None:
+    peers = {"a": "192.0.2.1", "b": "192.0.2.2"}
+    facts = look(t.cast(t.Any, Node(up=True, app=True, known=[SEED, ME], secret=COOKIE)), COOKIE, [SEED, ME, "rabbit@c"], peers=peers)
+    assert (facts["running"], facts["ready"], facts["cookie"], facts["contents"]) == (True, False, "same", [])
+    assert facts["ailments"] == ["rabbit@c does not run"]
+    assert facts["unresolved"] == ["b resolves to nothing, not to 192.0.2.2"]
+    assert look(t.cast(t.Any, Node(up=True, known=[SEED, ME])), COOKIE)["paused"]
+    assert look(t.cast(t.Any, Node(known=[ME])), COOKIE)["contents"] is None
+    assert COOKIE not in repr(facts)
+
+
+@pytest.mark.parametrize("name", ["rabbit", "@a", "rabbit@", "rabbit@a b", "rabbit@$(id)", "rabbit@a;id"])
+def test_what_is_no_node(name: str) -> None:
+    with pytest.raises(InputError, match="is no name of a node"):
+        local_broker(name, "x.service")
+
+
+def test_replicas_for_those_who_joined_later() -> None:
+    node = Node(
+        up=True, app=True, known=[SEED, ME], secret=COOKIE,
+        has={**FRESH, "queues": [{"name": "q", "vhost": "/", "arguments": {"x-queue-type": "quorum"}}]},
+        queues=[{"vhost": "/", "name": "q", "type": "quorum", "members": [SEED]}],
+    )
+    schema = run_schema.plan_schema.parse([], [], [], [], ["guest"])
+    told = run_schema.ensure(schema, t.cast(t.Any, node), check_mode=True)
+    assert not node.said
+    done = run_schema.ensure(schema, t.cast(t.Any, node), check_mode=False)
+    assert done.actions == told.actions == ("delete user guest", "give queue q in / a replica on rabbit@b")
+    assert node.said == ["delete guest", "replica / q rabbit@b"]
+
+
+def test_a_server_that_is_not_there_yet_needs_all_of_it() -> None:
+    schema = run_schema.plan_schema.parse([{"name": "rpc"}], [], [], [], ["guest"])
+    told = run_schema.ensure(schema, t.cast(t.Any, Node(here=False)), check_mode=True)
+    assert told.actions == ("create virtual host rpc", "delete user guest")
+
+
+def test_a_paused_broker_is_not_started_in_a_minority() -> None:
+    """Alone it would be a second cluster beside the one that it cannot see."""
+    node = Node(up=True, known=[SEED, ME], secret=COOKIE, theirs=[])
+    with pytest.raises(BackendError, match="does not serve after"):
+        run(node, seed=SEED, timeout=40)
+    assert "start_app" not in node.said

@@ -1,0 +1,108 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A source that is asked over a program that stands in for ssh; its exit codes and words are ssh's."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest_wire, io_rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
+
+LOST = "ssh: connect to host 192.0.2.2 port 22: No route to host"
+
+
+@pytest.fixture(name="ssh")
+def fixture_ssh(tmp_path, monkeypatch):
+    """A place for a program of the name ssh."""
+
+    def becomes(text: str) -> None:
+        path = tmp_path / "bin" / "ssh"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{path.parent}:{os.environ['PATH']}")
+
+    return becomes
+
+
+@pytest.fixture(name="source")
+def fixture_source(tmp_path: pathlib.Path) -> RemoteSource:
+    library = tmp_path / "code.zip"
+    library.write_bytes(b"code")
+    return RemoteSource("master", tmp_path, ["192.0.2.2", "192.0.2.3"], 22, ["ssh-ed25519 AAAA"], library)
+
+
+def test_a_lost_link_is_told_in_words_with_all_addresses(ssh, source):
+    ssh(f"echo {LOST} >&2; exit 255")
+    with pytest.raises(BackendError) as told:
+        source.ask("state")
+    assert told.value.message == f"The source cannot be reached at 192.0.2.2 or 192.0.2.3: {LOST}"
+    assert "accepts the migration's key" in told.value.mend
+
+
+def test_what_the_source_itself_says_is_not_taken_for_a_lost_link(ssh, source):
+    ssh("cat >/dev/null; echo no python3 >&2; exit 127")
+    with pytest.raises(BackendError, match="exit code 127: no python3"):
+        source.ask("state")
+
+
+def test_an_answer_comes_from_the_address_that_has_one(ssh, source):
+    ssh("""case "$*" in *192.0.2.2*) exit 255;; esac; cat >/dev/null; echo '{"ok": {"state": "parked"}}'""")
+    assert source.ask("state") == {"state": "parked"} and source.address == "192.0.2.3"
+
+
+def test_copies_that_lose_the_link_say_so(ssh, tmp_path):
+    (tmp_path / "there").mkdir()
+    ssh(f"echo {LOST} >&2; exit 255")
+    with pytest.raises(CommandError, match="^The connection to the source was lost: .*No route to host"):
+        io_rsync.pull(["ssh"], "192.0.2.2", "/srv", str(tmp_path / "there"), [], tolerate_vanished=False)
+    with pytest.raises(CommandError, match="^The connection to the source was lost: .*No route to host"):
+        io_manifest_wire.fetch(["ssh", "x"], {}, tmp_path / "manifest")
+    (tmp_path / "disk").write_bytes(bytes(4096))
+    with pytest.raises(CommandError, match="^The connection to the source was lost: .*No route to host"):
+        io_blocks.fetch(["ssh", "x"], {"device": "/dev/x"}, io_blocks.Target(str(tmp_path / "disk"), 4096, tmp_path / "list"))
+
+
+def test_a_broken_stream_without_a_word_of_ssh_may_be_a_full_disk(ssh, tmp_path):
+    (tmp_path / "there").mkdir()
+    ssh("exit 0")
+    with pytest.raises(CommandError, match="exit code 12") as told:
+        io_rsync.pull(["ssh"], "192.0.2.2", "/srv", str(tmp_path / "there"), [], tolerate_vanished=False)
+    assert "full disk" in told.value.mend
+
+
+ANSWERS = """given=$(cat)
+case "$*" in *"test -s"*) exit 0;; esac
+case "$*" in
+  *192.0.2.3*) test -e TMP/off && exit 255; echo '{"ok": {"state": "parked"}, "mark": "m"}';;
+  *) echo "$*" >> TMP/admin; echo '{"ok": {"state": "serving"}, "mark": null}';;
+esac"""
+
+
+def test_a_copy_with_the_same_host_keys_is_not_believed(ssh, source, tmp_path):
+    ssh(ANSWERS.replace("TMP", str(tmp_path)))
+    # before the source rests there is no copy that could answer
+    assert source.ask("state") == {"state": "serving"}
+    source.identity.mark = "m"
+    assert source.ask("state") == {"state": "parked"} and source.address == "192.0.2.3"
+    (tmp_path / "off").touch()
+    with pytest.raises(BackendError, match="cannot be reached|copy of the source"):
+        source.ask("state")
+
+
+def test_a_source_that_stepped_aside_is_asked_where_it_went_and_nowhere_else(ssh, source, tmp_path):
+    ssh(ANSWERS.replace("TMP", str(tmp_path)))
+    source.identity.only = "192.0.2.3"
+    assert source.ask("state") == {"state": "parked"}
+    (tmp_path / "off").touch()
+    with pytest.raises(BackendError, match="cannot be reached at 192.0.2.3:"):
+        source.ask("state")
+    assert not (tmp_path / "admin").exists()

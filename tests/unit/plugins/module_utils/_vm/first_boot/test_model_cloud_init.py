@@ -1,0 +1,78 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What cloud-init is to find, from the details of a VM."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+import yaml
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import parse_cloud_init, without_secrets
+
+
+def files(**details: t.Any) -> dict[str, str]:
+    """The files of a seed."""
+    seed = parse_cloud_init(details, "v", "the-uuid", "the-name")
+    assert seed is not None
+    return {name: content.decode() for name, content in seed.files().items()}
+
+
+def test_none_asked_for_none_made() -> None:
+    assert parse_cloud_init({"user_data": "", "meta_data": None}, "v", "u", "n") is None
+
+
+def test_a_mapping_gets_the_header_and_a_text_stays() -> None:
+    assert files(user_data={"a": 1})["user-data"] == "#cloud-config\na: 1\n"
+    assert files(user_data="#!/bin/sh\n")["user-data"] == "#!/bin/sh\n"
+    assert files(network_config="version: 2")["network-config"] == "version: 2"
+    # all files of a seed are there, those without content too
+    assert files(network_config={"version": 1}) == {
+        "user-data": "",
+        "meta-data": 'instance-id: "the-uuid"\nlocal-hostname: "the-name"\n',
+        "network-config": "version: 1\n",
+    }
+
+
+META = [
+    (None, {"instance-id": "the-uuid", "local-hostname": "the-name"}),
+    ({"local-hostname": "x", "k": [1]}, {"instance-id": "the-uuid", "local-hostname": "x", "k": [1]}),
+    ({"instance-id": "mine"}, {"instance-id": "mine", "local-hostname": "the-name"}),
+    ("local-hostname: x\n", {"instance-id": "the-uuid", "local-hostname": "x"}),
+    ("instance-id: mine\n", {"instance-id": "mine"}),
+    ('{"instance-id": "mine"}', {"instance-id": "mine"}),
+    ('{"k": 1, "instance-id": "mine"}', {"k": 1, "instance-id": "mine"}),
+    (' {"local-hostname": "x"}', {"instance-id": "the-uuid", "local-hostname": "x"}),
+    ("{}", {"instance-id": "the-uuid"}),
+]
+
+
+@pytest.mark.parametrize("meta, expected", META)
+def test_the_instance_is_the_vm(meta: t.Any, expected: dict[str, t.Any]) -> None:
+    assert yaml.safe_load(files(user_data="#", meta_data=meta)["meta-data"]) == expected
+
+
+@pytest.mark.parametrize("key", ["user_data", "network_config", "meta_data"])
+@pytest.mark.parametrize("value", [["hunter2"], 5, {"a": {"hunter2"}}, {"a": b"hunter2"}, "hunter2\ud800", "hunter2" * 4000000], ids=range(6))
+def test_bad_values_are_told_by_their_path_alone(key: str, value: t.Any) -> None:
+    with pytest.raises(InputError) as raised:
+        parse_cloud_init({key: value}, "vms[3]", "u", "n")
+    assert (raised.value.path, "hunter2" in str(raised.value), bool(raised.value.mend)) == (f"vms[3].{key}", False, True)
+
+
+def test_the_content_is_in_no_representation() -> None:
+    vms = [{"id": "a", "rack": "r1", "user_data": {"password": "hunter2"}, "meta_data": "hunter2", "network_config": "hunter2"}]
+    for details in (vms, json.dumps(vms)):
+        vm = parse_vms(details, cluster="lab")[0]
+        assert "hunter2" not in repr(vm) and vm.cloud_init is not None
+        assert "hunter2" not in json.dumps(without_secrets(details))
+    assert without_secrets(vms)[0]["rack"] == "r1"
+    assert "user_data" not in vm.free and "user_data" in vm.given
+    assert without_secrets([{"id": 1}, "x", None]) == [{"id": 1}, "x", None]
+    assert without_secrets('[{"id": 1}]') == '[{"id": 1}]'

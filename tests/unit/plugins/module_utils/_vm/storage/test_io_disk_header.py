@@ -1,0 +1,87 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Headers of disk files, read without a process, beside what qemu-img says."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_disk_header import chain, image_state, look, note_origin, origin_of, read_header
+
+
+def create(path: pathlib.Path, form: str, *options: str) -> pathlib.Path:
+    """A disk."""
+    subprocess.run(["qemu-img", "create", "-q", "-f", form, *options, str(path), "12M"], check=True)
+    return path
+
+
+OPTIONS = [(), ("-o", "compat=0.10"), ("-o", "cluster_size=4k"), ("-o", "extended_l2=on"), ("-o", "compression_type=zstd")]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("relative", [True, False])
+def test_it_says_what_qemu_says(tmp_path: pathlib.Path, options: tuple[str, ...], relative: bool) -> None:
+    base = create(tmp_path / "base with space.qcow2", "qcow2")
+    path = create(tmp_path / "layer", "qcow2", *options, "-b", base.name if relative else str(base), "-F", "qcow2")
+    said = json.loads(subprocess.run(["qemu-img", "info", "--output=json", str(path)], check=True, capture_output=True, text=True).stdout)
+    header = read_header(path)
+    assert (header.format, header.capacity) == (said["format"], said["virtual-size"]) == ("qcow2", 12 * 1024**2)
+    assert (header.backing, header.backing_format) == (str(base), said["backing-filename-format"])
+    assert chain(str(path)) == [str(base)]
+
+
+def test_raw_stays_raw_where_that_is_known(tmp_path: pathlib.Path) -> None:
+    path = create(tmp_path / "disk", "qcow2")
+    assert read_header(path).format == "qcow2"
+    assert (read_header(path, "raw").format, read_header(path, "raw").capacity) == ("raw", path.stat().st_size)
+
+
+RUBBISH = [b"", b"QFI\xfb", b"QFI\xfb" + b"\xff" * 80, b"QFI\xfb" + b"\xff" * 5000]
+# a name of 32 zeros
+RUBBISH.append(b"QFI\xfb\0\0\0\3" + bytes(7) + b"\x40" + bytes(3) + b"\x20" + bytes(80))
+
+
+@pytest.mark.parametrize("content", RUBBISH, ids=range(len(RUBBISH)))
+def test_rubbish_is_no_trouble(tmp_path: pathlib.Path, content: bytes) -> None:
+    path = tmp_path / "rubbish"
+    path.write_bytes(content)
+    assert read_header(path).format in ("raw", "qcow2")
+    assert chain(str(path)) == []
+
+
+def test_a_circle_of_layers_ends(tmp_path: pathlib.Path) -> None:
+    first, second = create(tmp_path / "a", "qcow2"), create(tmp_path / "b", "qcow2")
+    for one, other in ((first, second), (second, first)):
+        subprocess.run(["qemu-img", "rebase", "-u", "-b", str(other), "-F", "qcow2", "-f", "qcow2", str(one)], check=True)
+    assert len(chain(str(first))) == 64
+
+
+def test_a_volume_remembers_its_image(tmp_path: pathlib.Path) -> None:
+    image, volume = create(tmp_path / "image", "raw"), create(tmp_path / "volume", "raw")
+    assert origin_of(str(volume)) is None
+    note_origin(volume, "deb", str(image))
+    origin = look(str(volume)).origin
+    assert origin is not None and (origin.image, origin.path, (origin.size, origin.changed)) == ("deb", str(image), image_state(str(image)))
+    os.setxattr(volume, "user.footprint.image", b"{broken")
+    assert origin_of(str(volume)) is None
+    assert image_state(str(tmp_path / "nowhere")) is None
+
+
+def test_sizes_are_sparse(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "disk"
+    with path.open("wb") as stream:
+        stream.truncate(12 * 1024**2)
+        assert (look(str(path)).capacity, look(str(path)).allocation) == (12 * 1024**2, 0)
+        stream.write(b"x" * 65536)
+        stream.flush()
+        os.fsync(stream.fileno())
+        assert (look(str(path)).capacity, look(str(path)).allocation) == (12 * 1024**2, 65536)
+    folder = look(str(tmp_path))
+    assert (folder.format, folder.capacity, folder.allocation) == ("dir", None, None)
