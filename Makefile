@@ -17,11 +17,11 @@ help: ## this text
 setup: ## packages, virtual environment and collection path (every target does this itself)
 	@scripts/setup
 
-check: ## all gates that need no lab: units, lint, sanity, docs, changelog, importer (3 minutes)
+check: ## all gates that need no lab: units, lint, sanity, docs, changelog, artifact
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite check
 
-test: ## everything: the check gates, real libvirt, the lab, the whole flow (under 45 minutes)
+test: ## everything: the check gates, real libvirt, the lab, the whole flow
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite test
 
@@ -29,11 +29,11 @@ torture: ## the same under stress, for hours; ROUNDS=3 times the whole flow
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite torture
 
-bench: ## vm_define beside its peer, a bare floor and a ping: a table of ratios (25 to 55 minutes; QUICK=1 shows that it works)
+bench: ## vm_define beside its peer, a bare floor and a ping: a table of ratios (QUICK=1 shows that it works)
 	@scripts/setup
 	@.venv/bin/python -m benchmarks $(if $(QUICK),--quick)
 
-demo: ## a whole footprint on this machine: lab up, site twice, a table of what happened (15 minutes)
+demo: ## a whole footprint on this machine: lab up, site twice, a table of what happened
 	@scripts/setup
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" lab/demo
 

@@ -195,7 +195,7 @@ def torture() -> t.Iterator[Step]:
     yield Step([command, "writer", "start"], ROOT, env=lab)
     yield Step([_tool("ansible-playbook"), "reduced.footprint.provision_virt"], ROOT, env=lab)
     for script in sorted((ROOT / "tests" / "torture").glob("migration_*.py")):
-        yield Step([PYTHON, str(script)], ROOT, env=lab, timeout=7200)
+        yield Step([PYTHON, str(script)], ROOT, env={**lab, "TORTURE_WHOLE": "1"}, timeout=28800)
     yield Step([command, "down"], ROOT, timeout=180)
     for number in range(int(os.environ.get("ROUNDS", "3"))):
         yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", timeout=2400)

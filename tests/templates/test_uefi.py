@@ -84,7 +84,7 @@ def test_a_uefi_machine_boots_and_keeps_its_variables(host: Host) -> None:
     assert host.left()[0] == []
 
 
-def test_secure_boot_starts_signed_systems_only(host: Host) -> None:
+def test_secure_boot_selects_the_firmware_that_checks_signatures(host: Host) -> None:
     make(host, secure_boot=True)
     loader = parse(host.connections["qemu"].lookupByName("u1").XMLDesc(0)).find("os/loader")
     assert loader.get("secure") == "yes"
