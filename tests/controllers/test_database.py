@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The database of three controllers: stopped, without power, foreign, backed up, destroyed, restored, encrypted (C6, C15).
+"""The database of three controllers: stopped, without power, foreign, backed up, destroyed, restored, encrypted.
 
 A client writes through the virtual address all the while. What it felt stands in tests/output/controllers/LAB/database.json.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Identity of three controllers behind TLS: keys rotated under load, certificates replaced, each controller lost in turn (C8, C16).
+"""Identity of three controllers behind TLS: keys rotated under load, certificates replaced, each controller lost in turn.
 
 Clients get tokens and have them validated all the while. What they felt stands in tests/output/controllers/identity.json.
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The messages of three controllers: isolated, restarted one by one, without a disk, stopped, without power (C7, C12).
+"""The messages of three controllers: isolated, restarted one by one, without a disk, stopped, without power.
 
 A client publishes to a quorum queue all the while and notes each confirmation. What it felt stands in
 tests/output/controllers/messaging.json.

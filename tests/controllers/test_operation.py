@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The control plane at work: what status tells, and members restarted one at a time while a client writes (C8, C9, C12, C13)."""
+"""The control plane at work: what status tells, and members restarted one at a time while a client writes."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Two environments on virtual machines of the same two servers: all services on one machine, and each on one of its own (C10, C13, T2)."""
+"""Two environments on virtual machines of the same two servers: all services on one machine, and each on one of its own."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From two servers to three, while a client writes (F10).
+"""From two servers to three, while a client writes.
 
 Chapters run in order on one lab. ``GROW_WHOLE=1`` adds those in which it is killed and in which moves fail.
 """

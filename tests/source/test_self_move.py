@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The playbook runs on the master that it moves, and takes it back from the VM it became (X14)."""
+"""The playbook runs on the master that it moves, and takes it back from the VM it became."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Volumes that exist: they grow, below running guests too, and never shrink or change (X2)."""
+"""Volumes that exist: they grow, below running guests too, and never shrink or change."""
 
 from __future__ import annotations
 

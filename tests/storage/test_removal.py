@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Disks go only when that is asked for, wiped where that is asked for, and never those others need (X6)."""
+"""Disks go only when that is asked for, wiped where that is asked for, and never those others need."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Broken templates on real libvirt: told with the VM, the line and libvirt's words; nothing half-done (F3)."""
+"""Broken templates on real libvirt: told with the VM, the line and libvirt's words; nothing half-done."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""vm_define killed at any moment, and twice at once, on real libvirt with real guests (X4, X5)."""
+"""vm_define killed at any moment, and twice at once, on real libvirt with real guests."""
 
 from __future__ import annotations
 

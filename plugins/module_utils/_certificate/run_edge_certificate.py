@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the certificate at the edge, given by somebody or made here once (C16)."""
+"""Use case: the certificate at the edge, given by somebody or made here once."""
 
 from __future__ import annotations
 

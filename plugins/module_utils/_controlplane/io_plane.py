@@ -89,7 +89,7 @@ def virtual_addresses(path: pathlib.Path = KEEPALIVED) -> list[str]:
 
 
 def vrrp_states(timeout: float = 20) -> dict[str, str]:
-    """VRRP instance → ``MASTER``, ``BACKUP`` or ``FAULT``, as keepalived last said in the journal since it started (C9).
+    """VRRP instance → ``MASTER``, ``BACKUP`` or ``FAULT``, as keepalived last said in the journal since it started.
 
     Asked by a signal it would write them into a file below ``/tmp``, and a look changes nothing. Instances of which the
     journal knows nothing (any more) are left out.

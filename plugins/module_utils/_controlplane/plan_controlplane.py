@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The control plane in one look: which service stands on whom, and how well (C9).
+"""The control plane in one look: which service stands on whom, and how well.
 
 A member is ``ok``, ``wip`` (it is just starting or joining) or ``down``. A service is
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Growth: which controller goes where, in which order, and whether the control plane may be touched now (F10)."""
+"""Growth: which controller goes where, in which order, and whether the control plane may be touched now."""
 
 from __future__ import annotations
 

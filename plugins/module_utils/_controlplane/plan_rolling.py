@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Members of the control plane taken one at a time: whether that may be begun, in which order, what is left of it (C12)."""
+"""Members of the control plane taken one at a time: whether that may be begun, in which order, what is left of it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The state of a footprint in one look, from what was found on its hosts (C9, F9)."""
+"""The state of a footprint in one look, from what was found on its hosts."""
 
 from __future__ import annotations
 

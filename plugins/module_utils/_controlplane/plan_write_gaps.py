@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the rows that were acknowledged tell: the longest time without one, and which of them are gone (F10)."""
+"""What the rows that were acknowledged tell: the longest time without one, and which of them are gone."""
 
 from __future__ import annotations
 

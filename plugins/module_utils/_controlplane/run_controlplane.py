@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: all services of the control plane on one host, each asked in a time that is limited (C9)."""
+"""Use case: all services of the control plane on one host, each asked in a time that is limited."""
 
 from __future__ import annotations
 

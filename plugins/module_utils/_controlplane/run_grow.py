@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: one controller as growth sees it, and what it holds handed to its peers (F10)."""
+"""Use case: one controller as growth sees it, and what it holds handed to its peers."""
 
 from __future__ import annotations
 

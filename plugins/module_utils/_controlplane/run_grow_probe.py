@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: rows written through the virtual address all through a growth, so that it can be told what clients felt (F10).
+"""Use case: rows written through the virtual address all through a growth, so that it can be told what clients felt.
 
 The worker is a unit of its own on a physical server: it goes on when the play is killed, and the next run finds it.
 """

@@ -43,7 +43,7 @@ _MEND = "Write a number or a number with a unit, for example 2, 1.5 or '512 MiB'
 
 
 def parse_size(value: t.Any, default_unit: str, path: str) -> int:
-    """A size in whole bytes (F2).
+    """A size in whole bytes.
 
     :arg value: number (counted in ``default_unit``) or text with or without a unit.
     :arg default_unit: unit of a bare number, e.g. ``GiB``.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Backups of a Galera cluster, pure: who makes one, what is noted beside it, which are kept, which server takes it (C12, C15)."""
+"""Backups of a Galera cluster, pure: who makes one, what is noted beside it, which are kept, which server takes it."""
 
 from __future__ import annotations
 

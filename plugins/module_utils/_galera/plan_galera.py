@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Galera's decisions, pure: who may start a cluster, who joins, who is ready, when to form it anew (C6).
+"""Galera's decisions, pure: who may start a cluster, who joins, who is ready, when to form it anew.
 
 Only the standard library is used, nothing of this collection: the role installs this very file on the
 members, where the health check and the guard decide with the same code.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: a backup of a Galera member, made, proved and kept (C12, C15)."""
+"""Use case: a backup of a Galera member, made, proved and kept."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the data directory of a member that is copied, set aside or replaced, and never deleted (C6, C15).
+"""Use case: the data directory of a member that is copied, set aside or replaced, and never deleted.
 
 Every state is reached by renaming folders whose names tell what they are, so a run that was killed anywhere is completed by the
 next one, and one that was completed changes nothing:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: one member of a Galera cluster, looked at and brought into it (C6)."""
+"""Use case: one member of a Galera cluster, looked at and brought into it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which address belongs to which NIC: leases, guests' own words and neighbour tables, judged (F6)."""
+"""Which address belongs to which NIC: leases, guests' own words and neighbour tables, judged."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: servers and their VM details → hosts, groups, variables and addresses (F2, F6)."""
+"""Use case: servers and their VM details → hosts, groups, variables and addresses."""
 
 from __future__ import annotations
 

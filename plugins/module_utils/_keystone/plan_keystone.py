@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an identity service lacks of what it is to be (C3)."""
+"""What an identity service lacks of what it is to be."""
 
 from __future__ import annotations
 

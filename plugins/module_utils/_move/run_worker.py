@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The worker: carries a move through its phases, detached from whoever asked for it (X11).
+"""The worker: carries a move through its phases, detached from whoever asked for it.
 
 ``python3 -m …move_worker NAME`` reads the job of that name and writes its journal. It may be killed at
 any moment: the next worker finds out where the VM stands and goes on from there.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Dead-man switch of a network change (X8): applied by a detached unit, taken back unless confirmed in time.
+"""Dead-man switch of a network change: applied by a detached unit, taken back unless confirmed in time.
 
 This file is copied to the host as it is and run by systemd there, so it imports nothing but the
 standard library: ``python3 deadman.py try|settle FOLDER``. The folder holds ``plan.json``:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A change of the network under a dead-man switch, seen from the module (X8)."""
+"""A change of the network under a dead-man switch, seen from the module."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What has to be made of the links of a host, and whose addresses go where (X8)."""
+"""What has to be made of the links of a host, and whose addresses go where."""
 
 from __future__ import annotations
 

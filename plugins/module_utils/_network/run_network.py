@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the host's network gets its bonds, VLANs and bridges without cutting the operator off (X8)."""
+"""Use case: the host's network gets its bonds, VLANs and bridges without cutting the operator off."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""RabbitMQ's decisions, pure: who starts a cluster, who joins it, who is healthy (C7).
+"""RabbitMQ's decisions, pure: who starts a cluster, who joins it, who is healthy.
 
 What is decided where the sources leave it open:
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Detached work: this collection's code kept on the host, and a systemd unit that runs it (X11).
+"""Detached work: this collection's code kept on the host, and a systemd unit that runs it.
 
 A module's code is gone when the module ends, so the zip it runs from is copied to a place of its
 own, named by its content.

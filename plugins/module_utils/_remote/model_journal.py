@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The journal of a migration: what was done, what it cost, where to go on (X11).
+"""The journal of a migration: what was done, what it cost, where to go on.
 
 It is one JSON document, rewritten atomically at every step; times are Unix seconds.
 """

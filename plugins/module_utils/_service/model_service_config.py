@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The configuration of a host's services: files, and the units that read them (C12)."""
+"""The configuration of a host's services: files, and the units that read them."""
 
 from __future__ import annotations
 

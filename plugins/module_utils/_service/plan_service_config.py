@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What has to be done so that services use the configuration they are to have; pure (C12).
+"""What has to be done so that services use the configuration they are to have; pure.
 
 Whether a service is older than its files is told by the clock and not by what this run has written: a run that is killed
 between the two leaves nothing behind that the next one would not see.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: services have their configuration and use it; done in one go, told in check mode (C12, C13)."""
+"""Use case: services have their configuration and use it; done in one go, told in check mode."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The services of a control plane: what the collection brings, and what the operator declares beside it (C3, C5)."""
+"""The services of a control plane: what the collection brings, and what the operator declares beside it."""
 
 from __future__ import annotations
 

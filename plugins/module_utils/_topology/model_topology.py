@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The topology of a control plane as the operator writes it (C1): which nodes have which roles, which roles mean which services."""
+"""The topology of a control plane as the operator writes it: which nodes have which roles, which roles mean which services."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a service is reached (C4): at the virtual address when the load balancer fronts it, else at its members. Pure."""
+"""Where a service is reached: at the virtual address when the load balancer fronts it, else at its members. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def target(name: str, services: t.Mapping[str, Service], consumer: str | None = 
 
 
 def frontend(service: Service, edge: Edge, external: bool) -> t.Mapping[str, t.Any] | None:
-    """The frontend of a service; from outside only one that speaks TLS (C16), of which there may be another beside the plain one."""
+    """The frontend of a service; from outside only one that speaks TLS, of which there may be another beside the plain one."""
     mine = [
         item
         for item in edge.frontends

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""In which order the services of a control plane are deployed, and where (C5). Pure."""
+"""In which order the services of a control plane are deployed, and where. Pure."""
 
 from __future__ import annotations
 

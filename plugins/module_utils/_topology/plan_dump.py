@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of a host's settings may be shown: everything but secrets (C2). Pure."""
+"""What of a host's settings may be shown: everything but secrets. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Several environments on the same hosts (C10): nothing that needs a host for itself is there twice. Pure."""
+"""Several environments on the same hosts: nothing that needs a host for itself is there twice. Pure."""
 
 from __future__ import annotations
 

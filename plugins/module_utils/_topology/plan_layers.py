@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Settings in layers (C2): global < component < user < node < service. Mappings merge deep, everything else replaces."""
+"""Settings in layers: global < component < user < node < service. Mappings merge deep, everything else replaces."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From a topology and the hosts there are to groups and settings of each host (C1-C3, T2, T6). Pure."""
+"""From a topology and the hosts there are to groups and settings of each host. Pure."""
 
 from __future__ import annotations
 

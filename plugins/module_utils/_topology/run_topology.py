@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the topology of an inventory file laid over the hosts there are (C1-C3, C10, T2, T6)."""
+"""Use case: the topology of an inventory file laid over the hosts there are."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""libvirtd stopped, restarted and killed in the middle of a run: the guests run on (C13), the run says what broke, the next finishes."""
+"""libvirtd stopped, restarted and killed in the middle of a run: the guests run on, the run says what broke, the next finishes."""
 
 from __future__ import annotations
 

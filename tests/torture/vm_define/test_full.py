@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A pool without room (F2): that VM says so, nothing half-made is left, the others are done, and with room the next run finishes."""
+"""A pool without room: that VM says so, nothing half-made is left, the others are done, and with room the next run finishes."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""vm_define killed with signal 9 at each of its steps (X5): nothing is lost, the next run finishes, the one after does nothing."""
+"""vm_define killed with signal 9 at each of its steps: nothing is lost, the next run finishes, the one after does nothing."""
 
 from __future__ import annotations
 

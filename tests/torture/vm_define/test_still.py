@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nothing changed, so nothing is changed (X1): ten runs and check mode over a mixed population, whatever happens to the host in between."""
+"""Nothing changed, so nothing is changed: ten runs and check mode over a mixed population, whatever happens to the host in between."""
 
 from __future__ import annotations
 

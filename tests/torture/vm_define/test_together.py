@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Many runs at once on one host: they wait for each other or say so, and nothing is half done (X4)."""
+"""Many runs at once on one host: they wait for each other or say so, and nothing is half done."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guest of the hypervisor proof, assembled from ``io_boot_sector.asm`` beside this file (T1).
+"""The guest of the hypervisor proof, assembled from ``io_boot_sector.asm`` beside this file.
 
 Regenerate after a change of the source: ``nasm -f bin -o FILE io_boot_sector.asm``; a unit test
 compares the bytes here with what nasm makes of the source.

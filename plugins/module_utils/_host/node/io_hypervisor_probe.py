@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Proof by running a guest: only a guest that runs proves that guests run (T1).
+"""Proof by running a guest: only a guest that runs proves that guests run.
 
 Neither a device node nor libvirt's capabilities are proof. A ``/dev/kvm`` may exist and abort on
 the CPU model guests are given, or run so slowly that no kernel ever gets through its boot.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A physical server: its attributes, what it can carry and which hypervisors it can prove (F1, F2, T1)."""
+"""A physical server: its attributes, what it can carry and which hypervisors it can prove."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ class HypervisorProof:
 def parse_node(name: t.Any, cluster: t.Any, roles: t.Any, vms: t.Any) -> NodeAttributes:
     """The attributes of a server.
 
-    :arg vms: VM details, list or JSON text (F2).
+    :arg vms: VM details, list or JSON text.
     :raises InputError: with the path of the bad value.
     """
     names = tuple(dict.fromkeys(parse_name(role, f"roles[{index}]") for index, role in enumerate(roles or ())))

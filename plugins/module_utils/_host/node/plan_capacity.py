@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a host can carry its VMs: memory after the host's reserve, vCPU ratio, pool bytes (X7)."""
+"""Whether a host can carry its VMs: memory after the host's reserve, vCPU ratio, pool bytes."""
 
 from __future__ import annotations
 

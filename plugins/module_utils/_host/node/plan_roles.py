@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What roles forbid: VMs on a host that is no virt node (F2), compute inside a VM (T6)."""
+"""What roles forbid: VMs on a host that is no virt node, compute inside a VM."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: make a server a trusted node (F1, F2, T1): validate, prove, measure, refuse, record."""
+"""Use case: make a server a trusted node: validate, prove, measure, refuse, record."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stands on a node that is to go, and the quorums its VMs belong to (F8)."""
+"""What stands on a node that is to go, and the quorums its VMs belong to."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the removal of a node touches, what the cluster loses by it, and when it is refused (F8, C12)."""
+"""What the removal of a node touches, what the cluster loses by it, and when it is refused."""
 
 from __future__ import annotations
 

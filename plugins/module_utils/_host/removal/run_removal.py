@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: a node becomes an ordinary server again (F8, C12).
+"""Use case: a node becomes an ordinary server again.
 
 Everything is read and decided before anything is touched. The record goes last: a run that was killed
 is completed by the next one, which finds in it, in the VMs' own metadata and in the UUIDs of pools and

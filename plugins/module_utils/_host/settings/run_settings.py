@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: a host's virtualisation is set as it is wanted, its daemon restarted only for that, its guests untouched (C13)."""
+"""Use case: a host's virtualisation is set as it is wanted, its daemon restarted only for that, its guests untouched."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The bootstrap system of a migration with ``boot: pxe`` (F14, F16): what is in it, how it is served, what it needs.
+"""The bootstrap system of a migration with ``boot: pxe``: what is in it, how it is served, what it needs.
 
 The new master's VM boots it over the network. It does one thing: it exports the disks of its
 machine, on sockets that only ssh reaches, with one key and by one host key. No secret is served:

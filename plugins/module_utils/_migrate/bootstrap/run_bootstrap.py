@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""``boot: pxe``: the new master's VM boots a bootstrap system over the network, which hands its disks out over ssh (F14, F16).
+"""``boot: pxe``: the new master's VM boots a bootstrap system over the network, which hands its disks out over ssh.
 
 Whatever is missing is made when the disks are wanted, so a worker that was killed, or a host that
 was restarted, goes on without a word. What is made is named in the journal before it is made.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The machine that runs the bootstrap system: the VM's processor, card and disks, a boot from the network, nothing else (F14)."""
+"""The machine that runs the bootstrap system: the VM's processor, card and disks, a boot from the network, nothing else."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What has to change in the copy so that it boots as a VM and stays who it was (F19).
+"""What has to change in the copy so that it boots as a VM and stays who it was.
 
 Pure text: a tree (path → text of the source's files) and a :class:`Context` give the changed
 files. The same function makes the diff of check mode and the change of the real run.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boot loader and initramfs of the copy (F19): the new root, the new drivers, a console that can be read. Pure text."""
+"""Boot loader and initramfs of the copy: the new root, the new drivers, a console that can be read. Pure text."""
 
 from __future__ import annotations
 

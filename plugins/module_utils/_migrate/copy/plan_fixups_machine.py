@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What in the copy speaks of the old machine's hardware (F19): volume managers, sensors, firmware, its clock. Pure text."""
+"""What in the copy speaks of the old machine's hardware: volume managers, sensors, firmware, its clock. Pure text."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Network names and addresses of cards in the copy (F19), and of the source that steps aside (F14)."""
+"""Network names and addresses of cards in the copy, and of the source that steps aside."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class DiskImage:
         """See to it that what was written is on the disks, and not in this host's memory alone.
 
         A file system in a file takes all that is written to it, and reads it back, also when the pool below has no room for it
-        and nothing of it is ever written (X11). Only whoever asks is told, once: unmounting tells nothing.
+        and nothing of it is ever written. Only whoever asks is told, once: unmounting tells nothing.
 
         :raises LostWriteError: it is lost.
         """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The new master's disks where another machine has them, brought over ssh and seen as files of this host (F14).
+"""The new master's disks where another machine has them, brought over ssh and seen as files of this host.
 
     disk of the machine → qemu-nbd → ssh → nbdfuse → file → loop device
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of the source is copied block by block: chosen, placed, told, and found again under its old names (F14)."""
+"""What of the source is copied block by block: chosen, placed, told, and found again under its old names."""
 
 from __future__ import annotations
 

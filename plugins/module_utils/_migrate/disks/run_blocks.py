@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is no file system, copied block by block beside the files: in every pass, and proven in the pause (F14)."""
+"""What is no file system, copied block by block beside the files: in every pass, and proven in the pause."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 """The phase machine of a migration: where to go on, when to stop copying, what must be true beforehand.
 
-The address rule (F16) rests on a lease. The source holds its services and gives up the admin
+The address rule rests on a lease. The source holds its services and gives up the admin
 address only for ``return_after`` seconds at a time; the worker renews that. What follows from it
 on both sides is decided in ``_migrate/source/model_handover.py``.
 """
@@ -77,7 +77,7 @@ def other_destination(kept: t.Mapping[str, t.Any] | None, source_state: str, hos
 
 
 def converged(passes: t.Sequence[t.Mapping[str, t.Any]], max_passes: int, max_downtime: float) -> bool:
-    """Whether another live pass is not worth it (X9): short enough, no gain any more, or the limit."""
+    """Whether another live pass is not worth it: short enough, no gain any more, or the limit."""
     if not passes:
         return False
     last = float(passes[-1]["seconds"])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lease on the source: renewed while all goes well, and the clone stopped when it cannot be (F16)."""
+"""The lease on the source: renewed while all goes well, and the clone stopped when it cannot be."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a migration of the master is told: the request, checked, with the path of every bad value (F13, F16)."""
+"""What a migration of the master is told: the request, checked, with the path of every bad value."""
 
 from __future__ import annotations
 

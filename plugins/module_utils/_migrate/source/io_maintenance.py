@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A boot of the source into a target of ours with only the network and ssh; good for that one boot (F16).
+"""A boot of the source into a target of ours with only the network and ssh; good for that one boot.
 
 The way back is on disk before the machine goes down: the first thing that boot does is to make
 the usual target the default again.

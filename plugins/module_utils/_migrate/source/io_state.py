@@ -238,7 +238,7 @@ class SourceState:
 
         :arg unasked: only if the lease is over still; the last word of the destination may just have come.
         :returns: ``None`` when done, else the MAC of the one who answers for the admin address;
-            nothing was changed then (F16).
+            nothing was changed then.
         """
         with self.locked():
             data = self.read()

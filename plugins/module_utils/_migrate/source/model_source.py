@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the source is brought to rest: which units, which containers, by stopping them or by a boot without them (F16)."""
+"""How the source is brought to rest: which units, which containers, by stopping them or by a boot without them."""
 
 from __future__ import annotations
 

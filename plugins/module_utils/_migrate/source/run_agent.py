@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The program on the source: answers the destination, and is the dead man's hand (X12).
+"""The program on the source: answers the destination, and is the dead man's hand.
 
 ``python3 -m …source_agent COMMAND NAME`` with a JSON mapping on standard input; one JSON mapping
 comes back. ``watch`` is the daemon: it alone changes addresses and returns, because the

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the loss of one physical server does to a quorum (F9)."""
+"""What the loss of one physical server does to a quorum."""
 
 from __future__ import annotations
 

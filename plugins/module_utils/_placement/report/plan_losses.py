@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the loss of each server costs: quorum, services, room to start again (F9, X7)."""
+"""What the loss of each server costs: quorum, services, room to start again."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A placement as a report of plain values: what is where and why, what a loss costs, what to beware of (F9, F11, F12, T7)."""
+"""A placement as a report of plain values: what is where and why, what a loss costs, what to beware of."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _ha_words(placement: Placement, found: t.Mapping[str, t.Any], grade: str, se
 
 
 def _labels(placement: Placement) -> list[str]:
-    """Servers that are controller and compute at once, without a VM between them (F12)."""
+    """Servers that are controller and compute at once, without a VM between them."""
     found = []
     for index, server in enumerate(placement.problem.servers):
         roles = {*server.roles, *(role for match in placement.matches if match.server == index for role in match.wanted.roles)}

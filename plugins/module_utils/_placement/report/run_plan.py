@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: plan which VM stands on which server; nothing is touched (F9, F11, N2, X7, C14)."""
+"""Use case: plan which VM stands on which server; nothing is touched."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def plan_footprint(request: PlanRequest) -> PlanResult:
     """Plan the footprint.
 
     :raises InputError: with the path of the bad value.
-    :raises RefusedError: a compute role in a VM that does not ask for nested virtualisation (T6).
+    :raises RefusedError: a compute role in a VM that does not ask for nested virtualisation.
     """
     vms, wanted = request.vms, request.wanted
     table = None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a placement is asked about: servers, VMs that want one, wanted servers, and the policy (F9, N2, X7)."""
+"""What a placement is asked about: servers, VMs that want one, wanted servers, and the policy."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class PlanVm:
 
 @dataclasses.dataclass(frozen=True)
 class WantedServer:
-    """A whole physical server somebody asks for (N2); ``None`` asks for nothing in particular.
+    """A whole physical server somebody asks for; ``None`` asks for nothing in particular.
 
     ``match`` is ``exact`` (as much as asked, no less and no more) or ``at_least``; ``host`` pins it.
     """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The servers and VMs of a placement, from what the user wrote or ``virt_node`` told (F9, N2)."""
+"""The servers and VMs of a placement, from what the user wrote or ``virt_node`` told."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def parse_question(
     """Servers and VMs, each checked by itself and all against each other.
 
     :arg servers: list of mappings, mapping by name, or JSON text.
-    :arg vms: VM details that no server's list names yet (F2).
+    :arg vms: VM details that no server's list names yet.
     :arg current: VM id → name of the server it stands on; beats what the servers tell.
     :raises InputError: with the path of the bad value.
     """

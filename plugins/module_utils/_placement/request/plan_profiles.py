@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How many controllers of which kind a cloud of a size wants: the reference architectures (C14).
+"""How many controllers of which kind a cloud of a size wants: the reference architectures.
 
 A table names for each service its instances, how many nodes it has for itself, whether it may share
 a node and whether it stands behind a load balancer. Services that run on every node of a kind

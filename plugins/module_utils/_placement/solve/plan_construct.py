@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A first placement: keep what stands, put the rest where it disturbs least (X7)."""
+"""A first placement: keep what stands, put the rest where it disturbs least."""
 
 from __future__ import annotations
 

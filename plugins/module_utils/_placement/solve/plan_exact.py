@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The best placement, proven: branch and bound over what the heuristics found (X7)."""
+"""The best placement, proven: branch and bound over what the heuristics found."""
 
 from __future__ import annotations
 

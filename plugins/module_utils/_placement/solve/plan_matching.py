@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which physical server fills which wish for a whole one (N2).
+"""Which physical server fills which wish for a whole one.
 
 As many wishes as possible are filled, and that with the smallest servers that do: nobody who asks for
 16 GiB gets the server with 128 while another will do. A server is never split.

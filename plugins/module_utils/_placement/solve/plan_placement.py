@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which VM stands on which server (F9, F10, N2, T6, X7).
+"""Which VM stands on which server.
 
 The best placement is the one with, in this order: the fewest VMs without a server; quorums that
 survive the loss of most servers; the fewest members of one group side by side; the fewest moves; VMs
@@ -61,7 +61,7 @@ def plan_placement(question: PlacementQuestion, nodes: int = NODES) -> Placement
     """Match the wanted servers, place the VMs.
 
     :arg nodes: how much may be looked at to prove that nothing is better.
-    :raises RefusedError: a compute role in a VM that does not ask for nested virtualisation (T6).
+    :raises RefusedError: a compute role in a VM that does not ask for nested virtualisation.
     """
     refuse_compute(question)
     matches, problem = pose(question)
@@ -79,7 +79,7 @@ def pose(question: PlacementQuestion) -> tuple[tuple[Match, ...], Problem]:
 
 
 def refuse_compute(question: PlacementQuestion) -> None:
-    """Refuse compute inside a VM, unless nested is asked for (T6).
+    """Refuse compute inside a VM, unless nested is asked for.
 
     :raises RefusedError: naming the VM.
     """

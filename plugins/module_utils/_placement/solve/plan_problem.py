@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A placement as numbers: what is where, whether it fits, how good it is (X7).
+"""A placement as numbers: what is where, whether it fits, how good it is.
 
 How good a placement is, is a tuple; the smaller, the better, the first difference decides. Its
 members are named in :data:`LEVELS`.

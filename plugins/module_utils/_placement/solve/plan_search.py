@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A good placement, quickly: keep what stands, place the rest, mend what is left (X7).
+"""A good placement, quickly: keep what stands, place the rest, mend what is left.
 
 Everything counts evaluations, never seconds, so that the same question has the same answer on every
 machine.

@@ -161,7 +161,7 @@ class DomainHost:
             return self._lookup(uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
 
     def define(self, xml: str) -> str:
-        """Define a domain or replace the definition of the one with the same name and UUID (X5).
+        """Define a domain or replace the definition of the one with the same name and UUID.
 
         :returns: the definition as libvirt has it now.
         """

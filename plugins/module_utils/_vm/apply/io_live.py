@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Changes of a running domain. Each waits, for a while, until it is so (X2).
+"""Changes of a running domain. Each waits, for a while, until it is so.
 
 A guest or driver that does not do it is :class:`LiveRefusal` with libvirt's own words: the change
 waits for the next start then. Anything else that goes wrong is an ordinary :class:`BackendError`.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A domain that somebody else made keeps its UUID, MACs and disks when it becomes one of ours (X6)."""
+"""A domain that somebody else made keeps its UUID, MACs and disks when it becomes one of ours."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: VM details + template → domains, all VMs of a host in one call (F3, F5, X3-X6).
+"""Use case: VM details + template → domains, all VMs of a host in one call.
 
 What only some runs need is imported where they need it: on a host every imported module is compiled
 anew, which is most of what a run without a change costs.
@@ -373,7 +373,7 @@ class _Run:
                 raise model_errors.RefusedError(f"the VM exists with another hypervisor type ({other}).", mend="Ask for state: absent first; its disks stay.")
 
     def _unlisted(self, listed: t.Sequence[model_vm.VmDetails], works: t.Sequence[run_work.Work]) -> list[str]:
-        """Our VMs that the list no longer names (F5)."""
+        """Our VMs that the list no longer names."""
         if self.request.origin != xml_metadata.ORIGIN_LIST or not self.renders:
             return []
         known = {vm.uuid for vm in listed} | {work.uuid for work in works} | set(self.notes)

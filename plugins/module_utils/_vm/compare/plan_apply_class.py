@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When a difference takes effect: at once, at the next start, or not at all (X2). No I/O."""
+"""When a difference takes effect: at once, at the next start, or not at all. No I/O."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def find(wanted: Wanted, there: t.Sequence[Actual], adopt: bool = False) -> Actu
 
     With ``adopt`` a domain of its name that is nobody's counts as its own, too.
 
-    :raises RefusedError: what is found belongs to somebody else, or would have to be another domain (X6).
+    :raises RefusedError: what is found belongs to somebody else, or would have to be another domain.
     """
     found = candidate(wanted, there)
     if found is not None and found.uuid != wanted.uuid and not wanted.by_mark and not (found.owned is not None and found.owned.adopted):

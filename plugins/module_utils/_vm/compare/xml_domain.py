@@ -57,7 +57,7 @@ def parse(text: str) -> t.Any:
 def finish(document: t.Any, vm: model_vm.VmDetails, cluster: str, hypervisor: str, fixed_type: bool = False) -> tuple[str, ...]:
     """Complete a rendered document in place with what libvirt needs and the template left open.
 
-    The defaults upstream gave (2 GiB, 2 vCPU), identity (X3), the operating system type. What a
+    The defaults upstream gave (2 GiB, 2 vCPU), identity, the operating system type. What a
     user did not write is told; identity is not worth telling.
 
     :arg fixed_type: leave the domain's type alone (the connection is one of the user's choice).

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Our own corner of a domain's ``<metadata>``: whose it is and what was applied to it (X1, X6)."""
+"""Our own corner of a domain's ``<metadata>``: whose it is and what was applied to it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who a VM is, on every host and in every run: derived, never drawn by lot (X3)."""
+"""Who a VM is, on every host and in every run: derived, never drawn by lot."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The parts of a VM: NICs and disks, and the names they bear (F2, T5)."""
+"""The parts of a VM: NICs and disks, and the names they bear."""
 
 from __future__ import annotations
 

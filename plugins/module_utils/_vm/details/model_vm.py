@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""VM details: what one virtual machine is to be (F2).
+"""VM details: what one virtual machine is to be.
 
 A list (or its JSON text) of mappings becomes a tuple of :class:`VmDetails`; every refusal names
 the path of the bad value, e.g. ``vms[2].ram``.
@@ -33,7 +33,7 @@ if t.TYPE_CHECKING:
 HYPERVISORS = ("auto", "kvm", "qemu", "lxc")
 FIRMWARES = ("bios", "efi")
 
-# What upstream gave a VM whose details name neither (F3).
+# What upstream gave a VM whose details name neither.
 DEFAULT_CPU = 2
 DEFAULT_MEMORY_MIB = 2048
 
@@ -108,7 +108,7 @@ def parse_vms(value: t.Any, path: str = "vms", *, cluster: str, pool: str | None
 
     :arg value: list of mappings, or that list as JSON text; ``None`` and ``""`` mean none at all.
     :arg path: name of the value in the user's input, for messages.
-    :arg cluster: name of the cluster; identities derive from it (X3).
+    :arg cluster: name of the cluster; identities derive from it.
     :arg pool: the storage pool of disks that name none, where it is known.
     :raises InputError: with the path of the bad value.
     """

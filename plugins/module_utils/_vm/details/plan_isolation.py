@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a guest is not kept apart from; said when it is planned (T7). No I/O."""
+"""What a guest is not kept apart from; said when it is planned. No I/O."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _EXTENT = 128 * model_size.MIB
 def plan_volume(
     disk: model_vm.Disk, pool: model_storage.Pool, found: model_storage.Volume | None, image: model_storage.Image | None, path: str, online: bool = False
 ) -> model_storage.VolumePlan:
-    """Decide for one disk. A volume that exists is never written over (F2) and never shrinks (X2).
+    """Decide for one disk. A volume that exists is never written over and never shrinks.
 
     :arg found: the volume, where there is one.
     :arg image: the base image as it was found; ``None`` where the disk names none or the volume exists.

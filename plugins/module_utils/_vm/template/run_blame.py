@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A broken template or a refused document, told with the VM and the line of the template (F3). Loaded only then."""
+"""A broken template or a refused document, told with the VM and the line of the template. Loaded only then."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Hypervisor(t.NamedTuple):
 
 
 class HypervisorChoice:
-    """Decides each VM's hypervisor type from its details and what was proven on the host (T1).
+    """Decides each VM's hypervisor type from its details and what was proven on the host.
 
     :arg uri: the user's own address, ``None`` for the drivers of this host.
     :arg facts_path: where ``virt_node`` recorded its proofs.
@@ -193,7 +193,7 @@ def prepare(
 def render(vm: model_vm.VmDetails, template: xml_template.Template, variables: t.Mapping[str, t.Any]) -> tuple[xml_template.Rendered, t.Any]:
     """Fill and parse the template for one VM.
 
-    :raises TemplateError: with the VM and the template's line (F3).
+    :raises TemplateError: with the VM and the template's line.
     :raises InputError: a value XML cannot carry.
     """
     try:

@@ -5,7 +5,7 @@
 """The templates that come with the collection, by name, made of parts they share.
 
 Text in Python, because Ansible ships nothing else to the host. A user replaces one by a file of
-his own (F3), for example one that began as a copy of these; every variable is described in
+his own, for example one that began as a copy of these; every variable is described in
 ``docs/templates.md``.
 """
 

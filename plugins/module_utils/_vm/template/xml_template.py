@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filling a libvirt XML template with the details of a VM (F3).
+"""Filling a libvirt XML template with the details of a VM.
 
 Two ways to write one, told apart by the content: the specification's own ``{id}``, byte for byte,
 and Jinja2 (sandboxed) as soon as the text holds ``{{``, ``{%`` or ``{#``. In both, values are

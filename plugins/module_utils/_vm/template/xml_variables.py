@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The variables a template can speak of, made from the details of a VM (F3)."""
+"""The variables a template can speak of, made from the details of a VM."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Growth: the gate in front of each move, and the moves in order (F10)."""
+"""Growth: the gate in front of each move, and the moves in order."""
 
 from __future__ import annotations
 

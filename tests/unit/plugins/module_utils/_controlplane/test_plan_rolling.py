@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether members may be taken one at a time, in which order, and what is left after a kill (C12)."""
+"""Whether members may be taken one at a time, in which order, and what is left after a kill."""
 
 from __future__ import annotations
 

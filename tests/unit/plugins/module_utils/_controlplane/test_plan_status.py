@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The report on a footprint (C9, F9)."""
+"""The report on a footprint."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who starts a Galera cluster, who joins, who is ready, when it may be formed anew: the tables (C6)."""
+"""Who starts a Galera cluster, who joins, who is ready, when it may be formed anew: the tables."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The HA grade of a placement (F9)."""
+"""The HA grade of a placement."""
 
 from __future__ import annotations
 

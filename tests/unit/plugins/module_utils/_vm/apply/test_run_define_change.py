@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What becomes of VMs that are there: drift, changes, adoption, going back, restarts, a lost connection (X1, X2, X6)."""
+"""What becomes of VMs that are there: drift, changes, adoption, going back, restarts, a lost connection."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When each difference takes effect, row by row (X2)."""
+"""When each difference takes effect, row by row."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The decision about a domain, row by row (F5, X5, X6)."""
+"""The decision about a domain, row by row."""
 
 from __future__ import annotations
 

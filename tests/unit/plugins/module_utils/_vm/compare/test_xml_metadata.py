@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What we keep in a domain comes back as it was written, and beside other people's metadata (X1, X6)."""
+"""What we keep in a domain comes back as it was written, and beside other people's metadata."""
 
 from __future__ import annotations
 

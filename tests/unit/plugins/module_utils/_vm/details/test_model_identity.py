@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Identities never change: these very values are on people's switches and in their DHCP servers (X3)."""
+"""Identities never change: these very values are on people's switches and in their DHCP servers."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""VM details: what is understood, and what is refused with which words (F2)."""
+"""VM details: what is understood, and what is refused with which words."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a template may do, and how its failures are told (F3)."""
+"""What a template may do, and how its failures are told."""
 
 from __future__ import annotations
 
