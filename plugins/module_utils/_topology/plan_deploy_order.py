@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import dataclasses
+import graphlib
+import heapq
 import re
 import typing as t
 
@@ -103,31 +105,36 @@ def order(steps: Graph, path: str = "services") -> list[str]:
 
     :raises InputError: steps that wait for each other, the whole circle named.
     """
-    done: dict[str, None] = {}
-    while len(done) < len(steps):
-        ready = next((step for step, needs in steps.items() if step not in done and all(need in done or need not in steps for need in needs)), None)
-        if ready is None:
-            circle = _circle({step: [need for need in needs if need in steps and need not in done] for step, needs in steps.items() if step not in done})
-            raise InputError(
-                f"services wait for each other in a circle: {' → '.join(circle)}.",
-                f"{path}.{circle[0].split('/')[0]}.depends",
-                "Take one of these dependencies out.",
-            )
-        done[ready] = None
-    return list(done)
+    places = {step: place for place, step in enumerate(steps)}
+    sorter = graphlib.TopologicalSorter({step: [need for need in needs if need in steps] for step, needs in steps.items()})
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        circle = _circle(error.args[1], places)
+        raise InputError(
+            f"services wait for each other in a circle: {' → '.join(circle)}.",
+            f"{path}.{circle[0].split('/')[0]}.depends",
+            "Take one of these dependencies out.",
+        ) from error
+    names = list(steps)
+    ready: list[int] = []
+    found: list[str] = []
+    while sorter.is_active():
+        for step in sorter.get_ready():
+            heapq.heappush(ready, places[step])
+        found.append(names[heapq.heappop(ready)])
+        sorter.done(found[-1])
+    return found
 
 
-def _circle(steps: Graph) -> list[str]:
-    """A circle among steps that all wait for another of them; it begins and ends with the same step."""
-    way: list[str] = []
-    step = next(iter(steps))
-    while step not in way:
-        way.append(step)
-        step = steps[step][0]
-    found = way[way.index(step) :]
-    # from the step that was written first, so that the same circle is always told the same way
-    first = min(range(len(found)), key=lambda index: list(steps).index(found[index]))
-    return [*found[first:], *found[:first], found[first]]
+def _circle(found: t.Sequence[str], places: t.Mapping[str, int]) -> list[str]:
+    """A circle as a reader follows it: each step waits for the next; it begins and ends with the one that was written first.
+
+    :arg found: each step is waited for by the next; the last is the first.
+    """
+    way = [*reversed(found)][:-1]
+    first = min(range(len(way)), key=lambda index: places[way[index]])
+    return [*way[first:], *way[:first], way[first]]
 
 
 def plan(
