@@ -143,8 +143,8 @@ def write(bench: Bench, facts: t.Mapping[str, str]) -> None:
     """Markdown for readers, JSON for whoever wants to compute with it."""
     RESULTS.mkdir(exist_ok=True)
     text = report(bench, facts, figures.markdown, lambda head: f"## {head}")
-    # whole as it is kept: docs/benchmarks.md
-    (RESULTS / "latest.md").write_text(f"{contenders.HERE.joinpath('page.md').read_text('utf-8')}\n{text}", "utf-8")
+    # whole as it is kept: benchmarks/kept/vm_define.md
+    (RESULTS / "latest.md").write_text(f"{contenders.HERE.joinpath('kept', 'page.md').read_text('utf-8')}\n{text}", "utf-8")
     data = {
         "machine": dict(facts),
         "samples": [dataclasses.asdict(sample) for sample in bench.samples],
