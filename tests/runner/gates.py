@@ -225,7 +225,7 @@ GATES = (
     with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, cut off, recovered, restored", _folder("controllers", 7200), ASKED)),
     with_lab(Gate("migrate", "an old master under UEFI, LVM and xfs becomes a VM that starts as it did", _folder("migrate", 5400), ASKED)),
     with_lab(Gate("rehearse", "the master's copy rehearsed: well, badly, killed, again; the master never notices", _folder("rehearse"), ASKED)),
-    with_lab(Gate("e2e", "the whole flow, once, for real", _folder("e2e"), TEST, lane=BESIDE)),
+    with_lab(Gate("e2e", "the whole flow, once, for real", _folder("e2e", 3600), TEST, lane=BESIDE)),
     with_lab(Gate("molecule", "user stories of servers and their virtual machines", _stories(False), TEST, lane=BESIDE)),
     with_lab(Gate("torture", "the same under stress", torture, TORTURE)),
 )
