@@ -325,7 +325,7 @@ class _Run:
         needs = plan_domain.Needs()
         if seen is not None and work.document is not None:
             if not seen.record.active and self.request.state == "running" and work.uuid in self._saved(work.host):
-                seen.saved_xml = work.host.saved_xml(work.uuid)
+                seen.resumes(work.host.saved_xml(work.uuid))
             if seen.owned is not None and seen.owned.applied == work.applied and not run_look.has_password(work.applied):
                 # one and the same object is read once
                 work.document = seen.applied

@@ -23,6 +23,13 @@ class Seen:
         self.record = record
         self.saved_xml = saved_xml
 
+    def resumes(self, saved_xml: str | None) -> None:
+        """Note the document of a saved memory, which is read only where it matters."""
+        self.saved_xml = saved_xml
+        # found out without it
+        for name in ("live", "live_owned", "live_applied", "noted", "owned", "actual"):
+            self.__dict__.pop(name, None)
+
     @functools.cached_property
     def config(self) -> t.Any:
         """Its definition."""
