@@ -95,7 +95,7 @@ def sanity() -> t.Iterator[Step]:
     home = {"HOME": str(workspace.HOME)}
     argv = [_tool("ansible-test"), "sanity", "--venv", "--junit", "--color", "no"]
     # ansible-test's integration tests leave theirs in the same folder, maybe at the same time
-    yield Step(argv, COPY, env=home, reports=reports, report_names="ansible-test-sanity-*.xml", timeout=1200)
+    yield Step(argv, COPY, env=home, reports=reports, report_names="ansible-test-sanity-*.xml", timeout=1800)
 
 
 def units() -> t.Iterator[Step]:
