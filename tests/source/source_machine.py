@@ -22,8 +22,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remot
 
 NIC = "enp0s31f6"
 SERVICES = ("footprint-api.service", "dnsmasq.service", "mariadb.service")
-#: Seconds without word after which the source returns; long enough to be asked something in between.
-LEASE = 8
+#: Seconds without word after which the source returns; long enough to be asked something in between, also on a busy machine.
+LEASE = 20
 
 
 class SourceMachine:
@@ -54,7 +54,7 @@ class SourceMachine:
         self.quiesce(**more)
         self.remote.ask("detach")
         self.remote.address = self.temporary
-        self.await_state("parked", lambda state: "parked_at" in state, 20)
+        self.await_state("parked", lambda state: "parked_at" in state, 40)
 
     def hand_over(self) -> None:
         """Let it go for good, in both steps."""
