@@ -8,7 +8,7 @@
 
 Runs as root in a lab of its own, between the lab's laptop and its first server. For each size the same files are
 copied twice from the same machine to a new disk on the same server: by one rsync after the services stopped, and by the
-steps of the worker, with a service that goes on writing until the pause. See benchmarks/kept/migration.md.
+steps of the worker, with a service that keeps writing until the pause. See benchmarks/kept/migration.md.
 """
 
 from __future__ import annotations

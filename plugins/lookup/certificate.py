@@ -14,7 +14,7 @@ description:
   - Returns key, certificate and the authority's certificate of a name, as PEM texts. What there is not yet is made and kept on
     the control node, key and certificate in one file that only its owner can read (0600, in directories 0700).
   - The certificates are for servers that are each other's clients, such as the members of a cluster. They are valid for ten
-    years. One that lacks an address or a name asked for, or ends within 30 days, is made anew; remove the file to get a new one
+    years. One that lacks an address or a name asked for, or ends within 30 days, is renewed; remove the file to get a new one
     before that.
   - A file may be encrypted with C(ansible-vault) afterwards; such a file is never changed. Remove it when its addresses change.
   - In check mode nothing is written. The texts of what is still missing are empty.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When a certificate has to be made anew. Pure: what was found is handed in."""
+"""When a certificate must be renewed. No I/O: the caller passes what was found."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret
 _SUFFIX = ".pem.txt"
 _VAULT = "$ANSIBLE_VAULT;"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
-#: Days before its end in which a certificate is made anew.
+#: A certificate is renewed this many days before its end.
 RENEW_DAYS = 30
 
 
@@ -37,7 +37,7 @@ def certificate(
 ) -> dict[str, str]:
     """Key, certificate and the authority's certificate of a name; the first one who asks makes them.
 
-    A certificate that lacks an address or a name, or ends soon, is made anew, unless its file is encrypted.
+    A certificate that lacks an address or a name, or ends soon, is renewed, unless its file is encrypted.
 
     :arg authority: the name of who signs; its key stands in the same directory.
     :arg check_mode: write nothing; what is missing is empty.
