@@ -122,7 +122,7 @@ class Bench:
         eventually("the control plane is well", well, 300)
         eventually("rows are written", self.lab.writing, 60)
 
-    def death(self, what: str, kill: t.Callable[[], None], mend: t.Callable[[], None] = lambda: None) -> Gap:
+    def death(self, what: str, kill: t.Callable[[], None], hint: t.Callable[[], None] = lambda: None) -> Gap:
         """What a client feels of one death; every row it was promised must be on every member in the end."""
         time.sleep(SETTLE)
         begin = time.time()
@@ -130,7 +130,7 @@ class Bench:
         eventually(f"rows are written after: {what}", self.lab.writing, 180)
         time.sleep(SETTLE)
         end = time.time()
-        mend()
+        hint()
         self.settled()
         log = parse_acknowledged((self.lab.state / "writer.jsonl").read_text(encoding="ascii"))
         before = [row for row in log if row[1] < begin][-1:]

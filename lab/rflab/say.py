@@ -13,11 +13,11 @@ from contextlib import contextmanager
 
 
 class LabError(Exception):
-    """Something the person can mend; ``mend`` says how."""
+    """Something the person can fix; ``hint`` says how."""
 
-    def __init__(self, message: str, mend: str | None = None) -> None:
+    def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
-        self.mend = mend
+        self.hint = hint
 
 
 _BEGIN = time.monotonic()
@@ -58,5 +58,5 @@ def run(argv: t.Sequence[str], *, check: bool = True, quiet: bool = True, **kwar
 
 def complain(error: LabError) -> None:
     print(f"lab: {error}", file=sys.stderr)
-    if error.mend:
-        print(f"lab: to mend it: {error.mend}", file=sys.stderr)
+    if error.hint:
+        print(f"lab: to fix it: {error.hint}", file=sys.stderr)

@@ -41,7 +41,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The decision with V(action) (V(none), V(join), V(bootstrap) or V(refuse)), V(reason), V(mend), V(bootstrap) (the member
+    - The decision with V(action) (V(none), V(join), V(bootstrap) or V(refuse)), V(reason), V(hint), V(bootstrap) (the member
       that starts), V(join) (the others in order), V(discard) (those of them whose own data have to be set aside before),
       V(uuid), V(warnings), and V(members), one line for each to be read by a person.
   type: dict

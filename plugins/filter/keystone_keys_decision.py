@@ -44,7 +44,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The decision with V(action) of the leader (V(none), V(create), V(promote), V(restage) or V(refuse)), V(reason), V(mend),
+    - The decision with V(action) of the leader (V(none), V(create), V(promote), V(restage) or V(refuse)), V(reason), V(hint),
       V(leader), V(followers) (who take over its keys afterwards, in order), V(missing) and V(rotated).
   type: dict
 """

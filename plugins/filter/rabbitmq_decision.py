@@ -49,7 +49,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The decision with V(action) (V(none), V(start), V(join), V(bootstrap) or V(refuse)), V(reason), V(mend), V(first) (the
+    - The decision with V(action) (V(none), V(start), V(join), V(bootstrap) or V(refuse)), V(reason), V(hint), V(first) (the
       member that has to run before the others), V(start) and V(join) (members in order), V(forget) (nodes), V(forced) and
       V(warnings).
   type: dict

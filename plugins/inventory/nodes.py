@@ -319,7 +319,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             defaults[name] = run_topology.component_defaults(name, self._read(file) if os.path.isfile(file) else {})
         laid = run_topology.lay(wanted, plan, others, self._option("environment") or "", self.get_option("own_groups"), defaults)
         if self.get_option("strict") and laid.warnings:
-            raise RefusedError(" ".join(laid.warnings), "strict", "Mend the topology, or drop strict.")
+            raise RefusedError(" ".join(laid.warnings), "strict", "Correct the topology, or drop strict.")
         for warning in laid.warnings:
             self.display.warning(warning)
         return laid

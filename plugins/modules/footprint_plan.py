@@ -299,7 +299,7 @@ error:
       description: What is wrong.
       type: str
       returned: always
-    mend:
+    hint:
       description: What to do about it.
       type: str
       returned: always

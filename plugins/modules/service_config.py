@@ -130,7 +130,7 @@ needs:
   type: dict
   returned: success
 error:
-  description: What is wrong, where, and the mend.
+  description: What is wrong, where, and the hint.
   type: dict
   returned: failure
   contains:
@@ -142,7 +142,7 @@ error:
       description: What is wrong.
       type: str
       returned: always
-    mend:
+    hint:
       description: What to do about it.
       type: str
       returned: always

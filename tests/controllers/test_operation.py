@@ -258,7 +258,7 @@ def test_newer_packages_come_member_by_member_after_a_backup(lab: ControllersLab
     lab.promises_kept()
 
 
-def test_at_a_failure_it_stops_and_goes_on_when_that_is_mended(lab: ControllersLab) -> None:
+def test_at_a_failure_it_stops_and_goes_on_when_that_is_fixed(lab: ControllersLab) -> None:
     before = starts(lab, "haproxy.service")
     holder = lab.holder()
     victim = [name for name in SERVERS if name != holder][-1]

@@ -6,7 +6,7 @@
 """A migration and everything that can befall it, phase by phase, in a lab that is up and whose writer writes.
 
 A hook of the migration's own holds it still in the phase, so that the fault strikes where it is meant to. Then nobody
-touches anything until it has come to an end by itself; the fault is mended, and the playbook is run as its user would
+touches anything until it has come to an end by itself; the fault is fixed, and the playbook is run as its user would
 until the master serves from the VM, or, for a fault before the pause, until the copy is there. All the while somebody counts
 who answers for the admin address.
 
@@ -175,7 +175,7 @@ def strike(cell: Cell, here: settings.Lab, run: subprocess.Popen[bytes], more: t
     return None
 
 
-def mend(cell: Cell, here: settings.Lab) -> None:
+def hint(cell: Cell, here: settings.Lab) -> None:
     """The fault is over."""
     handover.join(here.bridge)
     if cell.fault.startswith("state-"):
@@ -260,7 +260,7 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
         ended, serves = journal(), ""
         await_true("somebody who serves", writing, SERVICE_TIMEOUT)
         serves = ssh("laptop", "systemd-detect-virt", ok=False).strip()
-        mend(cell, here)
+        hint(cell, here)
         if second is not None and second.wait() != 0:
             raise RuntimeError("the second run of the playbook failed")
         rest = {"master_migrate_rehearse": False, "master_migrate_stop_after": "rehearse" if cell.phase in BEFORE else ""}

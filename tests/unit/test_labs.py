@@ -189,7 +189,7 @@ def test_one_that_runs_is_left_alone_until_it_is_meant(machine: pathlib.Path, ca
             ghost = settings.Lab("ghost", "10.192.0")
             with pytest.raises(LabError, match="still runs .1 processes.") as refused:
                 teardown.sweep(ghost)
-            assert refused.value.mend and "LAB_NAME=ghost lab/lab down --force" in refused.value.mend
+            assert refused.value.hint and "LAB_NAME=ghost lab/lab down --force" in refused.value.hint
             assert alive.poll() is None
             teardown.sweep(ghost, force=True)
             assert alive.wait(10) != 0

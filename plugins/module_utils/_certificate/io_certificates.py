@@ -51,7 +51,7 @@ def make_certificate(authority: str, name: str, addresses: t.Iterable[str], more
         ca_key = serialization.load_pem_private_key(authority.encode("ascii"), None)
         ca = x509.load_pem_x509_certificate(certificate_of(authority).encode("ascii"))
     except ValueError as error:
-        raise BackendError(f"the authority's key and certificate cannot be read: {error}.", mend="Remove its file to get a new one.") from error
+        raise BackendError(f"the authority's key and certificate cannot be read: {error}.", hint="Remove its file to get a new one.") from error
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     builder = _dated(x509.CertificateBuilder().subject_name(subject).issuer_name(ca.subject).public_key(key.public_key()))
@@ -84,7 +84,7 @@ def lacking(text: str, addresses: t.Iterable[str], names: t.Iterable[str], spare
     try:
         found = x509.load_pem_x509_certificate(certificate_of(text).encode("ascii"))
     except ValueError as error:
-        raise BackendError(f"the certificate cannot be read: {error}.", mend="Remove its file to get a new one.") from error
+        raise BackendError(f"the certificate cannot be read: {error}.", hint="Remove its file to get a new one.") from error
     try:
         vouched = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -109,13 +109,13 @@ def key_of(text: str) -> str:
 def _part(text: str, what: str) -> str:
     begin, end = f"-----BEGIN {what}-----", f"-----END {what}-----"
     if begin not in text or end not in text:
-        raise BackendError(f"there is no {what.lower()} in it.", mend="Remove the file to get a new one.")
+        raise BackendError(f"there is no {what.lower()} in it.", hint="Remove the file to get a new one.")
     return begin + text.partition(begin)[2].partition(end)[0] + end + "\n"
 
 
 def _require_library() -> None:
     if x509 is None:
-        raise BackendError("the Python library cryptography is missing on this machine.", mend="Install it; Ansible itself needs it for its vault.")
+        raise BackendError("the Python library cryptography is missing on this machine.", hint="Install it; Ansible itself needs it for its vault.")
 
 
 def _dated(builder: t.Any) -> t.Any:

@@ -42,7 +42,7 @@ def need_cryptography() -> None:
     if x509 is None:
         raise BackendError(
             "Python's cryptography is not installed here.",
-            mend="Run this on the control node with ansible_python_interpreter set to ansible_playbook_python.",
+            hint="Run this on the control node with ansible_python_interpreter set to ansible_playbook_python.",
         )
 
 
@@ -132,7 +132,7 @@ def read(pair: Pair, path: str = "load_balancer_certificate", key_path: str = "l
     try:
         first = x509.load_pem_x509_certificate(pair.certificate.encode("utf-8"))
     except ValueError as error:
-        raise InputError("is no certificate in PEM.", path=path, mend="Give the server's certificate first, then those that signed it.") from error
+        raise InputError("is no certificate in PEM.", path=path, hint="Give the server's certificate first, then those that signed it.") from error
     key = _read_key(pair.key, key_path)
     mode, form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     return Read(
@@ -160,7 +160,7 @@ def _read_key(text: str, path: str = "load_balancer_private_key") -> t.Any:
     try:
         return serialization.load_pem_private_key(text.encode("utf-8"), password=None)
     except TypeError as error:
-        raise InputError("is locked with a password.", path=path, mend="Give the key without one; it is kept 0600.") from error
+        raise InputError("is locked with a password.", path=path, hint="Give the key without one; it is kept 0600.") from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError("is no private key in PEM.", path=path) from error
 

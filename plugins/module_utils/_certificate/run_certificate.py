@@ -47,10 +47,10 @@ def certificate(
         try:
             ipaddress.ip_address(address)
         except ValueError as error:
-            raise InputError(f"{address!r} is no address.", path="addresses", mend="Write it as in 192.0.2.7.") from error
+            raise InputError(f"{address!r} is no address.", path="addresses", hint="Write it as in 192.0.2.7.") from error
     for one in names:
         if not _NAME.fullmatch(str(one)):
-            raise InputError(f"{one!r} is no name of a host.", path="names", mend="Use letters, digits, '.', '_' and '-'.")
+            raise InputError(f"{one!r} is no name of a host.", path="names", hint="Use letters, digits, '.', '_' and '-'.")
 
     def text_of(name: t.Any, make: t.Callable[[], str]) -> str:
         return kept(directory / f"{secret_name(name)}{_SUFFIX}", make, check_mode=check_mode, decrypt=decrypt)
@@ -70,4 +70,4 @@ def certificate(
             io_secret_file.replace(path, own)
         return {"key": key, "certificate": io_certificates.certificate_of(own), "ca": io_certificates.certificate_of(signer)}
     except BackendError as error:
-        raise InputError(error.message, str(path), error.mend) from error
+        raise InputError(error.message, str(path), error.hint) from error

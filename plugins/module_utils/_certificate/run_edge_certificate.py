@@ -69,7 +69,7 @@ def ensure(request: EdgeRequest, *, check_mode: bool, now: float | None = None) 
     """
     io_edge_certificates.need_cryptography()
     if not request.names:
-        raise InputError("names nothing to vouch for.", path="names", mend="Give at least one name or address.")
+        raise InputError("names nothing to vouch for.", path="names", hint="Give at least one name or address.")
     now = time.time() if now is None else now
     return _check(request, request.given, now) if request.given else _make(request, check_mode, now)
 
@@ -77,11 +77,11 @@ def ensure(request: EdgeRequest, *, check_mode: bool, now: float | None = None) 
 def _check(request: EdgeRequest, given: Pair, now: float) -> EdgeResult:
     seen = io_edge_certificates.read(given)
     if not seen.fits:
-        raise InputError("does not belong to the certificate.", path="load_balancer_private_key", mend="Give the key of load_balancer_certificate.")
+        raise InputError("does not belong to the certificate.", path="load_balancer_private_key", hint="Give the key of load_balancer_certificate.")
     if seen.not_after <= now:
-        raise InputError("has ended.", path="load_balancer_certificate", mend="Give one that is valid, or none to have one made.")
+        raise InputError("has ended.", path="load_balancer_certificate", hint="Give one that is valid, or none to have one made.")
     if seen.not_before > now:
-        raise InputError("is not valid yet.", path="load_balancer_certificate", mend="Give one that is valid, or set this machine's clock.")
+        raise InputError("is not valid yet.", path="load_balancer_certificate", hint="Give one that is valid, or set this machine's clock.")
     found = Found(True, True, seen.not_after, seen.names)
     # an authority of the operator's renews it when it likes; a week before its end somebody should know
     said = complaints(found, request.names, now, 7 * DAY)
@@ -97,7 +97,7 @@ def _make(request: EdgeRequest, check_mode: bool, now: float) -> EdgeResult:
     if authority is None and (folder / CA).exists() and not (folder / CA_KEY).exists():
         raise RefusedError(
             f"{folder / CA_KEY} is missing: without it nothing can be signed, and a new authority would be unknown to the clients.",
-            mend=f"Bring it back, or remove {folder / CA} to have a new authority made.",
+            hint=f"Bring it back, or remove {folder / CA} to have a new authority made.",
         )
     # a certificate must not outlive its authority
     reason = why_new_authority(found, now, (request.days + request.renew_days) * DAY)

@@ -53,4 +53,4 @@ def touch(address: str, port: int, timeout: float = 3) -> bool:
 
 def restart(unit: str) -> None:
     """Restart a unit and wait for it."""
-    run(["systemctl", "restart", "--", unit], timeout=120, mend=f"Look at `journalctl -u {unit}` on the host.")
+    run(["systemctl", "restart", "--", unit], timeout=120, hint=f"Look at `journalctl -u {unit}` on the host.")

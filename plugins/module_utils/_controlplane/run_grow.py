@@ -22,7 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED, MOVING
 
 _PAUSE = 1.0
-_MEND = "Look at `status` and at the journals of haproxy and keepalived on the controllers, then run the play again."
+_HINT = "Look at `status` and at the journals of haproxy and keepalived on the controllers, then run the play again."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _send_elsewhere(request: HandoverRequest, balancer: HaProxy, check_mode: boo
             continue
         others = [server for server, state in frontend["servers"].items() if server != request.member and state["status"].startswith("UP")]
         if not others:
-            raise RefusedError(f"nobody but {request.member} serves {name}.", mend="Bring the other members back first.")
+            raise RefusedError(f"nobody but {request.member} serves {name}.", hint="Bring the other members back first.")
 
         def others_serve(name: str = name) -> bool:
             if balancer.frontends()[name]["in_use"] == request.member:
@@ -159,7 +159,7 @@ def _await(true: t.Callable[[], bool], problem: str, timeout: float, sleep: t.Ca
     began = clock()
     while not true():
         if clock() - began >= timeout:
-            raise BackendError(f"{problem} within {int(timeout)} s.", mend=_MEND)
+            raise BackendError(f"{problem} within {int(timeout)} s.", hint=_HINT)
         sleep(0.2)
 
 

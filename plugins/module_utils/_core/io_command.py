@@ -30,7 +30,7 @@ def run(
     stdin: str | None = None,
     timeout: float | None = None,
     ok: t.Container[int] = (0,),
-    mend: str | None = None,
+    hint: str | None = None,
     variables: t.Mapping[str, str] | None = None,
 ) -> Completed:
     """Run a command and return what it left.
@@ -59,9 +59,9 @@ def run(
             errors="replace",
         )
     except FileNotFoundError as error:
-        raise model_errors.CommandError(argv, 127, f"{argv[0]} is not installed", mend=mend) from error
+        raise model_errors.CommandError(argv, 127, f"{argv[0]} is not installed", hint=hint) from error
     except subprocess.TimeoutExpired as error:
-        raise model_errors.CommandError(argv, None, f"no end after {timeout} s", mend=mend) from error
+        raise model_errors.CommandError(argv, None, f"no end after {timeout} s", hint=hint) from error
     if done.returncode not in ok:
-        raise model_errors.CommandError(argv, done.returncode, done.stderr or done.stdout, mend=mend)
+        raise model_errors.CommandError(argv, done.returncode, done.stderr or done.stdout, hint=hint)
     return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)

@@ -45,7 +45,7 @@ def private_folder(path: pathlib.Path) -> pathlib.Path:
     finally:
         if handle >= 0:
             os.close(handle)
-    raise model_errors.BackendError(f"{path} is not a folder of this user: it {said}.", mend="Find out who made it, remove it, and run again.")
+    raise model_errors.BackendError(f"{path} is not a folder of this user: it {said}.", hint="Find out who made it, remove it, and run again.")
 
 
 def read_text(path: str | os.PathLike[str]) -> str | None:

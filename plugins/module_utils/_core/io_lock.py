@@ -43,7 +43,7 @@ def host_lock(name: str, timeout: float) -> t.Iterator[None]:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise model_errors.BackendError(
-            f"{path} cannot be opened: {error.strerror}.", mend="Remove it; it is a lock file and nothing else belongs there."
+            f"{path} cannot be opened: {error.strerror}.", hint="Remove it; it is a lock file and nothing else belongs there."
         ) from error
     try:
         until = time.monotonic() + timeout
@@ -54,7 +54,7 @@ def host_lock(name: str, timeout: float) -> t.Iterator[None]:
             except BlockingIOError as error:
                 if time.monotonic() >= until:
                     raise model_errors.BackendError(
-                        f"another run has held {path} for {timeout:g} s.", mend="Wait until the other play on this host has ended, then run again."
+                        f"another run has held {path} for {timeout:g} s.", hint="Wait until the other play on this host has ended, then run again."
                     ) from error
                 time.sleep(0.1)
         yield

@@ -14,7 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 
 NFT = "/usr/sbin/nft"
-_MEND = "Install nftables and a kernel with nf_tables, or set footprint_allow_list to false to go without allow-lists."
+_HINT = "Install nftables and a kernel with nf_tables, or set footprint_allow_list to false to go without allow-lists."
 
 
 class PacketFilter:
@@ -31,7 +31,7 @@ class PacketFilter:
         if not PacketFilter.installed():
             return {}
         found: dict[str, set[str]] = {}
-        for entry in _json(run([NFT, "-j", "list", "chains", "inet"], timeout=60, mend=_MEND).stdout):
+        for entry in _json(run([NFT, "-j", "list", "chains", "inet"], timeout=60, hint=_HINT).stdout):
             chain = entry.get("chain")
             if chain:
                 found.setdefault(chain["table"], set()).add(chain["name"])
@@ -47,12 +47,12 @@ class PacketFilter:
         try:
             run([NFT, "-c", "-f", "-"], stdin=text, timeout=60)
         except CommandError as error:
-            raise BackendError(f"the kernel refuses the allow-list: {error.message}.", path, _MEND) from error
+            raise BackendError(f"the kernel refuses the allow-list: {error.message}.", path, _HINT) from error
 
     @staticmethod
     def load(path: str) -> None:
         """Use a file, all of it or nothing."""
-        run([NFT, "-f", path], timeout=60, mend=_MEND)
+        run([NFT, "-f", path], timeout=60, hint=_HINT)
 
     @staticmethod
     def delete(table: str) -> None:

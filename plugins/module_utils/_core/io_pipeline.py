@@ -22,7 +22,7 @@ def pipeline(
     *,
     source: str | os.PathLike[str] | None = None,
     target: str | os.PathLike[str] | None = None,
-    mend: str | None = None,
+    hint: str | None = None,
 ) -> tuple[str, ...]:
     """Run commands, each with what the one before it prints as its input; returns what each said on standard error.
 
@@ -45,7 +45,7 @@ def pipeline(
                     # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
                     one = subprocess.Popen(list(argv), stdin=reader, stdout=writer, stderr=said[number], env=environment)
                 except FileNotFoundError as error:
-                    raise CommandError(argv, 127, f"{argv[0]} is not installed", mend=mend) from error
+                    raise CommandError(argv, 127, f"{argv[0]} is not installed", hint=hint) from error
                 if number and hasattr(reader, "close"):
                     # its reader alone holds it, so that a writer whose reader dies is told
                     reader.close()
@@ -63,7 +63,7 @@ def pipeline(
         failed = [number for number, code in enumerate(codes) if code]
         if failed:
             # who lost its reader fails too, before the one that is to blame; both have their say
-            raise CommandError(commands[failed[-1]], codes[failed[-1]], "\n".join(words[number].strip() for number in failed), mend=mend)
+            raise CommandError(commands[failed[-1]], codes[failed[-1]], "\n".join(words[number].strip() for number in failed), hint=hint)
         return words
 
 

@@ -30,22 +30,22 @@ class FootprintError(Exception):
 
     :arg message: what is wrong, with the numbers or names a person needs.
     :arg path: where the bad value stands in the user's input, e.g. ``vms[2].ram``.
-    :arg mend: what to do about it, one imperative sentence.
+    :arg hint: what to do about it, one imperative sentence.
     """
 
-    def __init__(self, message: str, path: str | None = None, mend: str | None = None) -> None:
+    def __init__(self, message: str, path: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.path = path
-        self.mend = mend
+        self.hint = hint
 
     def __str__(self) -> str:
         text = f"{self.path}: {self.message}" if self.path else self.message
-        return f"{text} {self.mend}" if self.mend else text
+        return f"{text} {self.hint}" if self.hint else text
 
     def as_result(self) -> dict[str, t.Any]:
         """The error as keyword arguments for ``fail_json``."""
-        return {"msg": str(self), "error": {"path": self.path, "message": self.message, "mend": self.mend}}
+        return {"msg": str(self), "error": {"path": self.path, "message": self.message, "hint": self.hint}}
 
 
 class InputError(FootprintError):
@@ -81,10 +81,10 @@ class CommandError(BackendError):
     :arg what: what that means, where it is known, instead of program and exit code.
     """
 
-    def __init__(self, argv: t.Sequence[str], rc: int | None, stderr: str, mend: str | None = None, what: str | None = None) -> None:
+    def __init__(self, argv: t.Sequence[str], rc: int | None, stderr: str, hint: str | None = None, what: str | None = None) -> None:
         said = stderr.strip().splitlines()[-5:]
         how = "ran out of time" if rc is None else f"ended with exit code {rc}"
-        super().__init__(f"{what or f'{argv[0]} {how}'}: {' | '.join(said) or 'it said nothing'}", mend=mend)
+        super().__init__(f"{what or f'{argv[0]} {how}'}: {' | '.join(said) or 'it said nothing'}", hint=hint)
         self.argv = list(argv)
         self.rc = rc
         self.stderr = stderr

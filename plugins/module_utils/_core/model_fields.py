@@ -42,13 +42,13 @@ def number(value: t.Any, default: int, least: int, most: int, path: str) -> int:
     return found
 
 
-def check_known(entry: t.Any, known: t.Sequence[str], path: str, mend: str) -> None:
+def check_known(entry: t.Any, known: t.Sequence[str], path: str, hint: str) -> None:
     """Refuse a value that is not a mapping, and unknown keys.
 
     :raises InputError: with the nearest key that is known.
     """
     if not isinstance(entry, t.Mapping):
-        raise InputError(f"is {type(entry).__name__}, not a mapping.", path, mend)
+        raise InputError(f"is {type(entry).__name__}, not a mapping.", path, hint)
     for key in entry:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
@@ -66,7 +66,7 @@ def ipv4(value: t.Any, path: str) -> str:
         raise InputError(f"{value!r} is not an IPv4 address.", path, "Write an address such as 192.0.2.10.") from error
 
 
-def matched(value: t.Any, pattern: re.Pattern[str], path: str, mend: str) -> str | None:
+def matched(value: t.Any, pattern: re.Pattern[str], path: str, hint: str) -> str | None:
     """A text of a form, ``None`` when there is none.
 
     :raises InputError: it is not.
@@ -74,5 +74,5 @@ def matched(value: t.Any, pattern: re.Pattern[str], path: str, mend: str) -> str
     if value is None or value == "":
         return None
     if not pattern.match(str(value)):
-        raise InputError(f"{value!r} is not legal here.", path, mend)
+        raise InputError(f"{value!r} is not legal here.", path, hint)
     return str(value)

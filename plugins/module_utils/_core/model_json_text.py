@@ -41,7 +41,7 @@ def parse_json(text: str, path: str) -> t.Any:
     try:
         value = json.loads(text, object_pairs_hook=mapping)
     except (ValueError, RecursionError) as error:
-        raise model_errors.InputError(f"is not valid JSON: {error}.", path, "Mend the JSON text, or give the value itself instead of a text.") from error
+        raise model_errors.InputError(f"is not valid JSON: {error}.", path, "Correct the JSON text, or give the value itself instead of a text.") from error
     if found:
         where, key = _find(value, path) or (path, found[0].key)
         raise model_errors.InputError(

@@ -39,7 +39,7 @@ _UNITS: t.Mapping[str, int] = {
     "tb": 1000**4,
 }
 _SIZE = re.compile(r"\A\s*([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([A-Za-z]*)\s*\Z")
-_MEND = "Write a number or a number with a unit, for example 2, 1.5 or '512 MiB'."
+_HINT = "Write a number or a number with a unit, for example 2, 1.5 or '512 MiB'."
 
 
 def parse_size(value: t.Any, default_unit: str, path: str) -> int:
@@ -51,13 +51,13 @@ def parse_size(value: t.Any, default_unit: str, path: str) -> int:
     :raises InputError: not a size, negative, zero or not finite.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise model_errors.InputError(f"{model_errors.shown(value)} is not a size.", path, _MEND)
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a size.", path, _HINT)
     text = value if isinstance(value, str) else format(decimal.Decimal(str(value)), "f")
     if text.strip().startswith("-"):
-        raise model_errors.InputError(f"{model_errors.shown(value)} is negative.", path, _MEND)
+        raise model_errors.InputError(f"{model_errors.shown(value)} is negative.", path, _HINT)
     found = _SIZE.match(text)
     if not found:
-        raise model_errors.InputError(f"{model_errors.shown(value)} is not a size.", path, _MEND)
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a size.", path, _HINT)
     unit = (found.group(2) or default_unit).lower()
     if unit not in _UNITS:
         raise model_errors.InputError(
@@ -65,7 +65,7 @@ def parse_size(value: t.Any, default_unit: str, path: str) -> int:
         )
     size = int((decimal.Decimal(found.group(1)) * _UNITS[unit]).to_integral_value(decimal.ROUND_CEILING))
     if size <= 0:
-        raise model_errors.InputError(f"{model_errors.shown(value)} is not more than nothing.", path, _MEND)
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not more than nothing.", path, _HINT)
     return size
 
 

@@ -45,7 +45,7 @@ class Mariabackup:
         """
         found = next((name for name in _PROGRAMS if shutil.which(name)), None)
         if not found or not shutil.which("mbstream"):
-            raise BackendError("mariabackup is not installed.", mend=_INSTALL)
+            raise BackendError("mariabackup is not installed.", hint=_INSTALL)
         return found
 
     def server_version(self) -> str:
@@ -64,7 +64,7 @@ class Mariabackup:
         """
         found = next((name for name in names if shutil.which(name)), None)
         if not found:
-            raise BackendError("no compressor is installed.", mend=_INSTALL)
+            raise BackendError("no compressor is installed.", hint=_INSTALL)
         return found
 
     def stream(self, target: pathlib.Path, scratch: pathlib.Path, compressor: str) -> None:
@@ -73,20 +73,20 @@ class Mariabackup:
         :arg scratch: an empty folder for what it needs meanwhile.
         """
         argv = [self.program(), "--backup", "--stream=mbstream", "--galera-info", "--user=root", f"--datadir={self.datadir}", f"--target-dir={scratch}"]
-        pipeline([argv, [compressor, "-c"]], target=target, mend="Look at what mariabackup says, and at the server's journal on the member.")
+        pipeline([argv, [compressor, "-c"]], target=target, hint="Look at what mariabackup says, and at the server's journal on the member.")
 
     def unpack(self, file: pathlib.Path, folder: pathlib.Path, compressor: str) -> None:
         """What is in the file, into an empty folder."""
-        pipeline([[compressor, "-d", "-c"], ["mbstream", "-x", "-C", str(folder)]], source=file, mend="The file is damaged. Take another backup.")
+        pipeline([[compressor, "-d", "-c"], ["mbstream", "-x", "-C", str(folder)]], source=file, hint="The file is damaged. Take another backup.")
 
     def prepare(self, folder: pathlib.Path) -> None:
         """Bring the data to the one position a server can start from.
 
         :raises BackendError: they cannot be brought there, so the backup is worthless.
         """
-        run([self.program(), "--prepare", f"--target-dir={folder}"], mend="The backup is worthless. Take another one.")
+        run([self.program(), "--prepare", f"--target-dir={folder}"], hint="The backup is worthless. Take another one.")
         if not _PREPARED.search(self._note(folder, "checkpoints") or ""):
-            raise BackendError(f"mariabackup did not prepare {folder}.", mend="The backup is worthless. Take another one.")
+            raise BackendError(f"mariabackup did not prepare {folder}.", hint="The backup is worthless. Take another one.")
 
     def position(self, folder: pathlib.Path) -> tuple[str, int]:
         """The cluster and position of prepared data.
@@ -95,7 +95,7 @@ class Mariabackup:
         """
         found = re.match(r"([0-9a-f-]{36}):(-?[0-9]+)", self._note(folder, "galera") or "")
         if not found:
-            raise BackendError("the backup does not tell the cluster's position.", mend="Take the backup from a member of a cluster.")
+            raise BackendError("the backup does not tell the cluster's position.", hint="Take the backup from a member of a cluster.")
         return found.group(1), int(found.group(2))
 
     def gtid(self, folder: pathlib.Path) -> str:

@@ -184,7 +184,7 @@ class MariaDb:
 
     def bootstrap(self) -> None:
         """Start the server as the first of its cluster, by the distribution's own script."""
-        run(["galera_new_cluster", self.unit], timeout=1800, mend=_LOOK.format(unit=self.unit))
+        run(["galera_new_cluster", self.unit], timeout=1800, hint=_LOOK.format(unit=self.unit))
 
     def reform(self) -> None:
         """Declare the component this member is in Primary."""
@@ -195,7 +195,7 @@ class MariaDb:
         return max((os.stat(path).st_mtime for path in paths if os.path.exists(path)), default=0.0)
 
     def _systemctl(self, *words: str) -> None:
-        run(["systemctl", *words, "--", self.unit], timeout=1800, mend=_LOOK.format(unit=self.unit))
+        run(["systemctl", *words, "--", self.unit], timeout=1800, hint=_LOOK.format(unit=self.unit))
 
     def upgrading(self, proc: pathlib.Path = pathlib.Path("/proc")) -> bool:
         """Whether the distribution's own check of the system tables is at work, which begins behind a start.

@@ -64,7 +64,7 @@ def check_name(value: t.Any, path: str) -> str:
     """
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise InputError(
-            f"{shown(value)} cannot be part of a file's name.", path=path, mend="Use letters, digits, '.', '_' and '-', first a letter or digit."
+            f"{shown(value)} cannot be part of a file's name.", path=path, hint="Use letters, digits, '.', '_' and '-', first a letter or digit."
         )
     return value
 
@@ -86,7 +86,7 @@ def parse_note(text: str, path: str) -> Backup:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise InputError(f"this is no note of a backup: {error}.", path=path, mend="Take another backup.") from error
+        raise InputError(f"this is no note of a backup: {error}.", path=path, hint="Take another backup.") from error
     return parse_backup(content, path)
 
 
@@ -95,26 +95,26 @@ def parse_backup(content: t.Any, path: str) -> Backup:
 
     :raises InputError: something is missing or of another kind.
     """
-    mend = "Take another backup; notes are written by galera_backup alone."
+    hint = "Take another backup; notes are written by galera_backup alone."
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"this is no note of a backup of format {FORMAT}.", path=path, mend=mend)
+        raise InputError(f"this is no note of a backup of format {FORMAT}.", path=path, hint=hint)
     given = {}
     for field in dataclasses.fields(Backup):
         if field.name not in content and field.default is dataclasses.MISSING:
-            raise InputError("is missing.", path=f"{path}.{field.name}", mend=mend)
+            raise InputError("is missing.", path=f"{path}.{field.name}", hint=hint)
         value = content.get(field.name, field.default)
         wanted: t.Any = {"bytes": int, "seqno": int, "databases": (list, tuple)}.get(field.name, str)
         if not isinstance(value, wanted) or isinstance(value, bool):
-            raise InputError(f"{shown(value)} is no {getattr(wanted, '__name__', 'list')}.", path=f"{path}.{field.name}", mend=mend)
+            raise InputError(f"{shown(value)} is no {getattr(wanted, '__name__', 'list')}.", path=f"{path}.{field.name}", hint=hint)
         given[field.name] = value
     backup = Backup(**{**given, "databases": tuple(given["databases"])})
     for name in ("name", "file", "cluster"):
         check_name(getattr(backup, name), f"{path}.{name}")
     if backup.compression not in COMPRESSORS:
-        raise InputError(f"{shown(backup.compression)} is none of {', '.join(COMPRESSORS)}.", path=f"{path}.compression", mend=mend)
+        raise InputError(f"{shown(backup.compression)} is none of {', '.join(COMPRESSORS)}.", path=f"{path}.compression", hint=hint)
     for name, pattern in (("made", _MADE), ("sha256", _SHA256)):
         if not pattern.fullmatch(getattr(backup, name)):
-            raise InputError(f"{shown(getattr(backup, name))} is none.", path=f"{path}.{name}", mend=mend)
+            raise InputError(f"{shown(getattr(backup, name))} is none.", path=f"{path}.{name}", hint=hint)
     return backup
 
 
@@ -128,22 +128,22 @@ def choose_member(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], wanted: s
     ready = [name for name, facts in looks.items() if facts and facts.get("ready")]
     if wanted:
         if wanted not in looks:
-            raise RefusedError(f"{wanted} is not among the members {', '.join(looks)}.", path="galera_backup_member", mend="Name a member, or none.")
+            raise RefusedError(f"{wanted} is not among the members {', '.join(looks)}.", path="galera_backup_member", hint="Name a member, or none.")
         if wanted not in ready:
             why = "; ".join((looks[wanted] or {}).get("ailments") or ["it does not answer"])
-            raise RefusedError(f"{wanted} is not ready: {why}.", path="galera_backup_member", mend="Name another member, or none.")
+            raise RefusedError(f"{wanted} is not ready: {why}.", path="galera_backup_member", hint="Name another member, or none.")
         return wanted
     if not ready:
         raise RefusedError(
             "no member is Primary and Synced, so nobody has data that are worth a backup.",
-            mend="Bring the cluster back first: ansible-playbook reduced.footprint.recover_database.",
+            hint="Bring the cluster back first: ansible-playbook reduced.footprint.recover_database.",
         )
     apart = components(primary_members(looks))
     if len(apart) > 1:
         raise RefusedError(
             f"{describe_components(apart)}.",
             path="galera_backup_member",
-            mend="A backup holds the rows of one of them. Name a member of each, one after the other.",
+            hint="A backup holds the rows of one of them. Name a member of each, one after the other.",
         )
     return min(reversed(ready), key=lambda name: int((looks[name] or {}).get("clients") or 0))
 
@@ -169,5 +169,5 @@ def check_server(backup: Backup, version: str) -> None:
         raise RefusedError(
             f"the backup is from MariaDB {backup.server}, the server here is {version or 'not installed'}.",
             path="galera_restore_file",
-            mend="A copy of the files fits the same series only. Install that one, restore, and upgrade then.",
+            hint="A copy of the files fits the same series only. Install that one, restore, and upgrade then.",
         )

@@ -95,7 +95,7 @@ class Decision:
     bootstrap: str | None = None
     join: tuple[str, ...] = ()
     uuid: str | None = None
-    mend: str | None = None
+    hint: str | None = None
     warnings: tuple[str, ...] = ()
     discard: tuple[str, ...] = ()
 
@@ -112,10 +112,10 @@ def decide(members: t.Mapping[str, Member | None], force: str | None = None) -> 
     """
     warnings = _size_warnings(len(members))
     if not members:
-        return Decision("refuse", "the cluster has no members.", mend="Put hosts into its group.")
+        return Decision("refuse", "the cluster has no members.", hint="Put hosts into its group.")
     if force and members.get(force) is None:
         why = "does not answer" if force in members else "is not among the members"
-        return Decision("refuse", f"{force} is forced to start the cluster, but {why}.", mend="Force a member that answers, or none.")
+        return Decision("refuse", f"{force} is forced to start the cluster, but {why}.", hint="Force a member that answers, or none.")
     known = [member for member in members.values() if member]
     missing = tuple(name for name, member in members.items() if not member)
     alive = [member for member in known if member.primary]
@@ -138,11 +138,11 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member]) -> Decision:
         return Decision(
             "refuse",
             f"there are {len(uuids)} clusters at once: {_by_uuid(alive)}.",
-            mend="Stop the server of the wrong one and move its data directory away.",
+            hint="Stop the server of the wrong one and move its data directory away.",
         )
     apart = components(alive)
     if len(apart) > 1:
-        return Decision("refuse", f"{describe_components(apart)}.", mend=KEEP_ONE, uuid=uuids[0])
+        return Decision("refuse", f"{describe_components(apart)}.", hint=KEEP_ONE, uuid=uuids[0])
     refused = _foreign(known, uuids[0]) or _would_wipe([member for member in known if member not in alive])
     if refused:
         return refused
@@ -153,7 +153,7 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member]) -> Decision:
             "refuse",
             f"{', '.join(f'{member.name} (position {member.seqno})' for member in ahead)} is ahead of the cluster that lives "
             f"({newest.name}, position {newest.seqno}): it has rows which the cluster has lost; joining would wipe them.",
-            mend="Look at them, then move its data directory away.",
+            hint="Look at them, then move its data directory away.",
         )
     last = [member for member in known if member.safe_to_bootstrap and not member.running and member.uuid]
     if last:
@@ -161,7 +161,7 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member]) -> Decision:
             "refuse",
             f"{', '.join(f'{member.name} (position {member.seqno})' for member in last)} was the last one to leave (safe_to_bootstrap), yet the "
             f"cluster lives without it ({newest.name}, position {newest.seqno}): it may have rows which the cluster has lost, and would keep them.",
-            mend="Look at them, then move its data directory away.",
+            hint="Look at them, then move its data directory away.",
         )
     join = tuple(member.name for member in known if not member.primary)
     if not join:
@@ -175,7 +175,7 @@ def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | Non
         return Decision(
             "refuse",
             f"no member serves, and {', '.join(missing)} does not answer: it may hold newer rows, or serve them right now.",
-            mend="Bring it back, or name the member to start from in galera_force_bootstrap.",
+            hint="Bring it back, or name the member to start from in galera_force_bootstrap.",
         )
     with_state = [member for member in known if member.uuid]
     if not with_state:
@@ -185,14 +185,14 @@ def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | Non
         return Decision(
             "refuse",
             f"{chosen.name} is forced to start the cluster, but has no data of one; {', '.join(m.name for m in with_state)} has.",
-            mend="Force a member that has data.",
+            hint="Force a member that has data.",
         )
     uuids = {str(member.uuid) for member in with_state}
     if len(uuids) > 1 and not chosen:
         return Decision(
             "refuse",
             f"the members' data belong to different clusters: {_by_uuid(with_state)}.",
-            mend="Move the data directory of the wrong one away.",
+            hint="Move the data directory of the wrong one away.",
         )
     uuid = str((chosen or with_state[0]).uuid)
     refused = _foreign(known, uuid) or _would_wipe(known)
@@ -209,7 +209,7 @@ def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | Non
             return Decision(
                 "refuse",
                 f"the position of {', '.join(unknown)} cannot be read; it may be the newest.",
-                mend="Look at its journal, or name the member to start from in galera_force_bootstrap.",
+                hint="Look at its journal, or name the member to start from in galera_force_bootstrap.",
             )
         order = [member.name for member in known]
         chosen = max(with_state, key=lambda m: (m.seqno, m.running, m.safe_to_bootstrap, -order.index(m.name)))
@@ -318,7 +318,7 @@ def _foreign(known: t.Sequence[Member], uuid: str) -> Decision | None:
     return Decision(
         "refuse",
         f"the data of {_by_uuid(strangers)} belong to another cluster than {uuid}; joining would wipe them.",
-        mend="Move its data directory away if it is not needed.",
+        hint="Move its data directory away if it is not needed.",
     )
 
 
@@ -330,7 +330,7 @@ def _would_wipe(members: t.Sequence[Member]) -> Decision | None:
     return Decision(
         "refuse",
         f"there are databases on a server that never was a member ({what}); joining would wipe them.",
-        mend="Dump and drop them, or remove the host from the group.",
+        hint="Dump and drop them, or remove the host from the group.",
     )
 
 

@@ -72,13 +72,13 @@ def make(
     """
     folder = pathlib.Path(request.folder)
     if not folder.is_absolute():
-        raise InputError(f"{request.folder!r} is no absolute path.", path="directory", mend="Write it with a '/' in front.")
+        raise InputError(f"{request.folder!r} is no absolute path.", path="directory", hint="Write it with a '/' in front.")
     made = (now or datetime.datetime.now(datetime.timezone.utc)).strftime("%Y%m%dT%H%M%SZ")
     name = backup_name(request.cluster, made)
     status = database.status()
     why = ailments(status, serves=True) if status and status.get("wsrep_on") == "ON" else ("its server is not up as a member",)
     if why:
-        raise RefusedError(f"this member is not ready: {'; '.join(why)}.", mend="Take the backup from another member, or recover the cluster first.")
+        raise RefusedError(f"this member is not ready: {'; '.join(why)}.", hint="Take the backup from another member, or recover the cluster first.")
     compressor = tool.compressor(COMPRESSORS)
     tool.program()
     _require_room(folder, taken(database.datadir))
@@ -174,7 +174,7 @@ def _require_room(folder: pathlib.Path, size: int) -> None:
         raise RefusedError(
             f"a backup and its proof need up to {needed / _GIB:.1f} GiB in {folder}, and {left / _GIB:.1f} GiB are free.",
             path="directory",
-            mend="Make room, or name a directory elsewhere.",
+            hint="Make room, or name a directory elsewhere.",
         )
 
 
@@ -197,14 +197,14 @@ def inspect(path: str, prove: bool) -> Backup:
     """
     file = pathlib.Path(path)
     if not file.is_file():
-        raise InputError(f"there is no file {file}.", path="file", mend="Name the file of a backup, as backup_database told it.")
+        raise InputError(f"there is no file {file}.", path="file", hint="Name the file of a backup, as backup_database told it.")
     text = read_text(f"{file}{_NOTE}")
     if text is None:
-        raise InputError(f"there is no note {file}{_NOTE}.", path="file", mend="Keep both files of a backup together.")
+        raise InputError(f"there is no note {file}{_NOTE}.", path="file", hint="Keep both files of a backup together.")
     backup = parse_note(text, f"{file}{_NOTE}")
     size = file.stat().st_size
     if size != backup.bytes or (prove and digest(file) != backup.sha256):
-        raise InputError(f"{file} is not the file its note tells of ({size} bytes here, {backup.bytes} there).", path="file", mend="Take another backup.")
+        raise InputError(f"{file} is not the file its note tells of ({size} bytes here, {backup.bytes} there).", path="file", hint="Take another backup.")
     return backup
 
 
@@ -226,7 +226,7 @@ def keep(folder: str, incoming: str, backup: Backup, retain: int, *, check_mode:
             if not check_mode:
                 arrived = pathlib.Path(incoming)
                 if not arrived.is_file() or digest(arrived) != backup.sha256:
-                    raise BackendError(f"{incoming} is not what {backup.member} sent.", mend="Look for room on this machine, then run the play again.")
+                    raise BackendError(f"{incoming} is not what {backup.member} sent.", hint="Look for room on this machine, then run the play again.")
                 _publish(arrived, home, backup)
                 _clear_arrivals(arrived.parent)
         doomed = superfluous(there, backup.cluster, retain)

@@ -99,13 +99,13 @@ def _copied(request: DataRequest, place: Directory, tool: Mariabackup, check_mod
     if place.aside.exists():
         return []
     if not place.data.is_dir():
-        raise RefusedError(f"there is no {place.data} to copy.", mend="Restore a backup instead: reduced.footprint.restore_database.")
+        raise RefusedError(f"there is no {place.data} to copy.", hint="Restore a backup instead: reduced.footprint.restore_database.")
     _require_room(place.data.parent, taken(place.data))
     actions = ([] if place.stopped() else ["stop"]) + ["copy"]
     if not check_mode:
         _stop(place)
         partial = _nothing(place.aside)
-        run(["cp", "--archive", "--reflink=auto", "--", str(place.data), str(partial)], mend="Make room and run again.")
+        run(["cp", "--archive", "--reflink=auto", "--", str(place.data), str(partial)], hint="Make room and run again.")
         run(["sync", "--file-system", "--", str(place.data.parent)])
         os.rename(partial, place.aside)
     return actions
@@ -132,7 +132,7 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
     if place.prepared.exists() or place.aside.exists():
         return []
     if not request.file or not request.backup:
-        raise InputError("a backup is needed.", path="file", mend="Name its file, and backup with what its note tells.")
+        raise InputError("a backup is needed.", path="file", hint="Name its file, and backup with what its note tells.")
     backup = request.backup
     check_server(backup, tool.server_version())
     _require_renaming(place)
@@ -140,7 +140,7 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
     if check_mode and not file.exists():
         return ["prepare"]
     if not file.is_file() or digest(file) != backup.sha256:
-        raise InputError(f"{file} is not the file of the backup {backup.name}.", path="file", mend="Bring it here again.")
+        raise InputError(f"{file} is not the file of the backup {backup.name}.", path="file", hint="Bring it here again.")
     tool.program()
     tool.compressor([backup.compression])
     if not check_mode:
@@ -151,7 +151,7 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
         tool.prepare(partial)
         found = tool.position(partial)
         if found != (backup.uuid, backup.seqno):
-            raise InputError(f"the file holds {found[0]}:{found[1]}, its note tells {backup.uuid}:{backup.seqno}.", path="file", mend="Take another backup.")
+            raise InputError(f"the file holds {found[0]}:{found[1]}, its note tells {backup.uuid}:{backup.seqno}.", path="file", hint="Take another backup.")
         tool.tidy(partial)
         _hand_over(partial, place.owner())
         run(["sync", "--file-system", "--", str(partial)])
@@ -165,7 +165,7 @@ def _replaced(request: DataRequest, place: Directory, tool: Mariabackup, check_m
     if not place.prepared.exists():
         if check_mode:
             return ["replace"]
-        raise RefusedError(f"there is no {place.prepared}.", mend="Prepare the backup's data first, with the same label.")
+        raise RefusedError(f"there is no {place.prepared}.", hint="Prepare the backup's data first, with the same label.")
     _require_renaming(place)
     actions = ([] if place.aside.exists() or place.stopped() else ["stop"]) + ["replace"]
     if not check_mode:
@@ -220,7 +220,7 @@ def _require_renaming(place: Directory) -> None:
         raise RefusedError(
             f"{place.data} is a file system of its own, so its data cannot be set aside by renaming them.",
             path="datadir",
-            mend=f"Move the data into a directory of that file system, name it as datadir in the server's settings, and mount it above {place.data.name}.",
+            hint=f"Move the data into a directory of that file system, name it as datadir in the server's settings, and mount it above {place.data.name}.",
         )
 
 
@@ -229,7 +229,7 @@ def _require_room(folder: pathlib.Path, needed: int) -> None:
     left = free(folder)
     if left < needed:
         raise RefusedError(
-            f"{needed / _GIB:.1f} GiB are needed beside the data directory in {folder}, and {left / _GIB:.1f} GiB are free.", mend="Make room there."
+            f"{needed / _GIB:.1f} GiB are needed beside the data directory in {folder}, and {left / _GIB:.1f} GiB are free.", hint="Make room there."
         )
 
 

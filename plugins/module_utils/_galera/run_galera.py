@@ -151,7 +151,7 @@ def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep
     if before["running"] and request.uuid and before["cluster_uuid"] not in (None, request.uuid):
         raise RefusedError(
             f"this member belongs to the cluster {before['cluster_uuid']}, not to {request.uuid}.",
-            mend="Move its data directory away if it is not needed.",
+            hint="Move its data directory away if it is not needed.",
         )
     if check_mode:
         return MemberResult(bool(actions), actions, before, before)
@@ -204,7 +204,7 @@ def _wait(request: MemberRequest, database: MariaDb, sleep: t.Callable[[float], 
         if waited >= request.timeout:
             raise BackendError(
                 f"the member is not ready after {int(waited)} s: {'; '.join(why)}. Its last words: {database.last_words()}",
-                mend="Look at `journalctl -u mariadb` on it and on its peers, then run the play again.",
+                hint="Look at `journalctl -u mariadb` on it and on its peers, then run the play again.",
             )
         sleep(_PAUSE)
         waited += _PAUSE

@@ -96,7 +96,7 @@ def domain_addresses(uri: str, uuids: t.Sequence[str], source: str, timeout: flo
     :raises BackendError: no binding, or no connection.
     """
     if libvirt is None:
-        raise BackendError("Python's libvirt binding is not installed here", mend="Install python3-libvirt, or drop libvirt_uri.")
+        raise BackendError("Python's libvirt binding is not installed here", hint="Install python3-libvirt, or drop libvirt_uri.")
     kinds = {
         "lease": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE,
         "agent": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,

@@ -143,12 +143,12 @@ def parse(cluster: str, servers: t.Sequence[Server]) -> Inventory:
 def _refuse_twins(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:
     seen: dict[tuple[str, str], str] = {}
 
-    def once(kind: str, value: str | None, path: str, mend: str) -> None:
+    def once(kind: str, value: str | None, path: str, hint: str) -> None:
         if value is None:
             return
         first = seen.setdefault((kind, value), path)
         if first != path:
-            raise InputError(f"{value!r} is already used at {first}.", path, mend)
+            raise InputError(f"{value!r} is already used at {first}.", path, hint)
 
     for item in servers:
         once("name", item.name, item.path, "Give every server its own name.")

@@ -73,7 +73,7 @@ def _address(text: str, index: int) -> str:
 def _command(purpose: str, name: str, until: int, check_mode: bool) -> str:
     library = "CODE" if check_mode else str(io_units.keep_code())
     if not _PYTHON.match(sys.executable):
-        raise InputError(f"{sys.executable!r} cannot be named in authorized_keys.", mend="Set ansible_python_interpreter to a plain path.")
+        raise InputError(f"{sys.executable!r} cannot be named in authorized_keys.", hint="Set ansible_python_interpreter to a plain path.")
     return f"/usr/bin/env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={library} {sys.executable} -m {model_one_time_key.DISPATCH} {purpose} {name} {until}"
 
 

@@ -111,5 +111,5 @@ class KeyRepository:
     def _give(self, path: pathlib.Path) -> None:
         owner = self._owner()
         if owner is None:
-            raise BackendError(f"there is no user {self.user} on this host.", mend="Install keystone first.")
+            raise BackendError(f"there is no user {self.user} on this host.", hint="Install keystone first.")
         os.chown(path, *owner)

@@ -15,7 +15,7 @@ from ansible.module_utils.urls import open_url
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
-_MEND = "Look at `journalctl -u keystone` on the host."
+_HINT = "Look at `journalctl -u keystone` on the host."
 
 
 class NotAnswering(BackendError):
@@ -58,9 +58,9 @@ class Keystone:
         except urllib.error.HTTPError as error:
             if error.code == 401:
                 return None
-            raise BackendError(f"keystone at {self.url} answers {error.code}: {error.reason}.", mend=_MEND) from error
+            raise BackendError(f"keystone at {self.url} answers {error.code}: {error.reason}.", hint=_HINT) from error
         except (OSError, ValueError, KeyError) as error:
-            raise NotAnswering(f"keystone does not answer at {self.url}: {error}.", mend=_MEND) from error
+            raise NotAnswering(f"keystone does not answer at {self.url}: {error}.", hint=_HINT) from error
 
     def bootstrap(self, password: str, options: t.Mapping[str, str]) -> None:
         """Its own way to an administrator and its endpoints; run again it changes what differs.
@@ -70,4 +70,4 @@ class Keystone:
         arguments = [word for name, value in options.items() for word in (f"--bootstrap-{name}", value)]
         argv = ["runuser", "-u", self.user, "--", "keystone-manage", "bootstrap", *arguments]
         # the environment of a process is its user's alone to read, its command line everybody's
-        run(argv, variables={"OS_BOOTSTRAP_PASSWORD": password}, timeout=300, mend=_MEND)
+        run(argv, variables={"OS_BOOTSTRAP_PASSWORD": password}, timeout=300, hint=_HINT)

@@ -48,7 +48,7 @@ class Decision:
     followers: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     rotated: bool = False
-    mend: str | None = None
+    hint: str | None = None
 
     def as_dict(self) -> dict[str, t.Any]:
         """Plain values, for Ansible."""
@@ -90,7 +90,7 @@ def decide(members: t.Mapping[str, Repository | None], rotate: bool = False, sou
             f"{', '.join(strangers)} encrypts with a key that {leader} does not know: taking it away would end the tokens made with it.",
             leader,
             missing=missing,
-            mend="Name the member whose keys are the right ones in keystone_keys_from.",
+            hint="Name the member whose keys are the right ones in keystone_keys_from.",
         )
     others = tuple(name for name in known if name != leader)
     level = all(known[name] == known[leader] for name in others)
@@ -114,23 +114,23 @@ def _refusal(
     source: str | None,
 ) -> Decision | None:
     if not members:
-        return Decision("refuse", "there are no members.", mend="Put hosts into the group of keystone.")
+        return Decision("refuse", "there are no members.", hint="Put hosts into the group of keystone.")
     if source and source not in filled:
         why = "has no keys" if members.get(source) is not None else "does not answer" if source in members else "is not among the members"
-        return Decision("refuse", f"the keys are to come from {source}, which {why}.", mend="Name another one in keystone_keys_from, or none.")
+        return Decision("refuse", f"the keys are to come from {source}, which {why}.", hint="Name another one in keystone_keys_from, or none.")
     if missing and rotate:
         return Decision(
             "refuse",
             f"{', '.join(missing)} does not answer: after a second rotation it would not know the key of the others.",
             missing=tuple(missing),
-            mend="Bring it back, or take it out of the group of keystone.",
+            hint="Bring it back, or take it out of the group of keystone.",
         )
     if missing and not filled:
         return Decision(
             "refuse",
             f"nobody who answers has keys, and {', '.join(missing)} does not answer: it may have them.",
             missing=tuple(missing),
-            mend="Bring it back, or take it out of the group of keystone.",
+            hint="Bring it back, or take it out of the group of keystone.",
         )
     return None
 

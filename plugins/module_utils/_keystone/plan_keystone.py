@@ -27,7 +27,7 @@ class Identity:
 
 
 def why_bootstrap(wanted: Identity, token: t.Mapping[str, t.Any] | None) -> tuple[str, ...]:
-    """What a bootstrap would mend; empty when all is as wanted.
+    """What a bootstrap would fix; empty when all is as wanted.
 
     :arg token: what the service told of the administrator's token, ``None`` when it gave none.
     """

@@ -46,10 +46,10 @@ def ensure(
     timeout: float = 60,
     sleep: t.Callable[[float], None] = time.sleep,
 ) -> BootstrapResult:
-    """Ask the service itself what is missing, and mend that.
+    """Ask the service itself what is missing, and fix that.
 
     :arg timeout: seconds for which it may still be starting.
-    :raises BackendError: it does not answer, or is not mended by a bootstrap.
+    :raises BackendError: it does not answer, or is not fixed by a bootstrap.
     """
     try:
         missing = _missing(identity, password, keystone, 0 if check_mode else timeout, sleep)
@@ -72,7 +72,7 @@ def ensure(
     )
     still = _missing(identity, password, keystone, timeout, sleep)
     if still:
-        raise BackendError(f"a bootstrap did not help: {'; '.join(still)}.", mend="Look at `journalctl -u keystone` on the host.")
+        raise BackendError(f"a bootstrap did not help: {'; '.join(still)}.", hint="Look at `journalctl -u keystone` on the host.")
     return BootstrapResult(True, missing)
 
 

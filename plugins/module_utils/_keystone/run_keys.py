@@ -91,13 +91,13 @@ def parse_keys(raw: t.Mapping[t.Any, t.Any] | None) -> dict[int, str]:
     keys = {}
     for name, key in (raw or {}).items():
         if not str(name).isdigit():
-            raise InputError("is no number of a key.", path=f"keys[{str(name)[:20]!r}]", mend="Name keys by numbers, 0 being the staged one.")
+            raise InputError("is no number of a key.", path=f"keys[{str(name)[:20]!r}]", hint="Name keys by numbers, 0 being the staged one.")
         try:
             good = len(base64.urlsafe_b64decode(str(key).encode("ascii"))) == 32
         except (ValueError, binascii.Error):
             good = False
         if not good:
-            raise InputError("is no fernet key of 32 bytes in URL-safe base64.", path=f"keys[{name}]", mend="Take the keys from keystone_keys_info.")
+            raise InputError("is no fernet key of 32 bytes in URL-safe base64.", path=f"keys[{name}]", hint="Take the keys from keystone_keys_info.")
         keys[int(name)] = str(key)
     return keys
 
@@ -174,7 +174,7 @@ def _created(_request: KeysRequest, before: t.Mapping[int, str], repository: Key
 
 def _promoted(request: KeysRequest, before: t.Mapping[int, str], repository: KeyRepository) -> list[_Step]:
     if not finished(fingerprints(before)):
-        raise RefusedError(f"{repository.path} has no staged key to promote.", mend="Run the role keystone, which completes what was cut short.")
+        raise RefusedError(f"{repository.path} has no staged key to promote.", hint="Run the role keystone, which completes what was cut short.")
     change = promotion(repository.written(), repository.now(), request.most, request.keep)
     steps: list[_Step] = [_Write(change.number, before[STAGED]), _Pause(), _Write(STAGED, repository.new_key())]
     return steps + ([_Pause()] if change.surplus else []) + [_Remove(number) for number in change.surplus]
@@ -195,7 +195,7 @@ def _restaged(request: KeysRequest, before: t.Mapping[int, str], repository: Key
 def _present(request: KeysRequest, before: t.Mapping[int, str], repository: KeyRepository) -> list[_Step]:
     wanted = dict(request.keys or {})
     if not finished(fingerprints(wanted)):
-        raise InputError("hold no primary and staged key of their own.", path="keys", mend="Take them from a member whose rotation is finished.")
+        raise InputError("hold no primary and staged key of their own.", path="keys", hint="Take them from a member whose rotation is finished.")
     steps: list[_Step] = [_Write(number, key) for number, key in sorted(wanted.items()) if number != STAGED and before.get(number) != key]
     removed = [_Remove(number) for number in sorted(before) if number not in wanted]
     if before.get(STAGED) != wanted[STAGED]:

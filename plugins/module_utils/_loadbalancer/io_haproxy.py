@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 SOCKET = "/run/haproxy-footprint.sock"
 _IN_USE = re.compile(r"\bserver_key=(\S+)")
-_MEND = "Look at `systemctl status haproxy` on the host; the role load_balancer sets it up."
+_HINT = "Look at `systemctl status haproxy` on the host; the role load_balancer sets it up."
 
 
 class HaProxy:
@@ -42,7 +42,7 @@ class HaProxy:
                 parts = iter(lambda: stream.recv(65536), b"")
                 return b"".join(parts).decode("utf-8", "replace")
         except OSError as error:
-            raise BackendError(f"HAProxy does not answer at {self.path}: {error}.", mend=_MEND) from error
+            raise BackendError(f"HAProxy does not answer at {self.path}: {error}.", hint=_HINT) from error
 
     def frontends(self) -> dict[str, dict[str, t.Any]]:
         """Name of each service → its ``servers`` (name → ``status`` and ``sessions``), and whom it uses alone, if so (``in_use``).
@@ -70,4 +70,4 @@ class HaProxy:
         """
         answer = self.ask(f"set server {frontend}/{server} health down").strip()
         if answer:
-            raise BackendError(f"HAProxy refuses to take {frontend}/{server} out: {answer}", mend=_MEND)
+            raise BackendError(f"HAProxy refuses to take {frontend}/{server} out: {answer}", hint=_HINT)

@@ -58,7 +58,7 @@ def home_of(own: str, interfaces: t.Sequence[Interface]) -> str:
         if any(str(each.ip) == own for each in one.addresses):
             return one.name
     have = ", ".join(str(each.ip) for one in interfaces for each in one.addresses)
-    raise InputError(f"{shown(own)} is no address of this host, which has {have}.", path="own", mend="Set load_balancer_address for the host.")
+    raise InputError(f"{shown(own)} is no address of this host, which has {have}.", path="own", hint="Set load_balancer_address for the host.")
 
 
 def place(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, interfaces: t.Sequence[Interface]) -> tuple[VirtualAddress, ...]:
@@ -75,9 +75,9 @@ def place(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, interfaces: t.Seq
         for other in placed:
             for key in ("name", "address", "router_id"):
                 if getattr(one, key) == getattr(other, key):
-                    raise InputError(f"{getattr(one, key)} is that of {other.name} too.", path=f"addresses[{number}].{key}", mend="Give each its own.")
+                    raise InputError(f"{getattr(one, key)} is that of {other.name} too.", path=f"addresses[{number}].{key}", hint="Give each its own.")
         if one.address == own:
-            raise InputError(f"{own} is this host's own address.", path=f"addresses[{number}].address", mend="Name a free one.")
+            raise InputError(f"{own} is this host's own address.", path=f"addresses[{number}].address", hint="Name a free one.")
         placed.append(one)
     return tuple(placed)
 
@@ -86,10 +86,10 @@ def _one(raw: t.Mapping[str, t.Any], path: str, number: int, home: str, interfac
     try:
         address = ipaddress.IPv4Address(str(raw.get("address")))
     except ValueError as error:
-        raise InputError(f"{shown(raw.get('address'))} is no IPv4 address.", path=f"{path}.address", mend="Leave the prefix length out.") from error
+        raise InputError(f"{shown(raw.get('address'))} is no IPv4 address.", path=f"{path}.address", hint="Leave the prefix length out.") from error
     name = str(raw.get("name") or "")
     if not _NAME.match(name):
-        raise InputError(f"{shown(name)} is no name.", path=f"{path}.name", mend="Use letters, digits, - and _.")
+        raise InputError(f"{shown(name)} is no name.", path=f"{path}.name", hint="Use letters, digits, - and _.")
     router_id = int(raw.get("router_id") or FIRST_ROUTER_ID + number)
     if not 1 <= router_id <= MOST_ROUTER_ID:
         raise InputError(f"{router_id} is not between 1 and {MOST_ROUTER_ID}.", path=f"{path}.router_id")
@@ -99,7 +99,7 @@ def _one(raw: t.Mapping[str, t.Any], path: str, number: int, home: str, interfac
     named = raw.get("interface")
     if named and named not in [one.name for one in interfaces]:
         have = ", ".join(one.name for one in interfaces)
-        raise InputError(f"this host has no interface {shown(named)}, but {have}.", path=f"{path}.interface", mend="Name one of them.")
+        raise InputError(f"this host has no interface {shown(named)}, but {have}.", path=f"{path}.interface", hint="Name one of them.")
     # not the network of a virtual address itself, which is that address alone
     near = [one.name for one in interfaces if any(address in each.network and address != each.ip for each in one.addresses)]
     return VirtualAddress(name, str(address), prefix, router_id, str(named or (home if home in near else near[0] if near else home)))

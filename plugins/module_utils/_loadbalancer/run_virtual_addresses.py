@@ -33,6 +33,6 @@ def look(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, probe: bool = True
         try:
             answers = io_arp.probe(one.interface, one.address, _ATTEMPTS, _WAIT) if probe and not held else None
         except OSError as error:
-            raise BackendError(f"nobody can be asked for {one.address} on {one.interface}: {error}.", mend="Run it as root.") from error
+            raise BackendError(f"nobody can be asked for {one.address} on {one.interface}: {error}.", hint="Run it as root.") from error
         found.append({**dataclasses.asdict(one), "held": held, "answered_by": answers})
     return {"home": home, "addresses": found, "macs": sorted({one.mac for one in interfaces if one.mac})}

@@ -57,7 +57,7 @@ def socket_path(name: str, which: str, domain: str) -> str:
     """
     path = f"{folder_of(name)}/{_LETTERS[which]}.{_ENDING}.{domain}"
     if len(os.fsencode(path)) > _LONGEST:
-        raise BackendError(f"the path {path} is too long for a socket.", mend="Use method: copy.")
+        raise BackendError(f"the path {path} is too long for a socket.", hint="Use method: copy.")
     return path
 
 

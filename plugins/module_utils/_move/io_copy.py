@@ -48,7 +48,7 @@ class Copier:
         differing = transfer(argv, dry_run=True).changes
         if differing:
             shown = ", ".join(line.split(" ", 1)[-1].strip() for line in differing[:_SHOWN])
-            raise BackendError(f"the copy of {item.path} differs from it in {len(differing)} file(s): {shown}.", mend="Look for what writes there; run again.")
+            raise BackendError(f"the copy of {item.path} differs from it in {len(differing)} file(s): {shown}.", hint="Look for what writes there; run again.")
 
     def _argv(self, item: Item, source: str, target: str, more: t.Sequence[str]) -> list[str]:
         how = [] if item.kind == "dir" else ["--inplace"]

@@ -59,7 +59,7 @@ def migrate(
 
     def work() -> None:
         try:
-            with DomainHost(uri) as own, told("libvirt did not migrate it", "The VM runs on here; mend that, or use method: copy."):
+            with DomainHost(uri) as own, told("libvirt did not migrate it", "The VM runs on here; fix that, or use method: copy."):
                 own.connection.lookupByUUIDString(uuid).migrateToURI3(tunnel.uri, parameters, flags)
         except BackendError as error:
             failure.append(error)
@@ -111,7 +111,7 @@ def stands(uri: str, uuid: str) -> str:
                 with contextlib.suppress(libvirt.libvirtError):
                     domain.abortJob()
                 if time.monotonic() > until:
-                    raise BackendError("a migration is under way and does not end.", mend="Look at virsh domjobinfo.")
+                    raise BackendError("a migration is under way and does not end.", hint="Look at virsh domjobinfo.")
                 time.sleep(_POLL)
         with told("cannot read the state"):
             state, reason = domain.state(0)

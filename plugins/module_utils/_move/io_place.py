@@ -72,7 +72,7 @@ def place(items: t.Iterable[Item]) -> None:
             with half.open("rb") as stream:
                 os.fsync(stream.fileno())
         if os.path.lexists(final) and item.kind == "dir":
-            raise BackendError(f"{final} is there already.", mend="Remove it, if no VM needs it.")
+            raise BackendError(f"{final} is there already.", hint="Remove it, if no VM needs it.")
         os.rename(half, final)
         folders.add(final.parent)
     for folder in folders:
@@ -90,7 +90,7 @@ def discard(items: t.Iterable[Item], *, finals: bool) -> list[str]:
             if os.path.lexists(path):
                 below = mounts_below(str(path))
                 if below:
-                    raise BackendError(f"cannot remove {path}: {below[0]} is mounted there.", mend="Unmount it, then run again.")
+                    raise BackendError(f"cannot remove {path}: {below[0]} is mounted there.", hint="Unmount it, then run again.")
                 remove_path(path)
                 gone.append(str(path))
     return gone

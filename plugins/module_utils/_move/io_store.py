@@ -20,7 +20,7 @@ class MoveStore(JournalStore):
     """The folder of one VM's move; 0700, its files 0600."""
 
     what = "move of"
-    mend = "Wait for it; the journal below /var/lib/reduced.footprint/moves tells how far it is."
+    hint = "Wait for it; the journal below /var/lib/reduced.footprint/moves tells how far it is."
 
     def __init__(self, name: str, home: pathlib.Path = HOME) -> None:
         super().__init__(name, home)

@@ -72,7 +72,7 @@ def parse_journal(text: str) -> MoveJournal:
             raise ValueError(f"schema {data.get('schema')!r}")
         return MoveJournal(**data)
     except (ValueError, TypeError, AttributeError) as error:
-        raise FootprintError(f"The journal of the move cannot be read: {error}.", mend="Use the version of the collection that wrote it.") from error
+        raise FootprintError(f"The journal of the move cannot be read: {error}.", hint="Use the version of the collection that wrote it.") from error
 
 
 def report(journal: MoveJournal) -> dict[str, t.Any]:

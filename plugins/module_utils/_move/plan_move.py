@@ -33,7 +33,7 @@ def items_of(vm: Facts) -> list[Item]:
 
 
 def find_problems(spec: MoveSpec, vm: Facts, there: Facts) -> list[Problem]:
-    """All that stands in the way of any move, with what mends it."""
+    """All that stands in the way of any move, with what fixes it."""
     problems = [*_of_the_vm(vm), *_of_the_host(spec, vm, there)]
     if there.get("reason") is None:
         problems += [*_of_the_names(vm, there), *_of_the_space(vm, there)]
@@ -201,7 +201,7 @@ def mirrored(items: t.Iterable[Item]) -> list[Item]:
 
 def problem_text(problems: t.Sequence[Problem]) -> str:
     """All problems in one text."""
-    return "Nothing was touched. " + " ".join(f"{number}. {each.message} {each.mend}" for number, each in enumerate(problems, 1))
+    return "Nothing was touched. " + " ".join(f"{number}. {each.message} {each.hint}" for number, each in enumerate(problems, 1))
 
 
 def where_to_go_on(journal: MoveJournal, here: str | None, there: str | None) -> tuple[str, str | None]:

@@ -149,7 +149,7 @@ def _stop(given: Given) -> dict[str, t.Any]:
         if record is not None and record.active:
             if given.get("cut"):
                 if record.state == "running":
-                    raise RefusedError("the VM runs there, though the move never let it.", mend="Find out who started it, and which copy is the right one.")
+                    raise RefusedError("the VM runs there, though the move never let it.", hint="Find out who started it, and which copy is the right one.")
                 io_live.cut(host, uuid)
             else:
                 host.shutdown(uuid, float(given["seconds"]), bool(given.get("force")))
@@ -237,10 +237,10 @@ def main(argv: t.Sequence[str]) -> int:
         sys.stdout.write(json.dumps({"ok": answer(argv[0], given)}) + "\n")
         return 0
     except FootprintError as error:
-        sys.stdout.write(json.dumps({"error": {"message": str(error), "mend": None}}) + "\n")
+        sys.stdout.write(json.dumps({"error": {"message": str(error), "hint": None}}) + "\n")
         return 1
     except OSError as error:
-        sys.stdout.write(json.dumps({"error": {"message": f"{error.filename or argv[0]}: {error.strerror or error}.", "mend": None}}) + "\n")
+        sys.stdout.write(json.dumps({"error": {"message": f"{error.filename or argv[0]}: {error.strerror or error}.", "hint": None}}) + "\n")
         return 1
 
 

@@ -49,11 +49,11 @@ def start(context: Context) -> None:
         journal.downtime.setdefault("seconds", round(time.time() - journal.downtime["started"], 3))
         return
     if answer["ran"] or journal.method != COPY:
-        raise BackendError(f"at the destination {answer['error']}", mend="Mend that and run again, or take the VM back with state: returned.")
+        raise BackendError(f"at the destination {answer['error']}", hint="Correct that and run again, or take the VM back with state: returned.")
     # it never ran there: first make sure of that, then it is this host's again
     context.ask("stop", cut=True)
     if context.ask("state")["state"] not in ("off", "gone"):
-        raise BackendError(f"at the destination {answer['error']} It cannot be stopped there either.", mend="Look at it there.")
+        raise BackendError(f"at the destination {answer['error']} It cannot be stopped there either.", hint="Look at it there.")
     journal.switched = False
     context.save()
     give_back(context, f"start: at the destination {answer['error']}")

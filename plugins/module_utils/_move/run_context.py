@@ -117,7 +117,7 @@ class Context:
             with DomainHost(self.uri) as host:
                 record = host.domain(self.uuid)
                 if record is None:
-                    raise BackendError(f"the VM {self.vm['name']} is not defined here any more.", mend="Define it with vm_define; its disks are here.")
+                    raise BackendError(f"the VM {self.vm['name']} is not defined here any more.", hint="Define it with vm_define; its disks are here.")
                 if NAMESPACE in record.config_xml:
                     host.set_metadata(self.uuid, NAMESPACE, PREFIX, None)
                 host.set_autostart(self.uuid, bool(held.get("autostart", self.vm["autostart"])))

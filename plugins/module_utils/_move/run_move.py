@@ -134,7 +134,7 @@ def _rehearse(params: Params, spec: MoveSpec, journal: MoveJournal, begun: bool)
         return {**_result(True, journal), "warnings": [f"{spec.destination.name} was not looked at; give destination_facts to have everything checked."]}
     problems = plan_move.find_problems(spec, vm, there)
     # in check mode nobody installed anything yet, so what a package brings is no reason to stop
-    warnings = [f"{each.message} {each.mend}" for each in problems if each.path == plan_move.TOOLS_PATH]
+    warnings = [f"{each.message} {each.hint}" for each in problems if each.path == plan_move.TOOLS_PATH]
     problems = [each for each in problems if each.path != plan_move.TOOLS_PATH]
     if problems:
         raise RefusedError(plan_move.problem_text(problems))
@@ -199,7 +199,7 @@ def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
     until = time.monotonic() + float(params.get("wait_timeout") or 7200)
     while params.get("wait", True) and io_units.unit_active(unit):
         if time.monotonic() > until:
-            raise FootprintError(f"The move of {store.name} still runs.", mend="It goes on by itself; run this again to wait on.")
+            raise FootprintError(f"The move of {store.name} still runs.", hint="It goes on by itself; run this again to wait on.")
         time.sleep(_POLL)
     journal = store.journal()
     if params.get("wait", True) and journal.state != good:
@@ -225,7 +225,7 @@ class MoveFailed(FootprintError):
     def __init__(self, journal: MoveJournal, log: t.Sequence[str]) -> None:
         where = "the VM is at the destination" if journal.switched else "the VM is here as before"
         why = journal.reason or f"its worker died; {(list(log) or ['no log'])[-1]}"
-        super().__init__(f"The move of {journal.name} did not succeed ({where}): {why}", mend="Mend that and run again; it goes on where it can.")
+        super().__init__(f"The move of {journal.name} did not succeed ({where}): {why}", hint="Correct that and run again; it goes on where it can.")
         self.journal = journal
 
     def as_result(self) -> dict[str, t.Any]:

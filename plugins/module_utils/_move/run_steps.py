@@ -53,7 +53,7 @@ def receive(context: Context) -> None:
     context.journal.facts["before"] = answer["before"] or context.journal.facts.get("before")
     for path, there in answer["hashes"].items():
         if io_place.content_hash(path) != there:
-            raise RefusedError(f"there is another image {path} on the other host.", mend="Bring the right one there, or rename one of them.")
+            raise RefusedError(f"there is another image {path} on the other host.", hint="Bring the right one there, or rename one of them.")
     context.journal.facts["bases"] = sorted(answer["hashes"])
 
 
@@ -151,7 +151,7 @@ def migrate(context: Context) -> None:
     spec = context.spec
     channel = context.ask("channel")
     if not channel["socket"]:
-        raise BackendError("the destination's libvirt has no socket.", mend="See to it that libvirtd or virtqemud runs there.")
+        raise BackendError("the destination's libvirt has no socket.", hint="See to it that libvirtd or virtqemud runs there.")
     with DomainHost(context.uri) as here:
         qemu = io_channel.owner(here)
     with io_channel.Tunnel(context.remote.name, context.vm["name"], context.way_to, qemu) as tunnel, DomainHost(tunnel.uri) as there:

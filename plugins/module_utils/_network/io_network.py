@@ -77,15 +77,15 @@ def need_module(name: str, check_mode: bool) -> None:
     try:
         run(["modprobe", *(["--dry-run"] if check_mode else []), name, *options], timeout=30)
     except CommandError as error:
-        mend = f"Boot a kernel that has {name}, and install the package with its modules; the network was not touched."
-        raise BackendError(f"the kernel {os.uname().release} of this host has no {name}: {error.message}.", mend=mend) from error
+        hint = f"Boot a kernel that has {name}, and install the package with its modules; the network was not touched."
+        raise BackendError(f"the kernel {os.uname().release} of this host has no {name}: {error.message}.", hint=hint) from error
 
 
 def need_files(packages: t.Mapping[str, str]) -> None:
     """The helpers of a network manager are there: file → package that has it."""
     lacking = sorted({package for path, package in packages.items() if not os.path.exists(path)})
     if lacking:
-        raise BackendError(f"ifupdown needs {' and '.join(lacking)} for this.", mend=f"Install {' '.join(lacking)}; the network was not touched.")
+        raise BackendError(f"ifupdown needs {' and '.join(lacking)} for this.", hint=f"Install {' '.join(lacking)}; the network was not touched.")
 
 
 def profile_of(link: Link) -> Profile:
@@ -152,14 +152,14 @@ def netplan_documents(texts: t.Mapping[str, str]) -> dict[str, t.Mapping[str, t.
         # pylint: disable-next=import-outside-toplevel  # there is one wherever netplan is
         import yaml
     except ImportError as error:
-        mend = "Let Ansible use the distribution's own Python, /usr/bin/python3, which has python3-yaml where netplan is."
-        raise BackendError("this host is configured by netplan, and this Python cannot read YAML.", mend=mend) from error
+        hint = "Let Ansible use the distribution's own Python, /usr/bin/python3, which has python3-yaml where netplan is."
+        raise BackendError("this host is configured by netplan, and this Python cannot read YAML.", hint=hint) from error
     documents = {}
     for path, text in texts.items():
         try:
             content = yaml.load(text, Loader=yaml.BaseLoader)  # builds texts, lists and mappings, nothing else
         except yaml.YAMLError as error:
-            raise BackendError(f"{path} is no YAML: {error}".replace("\n", " "), mend="Run netplan generate and repair what it names.") from error
+            raise BackendError(f"{path} is no YAML: {error}".replace("\n", " "), hint="Run netplan generate and repair what it names.") from error
         documents[path] = content if isinstance(content, dict) else {}
     return documents
 

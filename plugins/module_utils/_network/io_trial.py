@@ -70,7 +70,7 @@ def start(change: Change, timeout: int, patience: float = 120) -> None:
         ["systemd-run", "--quiet", "--collect", f"--unit={_UNIT}", f"--property=ExecStopPost={python} {script} settle {folder}",
          python, script, "try", str(folder)],
         timeout=30,
-        mend="The host needs systemd; the network was not touched.",
+        hint="The host needs systemd; the network was not touched.",
     )  # fmt: skip
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline and trial.state in (io_deadman.STATE_PLANNED, io_deadman.STATE_TRYING):
@@ -101,7 +101,7 @@ def confirm() -> bool:
         if trial.state == io_deadman.STATE_REVERTED:
             raise BackendError(
                 f"the change of the network was not kept; the old configuration is back: {trial.reason}.",
-                mend="Check the wanted configuration and the switch, or raise the timeout if the host is only slow.",
+                hint="Check the wanted configuration and the switch, or raise the timeout if the host is only slow.",
             )
         if trial.state != io_deadman.STATE_APPLIED:
             return False

@@ -12,7 +12,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._network import model_network
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Bond, Bridge, Link, Vlan
 
-_MEND = "Bring it to that form with the tools that made it, or choose another name."
+_HINT = "Bring it to that form with the tools that made it, or choose another name."
 _KINDS = {Bond: model_network.BOND, Vlan: model_network.VLAN, Bridge: model_network.BRIDGE}
 
 
@@ -35,7 +35,7 @@ def compare(entry: t.Any, path: str, links: t.Mapping[str, Link]) -> bool:
         for index, port in enumerate(entry.ports):
             if port not in link.ports:
                 there = ", ".join(link.ports) or "none"
-                raise RefusedError(f"{entry.name} exists without the port {port} (its ports: {there}).", f"{path}.ports[{index}]", _MEND)
+                raise RefusedError(f"{entry.name} exists without the port {port} (its ports: {there}).", f"{path}.ports[{index}]", _HINT)
     for option, found, wanted in _settings(entry, link):
         _check(entry.name, option, found, wanted, path)
     return False
@@ -62,4 +62,4 @@ def _settings(entry: t.Any, link: Link) -> list[tuple[str, t.Any, t.Any]]:
 
 def _check(name: str, option: str, found: t.Any, wanted: t.Any, path: str) -> None:
     if wanted is not None and found != wanted:
-        raise RefusedError(f"{name} exists with {option} {found}, not {wanted}.", f"{path}.{option}", _MEND)
+        raise RefusedError(f"{name} exists with {option} {found}, not {wanted}.", f"{path}.{option}", _HINT)

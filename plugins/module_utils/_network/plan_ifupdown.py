@@ -92,15 +92,15 @@ def _check(device: Device, texts: t.Mapping[str, str], paths: t.Mapping[str, str
     wanted = device.wanted
     for path, text in texts.items():
         if has_stanza(text, device.name):
-            mend = f"Bring it up or remove its stanza from {path}."
-            raise RefusedError(f"{path} speaks of {device.name}, which is not up.", f"{paths.get(device.name)}.name", mend)
+            hint = f"Bring it up or remove its stanza from {path}."
+            raise RefusedError(f"{path} speaks of {device.name}, which is not up.", f"{paths.get(device.name)}.name", hint)
     if not isinstance(wanted, Vlan):
         return
     match = _VLAN_NAME.match(wanted.name)
     if wanted.name != f"{wanted.link}.{wanted.id}" and not (match and int(match.group(1)) == wanted.id):
-        mend = f"Leave the name away, or say vlan{wanted.id}."
+        hint = f"Leave the name away, or say vlan{wanted.id}."
         message = f"ifupdown does not see in the name {wanted.name} that it is VLAN {wanted.id} of {wanted.link}."
-        raise RefusedError(message, f"{paths.get(device.name)}.name", mend)
+        raise RefusedError(message, f"{paths.get(device.name)}.name", hint)
 
 
 def _check_carried(layout: Layout) -> None:
@@ -118,8 +118,8 @@ def _check_put_together(layout: Layout, texts: t.Mapping[str, str]) -> None:
             words = line.replace("_", "-").split()
             if words[:1] == ["bond-master"] and set(line.split()[1:]) & set(layout.taken):
                 name = line.split()[1]
-                mend = f"Name the ports in the stanza of {name} (bond-slaves), and take bond-master out of theirs."
-                raise RefusedError(f"{path} puts {name} together from its ports (bond-master).", layout.paths.get(name), mend)
+                hint = f"Name the ports in the stanza of {name} (bond-slaves), and take bond-master out of theirs."
+                raise RefusedError(f"{path} puts {name} together from its ports (bond-master).", layout.paths.get(name), hint)
 
 
 def _ours(layout: Layout, moved: t.Mapping[str, list[list[str]]], remade: t.Mapping[str, list[str]], auto: t.Mapping[str, str]) -> list[str]:

@@ -122,7 +122,7 @@ def _ports(layout: Layout, state: NmState) -> dict[str, dict[str, str]]:
         link, device = layout.links[name], layout.device(master)
         profile = state.profiles.get(name)
         if link.kind not in (NIC, BOND, VLAN) or (link.kind != NIC and profile is None):
-            raise RefusedError(f"NetworkManager has no profile for {name} that could be taken along.", mend=f"Make one with nmcli, or leave {name} out.")
+            raise RefusedError(f"NetworkManager has no profile for {name} that could be taken along.", hint=f"Make one with nmcli, or leave {name} out.")
         settings = _under(master, BOND if device is None else device.kind)
         settings.update(_common(profile))
         if name in layout.mtus:

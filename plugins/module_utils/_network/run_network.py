@@ -61,7 +61,7 @@ def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = io_netw
     if not missing:
         return NetworkResult(pending, pending, [], _addresses(wanted, links), [])
     if pending:
-        raise BackendError(f"a change of the network is under way and {', '.join(missing)} is not part of it.", mend="Run again in a minute.")
+        raise BackendError(f"a change of the network is under way and {', '.join(missing)} is not part of it.", hint="Run again in a minute.")
     profiles = _profiles(wanted, links, backend)
     manager = _one_manager(wanted, links, profiles, backend)
     layout = plan_network.layout(wanted, links, profiles)
@@ -74,8 +74,8 @@ def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = io_netw
         trial.start(change, request.timeout)
         lacking = trial.wait_until_live(layout, request.timeout / 2)
         if lacking:
-            mend = f"The old configuration returns by itself within {request.timeout} s."
-            raise BackendError(f"the change was applied, but {lacking}.", mend=mend)
+            hint = f"The old configuration returns by itself within {request.timeout} s."
+            raise BackendError(f"the change was applied, but {lacking}.", hint=hint)
         links = backend.links()
     return NetworkResult(True, True, [manager], _addresses(wanted, links, layout), diff)
 
@@ -118,16 +118,16 @@ def _one_manager(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mappin
             by_manager.setdefault(profile.manager, []).append(name)
         elif links[name].own:
             message = f"{name} has {', '.join(links[name].own)} and is managed by nothing this collection knows."
-            mend = f"Make it yourself and run again (what exists is left as it is), or let {_or(model_network.MANAGER_NAMES.values())} manage {name}."
-            raise RefusedError(message, paths[name], mend)
+            hint = f"Make it yourself and run again (what exists is left as it is), or let {_or(model_network.MANAGER_NAMES.values())} manage {name}."
+            raise RefusedError(message, paths[name], hint)
     if len(by_manager) > 1:
         told = "; ".join(f"{model_network.MANAGER_NAMES[manager]} manages {', '.join(names)}" for manager, names in by_manager.items())
         odd = next(iter(min(by_manager.values(), key=len)))
         raise RefusedError(f"one change goes through one network manager, and {told}.", paths[odd], "Let one of them manage all of these.")
     manager = next(iter(by_manager), None) or backend.default_manager()
     if manager is None:
-        mend = "Make the bridges yourself and run again: what exists is left as it is."
-        raise RefusedError(f"no network manager is at work here that this collection knows ({_or(model_network.MANAGER_NAMES.values())}).", None, mend)
+        hint = "Make the bridges yourself and run again: what exists is left as it is."
+        raise RefusedError(f"no network manager is at work here that this collection knows ({_or(model_network.MANAGER_NAMES.values())}).", None, hint)
     return manager
 
 
@@ -174,7 +174,7 @@ def _confirm(wanted: Wanted, check_mode: bool, backend: t.Any, trial: t.Any) -> 
     if missing and not check_mode:
         raise BackendError(
             f"{', '.join(missing)} is not there and no change waits for its confirmation.",
-            mend="A restart of the host during the trial brings the old configuration back; run state=present again.",
+            hint="A restart of the host during the trial brings the old configuration back; run state=present again.",
         )
     return NetworkResult(changed, False, [], _addresses(wanted, links), [])
 

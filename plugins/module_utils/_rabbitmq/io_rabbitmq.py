@@ -52,7 +52,7 @@ class RabbitMq:
         """Run one of the tools; not by way of the distribution's wrapper, which hands its words to a shell."""
         # what the tools keep beside themselves stands in the home directory, also where this process has another one
         argv = ["runuser", "-u", _USER, "--", "env", "-C", str(self.home), f"HOME={self.home}", f"{_TOOLS}/{name}", "-q", *words]
-        return run(argv, stdin=stdin, timeout=timeout, ok=ok, mend=f"Look at `journalctl -u {self.unit}` and /var/log/rabbitmq on the host.")
+        return run(argv, stdin=stdin, timeout=timeout, ok=ok, hint=f"Look at `journalctl -u {self.unit}` and /var/log/rabbitmq on the host.")
 
     def status(self, node: str | None = None) -> dict[str, t.Any] | None:
         """``cluster_status`` as a node sees it, ``None`` when it does not answer.

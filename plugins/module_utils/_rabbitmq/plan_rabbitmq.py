@@ -82,7 +82,7 @@ class Decision:
     join: tuple[str, ...] = ()
     forget: tuple[str, ...] = ()
     forced: bool = False
-    mend: str | None = None
+    hint: str | None = None
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, t.Any]:
@@ -109,10 +109,10 @@ def decide(
 
 def _decide(members: t.Mapping[str, Member | None], nodes: t.Mapping[str, str], force: str | None, gone: t.Sequence[str]) -> Decision:
     if not members:
-        return Decision("refuse", "the cluster has no members.", mend="Put hosts into its group.")
+        return Decision("refuse", "the cluster has no members.", hint="Put hosts into its group.")
     if force and members.get(force) is None:
         why = "does not answer" if force in members else "is not among the members"
-        return Decision("refuse", f"{force} is forced to start the cluster, but {why}.", mend="Force a member that answers, or none.")
+        return Decision("refuse", f"{force} is forced to start the cluster, but {why}.", hint="Force a member that answers, or none.")
     known = [member for member in members.values() if member]
     missing = tuple(name for name, member in members.items() if not member)
     clustered = [member for member in known if member.clustered]
@@ -153,13 +153,13 @@ def _strangers(clustered: t.Sequence[Member], nodes: t.Mapping[str, str], gone: 
             return Decision(
                 "refuse",
                 f"{member.name} is in a cluster with {', '.join(strange)}, which is no member of this one.",
-                mend="If it left for good name it in rabbitmq_gone_nodes; if the cluster is a foreign one take the host out of the group.",
+                hint="If it left for good name it in rabbitmq_gone_nodes; if the cluster is a foreign one take the host out of the group.",
             )
         if member.node not in member.known:
             return Decision(
                 "refuse",
                 f"{member.name} is a member under another name: it knows {', '.join(member.known)}, and is to be {member.node}.",
-                mend="Set rabbitmq_node_host to the name it has.",
+                hint="Set rabbitmq_node_host to the name it has.",
             )
     return None
 
@@ -170,7 +170,7 @@ def _majority_lost(lost: t.Sequence[str], left: t.Sequence[Member], nodes: t.Map
     return Decision(
         "refuse",
         f"{names} lost their data, half of the cluster or more: {keeps} alone serves nobody, and quorum queues had most of their replicas there.",
-        mend=f"Bring the data back. If they are gone for good stop the service on {keeps} and name one of these in rabbitmq_force_boot.",
+        hint=f"Bring the data back. If they are gone for good stop the service on {keeps} and name one of these in rabbitmq_force_boot.",
     )
 
 
@@ -181,7 +181,7 @@ def _two_clusters(clustered: t.Sequence[Member]) -> Decision | None:
             return Decision(
                 "refuse",
                 f"there are two clusters: {', '.join(first.known)} and {', '.join(member.known)}.",
-                mend="Take the members of the wrong one out of the group, or move their data directories away.",
+                hint="Take the members of the wrong one out of the group, or move their data directories away.",
             )
     return None
 
@@ -193,7 +193,7 @@ def _cookies(clustered: t.Sequence[Member]) -> Decision | None:
     return Decision(
         "refuse",
         f"the Erlang cookie of {', '.join(other)} is another one than rabbitmq_erlang_cookie; a running cluster has to keep its own.",
-        mend="Give the cluster's cookie, or stop the service on all members and run again: they then get the new one together.",
+        hint="Give the cluster's cookie, or stop the service on all members and run again: they then get the new one together.",
     )
 
 
@@ -205,7 +205,7 @@ def _would_wipe(members: t.Sequence[Member]) -> Decision | None:
     return Decision(
         "refuse",
         f"a broker that is no member has contents ({what}); joining would wipe them.",
-        mend="Export and delete them, or take the host out of the group.",
+        hint="Export and delete them, or take the host out of the group.",
     )
 
 
@@ -215,7 +215,7 @@ def _new(known: t.Sequence[Member], missing: t.Sequence[str], force: str | None)
         return Decision(
             "refuse",
             f"no member that answers is in a cluster, and {', '.join(missing)} does not answer: it may run one.",
-            mend="Bring it back, or name the member to start from in rabbitmq_force_boot.",
+            hint="Bring it back, or name the member to start from in rabbitmq_force_boot.",
         )
     filled = [member for member in known if member.contents]
     unread = [member for member in known if member.contents is None]
@@ -244,7 +244,7 @@ def _restart(
     """All members are stopped."""
     chosen = [member for member in clustered if member.name == force]
     if force and not chosen:
-        return Decision("refuse", f"{force} is forced to start the cluster, but has no data of it.", mend="Force a member that has data.")
+        return Decision("refuse", f"{force} is forced to start the cluster, but has no data of it.", hint="Force a member that has data.")
     ready = sorted(_closed(clustered), key=lambda member: len(member.last))
     if not ready and not chosen:
         awaited = sorted(set(listed) - {member.node for member in clustered})
@@ -252,7 +252,7 @@ def _restart(
         return Decision(
             "refuse",
             f"all members are stopped, and {', '.join(names)} ran when the others stopped: it may hold newer messages, and they wait for it.",
-            mend="Bring it back, or name the member to start from in rabbitmq_force_boot.",
+            hint="Bring it back, or name the member to start from in rabbitmq_force_boot.",
         )
     first = (ready or chosen)[0]
     order = (first.name, *(member.name for member in clustered if member is not first))

@@ -78,7 +78,7 @@ def _once(name: t.Any, seen: set[t.Any], path: str) -> None:
 def _vhost(value: t.Any, known: t.Collection[str], path: str) -> str:
     name = _name(value, path)
     if name not in known:
-        raise InputError(f"{name!r} is no virtual host that is asked for ({', '.join(sorted(known))}).", path, "Add it to vhosts, or mend its name.")
+        raise InputError(f"{name!r} is no virtual host that is asked for ({', '.join(sorted(known))}).", path, "Add it to vhosts, or fix its name.")
     return name
 
 

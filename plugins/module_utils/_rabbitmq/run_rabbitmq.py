@@ -167,7 +167,7 @@ def ensure(
     if check_mode:
         return MemberResult(bool(actions), actions, before, before)
     if not before["installed"]:
-        raise BackendError("RabbitMQ is not installed on this host.", mend="Run the role, or install the package.")
+        raise BackendError("RabbitMQ is not installed on this host.", hint="Run the role, or install the package.")
     _prepare(request, actions, before, broker, cookie, sleep)
     if request.state == "started":
         return MemberResult(bool(actions), actions, before, _look(broker, cookie, ()))
@@ -189,7 +189,7 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq
     if facts["cookie"] == "other" and facts["running"] and clustered:
         raise RefusedError(
             "the Erlang cookie of this running member is another one; a running cluster has to keep its own.",
-            mend="Give the cluster's cookie, or stop the service on all members and run again.",
+            hint="Give the cluster's cookie, or stop the service on all members and run again.",
         )
     # one that runs gets another cookie with a restart only
     new_cookie = facts["cookie"] != "same" and (not up or request.state != "started")
@@ -248,7 +248,7 @@ def _await_uncritical(request: MemberRequest, broker: RabbitMq, sleep: t.Callabl
         if not why:
             return
         if time.monotonic() >= until:
-            raise BackendError(f"this member must not be restarted now: {why}", mend="Bring the other members back first.")
+            raise BackendError(f"this member must not be restarted now: {why}", hint="Bring the other members back first.")
         sleep(_PAUSE)
 
 
@@ -275,7 +275,7 @@ def _await_machine(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[
         if now - begun >= request.timeout:
             raise BackendError(
                 f"the broker does not serve after {int(now - begun)} s: {'; '.join(ailments(status, broker.node))}. Its last words: {broker.last_words()}",
-                mend=f"Look at `journalctl -u {broker.unit}` and the log on it and on its peers, then run the play again.",
+                hint=f"Look at `journalctl -u {broker.unit}` and the log on it and on its peers, then run the play again.",
             )
         sleep(_PAUSE)
 
@@ -284,12 +284,12 @@ def _join(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], N
     seed = str(request.seed)
     there = broker.status(seed)
     if there is None or not _serves(there, seed):
-        raise BackendError(f"{seed} cannot be reached from here, or its broker does not serve.", mend="Look at its health, names, firewall and cookie.")
+        raise BackendError(f"{seed} cannot be reached from here, or its broker does not serve.", hint="Look at its health, names, firewall and cookie.")
     filled = contents(broker.definitions())
     if filled:
         raise RefusedError(
             f"this broker is no member and has contents ({', '.join(filled)}); joining would wipe them.",
-            mend="Export and delete them, or take the host out of the group.",
+            hint="Export and delete them, or take the host out of the group.",
         )
     broker.stop_app()
     for node in dict.fromkeys((broker.node, *request.forget)):
@@ -304,7 +304,7 @@ def _forget(request: MemberRequest, broker: RabbitMq, seed: str) -> None:
     for node in request.forget:
         if node in (status.get("disk_nodes") or ()):
             if node in status.get("running_nodes", ()):
-                raise RefusedError(f"{node} is to be forgotten, but runs.", mend="Stop it, or take it out of the list.")
+                raise RefusedError(f"{node} is to be forgotten, but runs.", hint="Stop it, or take it out of the list.")
             broker.forget(node, seed)
 
 
@@ -317,6 +317,6 @@ def _wait(request: MemberRequest, broker: RabbitMq, cookie: str | None, sleep: t
         if time.monotonic() >= until:
             raise BackendError(
                 f"the member is not healthy after {int(request.timeout)} s: {'; '.join(facts['ailments'])}. Its last words: {broker.last_words()}",
-                mend="Mend what it says, then run the play again.",
+                hint="Correct what it says, then run the play again.",
             )
         sleep(_PAUSE)

@@ -32,7 +32,7 @@ class JournalStore:
     """The folder of one migration; 0700, its files 0600."""
 
     what = "migration"
-    mend = "Wait for it; master_migrate_info shows its progress."
+    hint = "Wait for it; master_migrate_info shows its progress."
 
     def __init__(self, name: str, home: pathlib.Path = HOME) -> None:
         self.name = name
@@ -95,7 +95,7 @@ class JournalStore:
             with contextlib.suppress(OSError):
                 new.unlink()
             raise BackendError(
-                f"There is no room for the journal in {self.directory}: {error.strerror}.", mend=f"Make {_RESERVE >> 20} MiB of room there, then run again."
+                f"There is no room for the journal in {self.directory}: {error.strerror}.", hint=f"Make {_RESERVE >> 20} MiB of room there, then run again."
             ) from error
 
     def release(self) -> bool:
@@ -128,7 +128,7 @@ class JournalStore:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise RefusedError(f"The {self.what} {self.name} is being worked on already.", mend=self.mend) from error
+                raise RefusedError(f"The {self.what} {self.name} is being worked on already.", hint=self.hint) from error
             yield
 
     def archive(self) -> pathlib.Path:

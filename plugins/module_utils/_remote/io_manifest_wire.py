@@ -80,10 +80,10 @@ def fetch(argv: t.Sequence[str], given: t.Mapping[str, t.Any], stored: pathlib.P
                 complaints.seek(0)
                 said = complaints.read().decode(errors="replace")
                 lost = "The connection to the source was lost" if process.returncode == 255 else None
-                raise CommandError(argv, process.returncode, said or str(error), mend="Look whether the source runs and can be reached.", what=lost) from error
+                raise CommandError(argv, process.returncode, said or str(error), hint="Look whether the source runs and can be reached.", what=lost) from error
             process.wait()
     if taken is None:
-        raise BackendError("The source's list of files broke off.", mend="Look whether the source runs and can be reached.")
+        raise BackendError("The source's list of files broke off.", hint="Look whether the source runs and can be reached.")
     return taken
 
 

@@ -132,10 +132,10 @@ class RemoteSource:
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
         done = subprocess.run(argv, input=self.library.read_bytes(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
         if done.returncode != 0:
-            raise CommandError(["ssh"], done.returncode, done.stderr.decode(errors="replace"), mend=self._mend())
+            raise CommandError(["ssh"], done.returncode, done.stderr.decode(errors="replace"), hint=self._hint())
         self._installed = True
 
-    def _mend(self) -> str:
+    def _hint(self) -> str:
         return f"Make sure that root on {self.address} accepts the migration's key and that its host key is the one given."
 
     def program(self, module: str, *arguments: str) -> list[str]:
@@ -163,13 +163,13 @@ class RemoteSource:
                     stdin=json.dumps({**(given or {}), **({"mark": identity.mark} if identity.mark else {})}),
                     timeout=timeout,
                     ok=(0, 1),
-                    mend=self._mend(),
+                    hint=self._hint(),
                 )
             except CommandError as error:
                 failure = failure or self._unreachable(error, order)
                 continue
             except subprocess.TimeoutExpired as error:
-                failure = failure or self._unreachable(CommandError(["ssh"], None, str(error), mend=self._mend()), order)
+                failure = failure or self._unreachable(CommandError(["ssh"], None, str(error), hint=self._hint()), order)
                 continue
             try:
                 return self._answer(command, done.stdout, done.stderr)
@@ -183,7 +183,7 @@ class RemoteSource:
         if error.rc not in (LINK_LOST, None):
             return error
         how = "did not answer in time" if error.rc is None else "cannot be reached"
-        return CommandError(error.argv, error.rc, error.stderr, mend=error.mend, what=f"The {self.who} {how} at {' or '.join(addresses)}")
+        return CommandError(error.argv, error.rc, error.stderr, hint=error.hint, what=f"The {self.who} {how} at {' or '.join(addresses)}")
 
     def _answer(self, command: str, stdout: str, stderr: str) -> dict[str, t.Any]:
         try:
@@ -195,7 +195,7 @@ class RemoteSource:
             # the copy has the host keys of the source, and its programs
             raise CopyAnswered(f"{self.address} is answered by a copy of the {self.who}, not by the {self.who} itself.")
         if "error" in answer:
-            raise BackendError(f"On the {self.who}: {answer['error']['message']}", mend=answer["error"].get("mend"))
+            raise BackendError(f"On the {self.who}: {answer['error']['message']}", hint=answer["error"].get("hint"))
         return dict(answer["ok"])
 
 

@@ -150,7 +150,7 @@ def transfer(
         errors = complaints.read().decode(errors="replace")
     if code != 0 and not (code == VANISHED and tolerate_vanished):
         lost = code == 255 or (code in _LINK and bool(_SSH_SAID.search(errors)))
-        raise CommandError(argv, code, errors, mend=_LOOK if lost else _mend(code), what="The connection to the source was lost" if lost else None)
+        raise CommandError(argv, code, errors, hint=_LOOK if lost else _hint(code), what="The connection to the source was lost" if lost else None)
     text = "\n".join(lines)
     totals = {name: int(number) for name, number in _TOTAL.findall(text)}
     return Copied(
@@ -177,7 +177,7 @@ def _follow(process: subprocess.Popen[str], progress: t.Callable[[int, int, str]
     return lines
 
 
-def _mend(code: int) -> str | None:
+def _hint(code: int) -> str | None:
     if code == 12:
         return "Look for a full disk on the destination and for a lost connection."
     if code in (23, 24):

@@ -123,7 +123,7 @@ def parse_journal(text: str) -> Journal:
         return Journal(**data)
     except (ValueError, TypeError, AttributeError) as error:
         raise FootprintError(
-            f"The journal of the migration cannot be read: {error}.", mend="Use the version of the collection that wrote it."
+            f"The journal of the migration cannot be read: {error}.", hint="Use the version of the collection that wrote it."
         ) from error
 
 

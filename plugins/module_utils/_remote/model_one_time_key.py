@@ -143,7 +143,7 @@ def check_rsync(purpose: str, words: t.Sequence[str]) -> tuple[str, ...]:
 
 
 def _refused(text: str) -> InputError:
-    return InputError(f"This key does not run {text[:200]!r}.", mend="It is for one migration or move and its own commands only; use a key of your own.")
+    return InputError(f"This key does not run {text[:200]!r}.", hint="It is for one migration or move and its own commands only; use a key of your own.")
 
 
 def check_source_command(command: str, given: t.Mapping[str, t.Any], name: str, allowed: t.Sequence[t.Sequence[str]]) -> None:

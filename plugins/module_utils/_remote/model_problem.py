@@ -18,9 +18,9 @@ class Problem:
     """One thing that stands in the way, and what to do about it."""
 
     message: str
-    mend: str
+    hint: str
     path: str | None = None
 
     def as_dict(self) -> dict[str, t.Any]:
         """For the journal and the module's result."""
-        return {"path": self.path, "message": self.message, "mend": self.mend}
+        return {"path": self.path, "message": self.message, "hint": self.hint}

@@ -130,7 +130,7 @@ class ServiceHost:
         :raises BackendError: one of them did not do it.
         """
         for name in names:
-            run(["systemctl", verb, "--", name], timeout=_PATIENCE, mend=f"Look at journalctl --unit {name}.")
+            run(["systemctl", verb, "--", name], timeout=_PATIENCE, hint=f"Look at journalctl --unit {name}.")
 
 
 def _unit(block: t.Mapping[str, str]) -> UnitFound:

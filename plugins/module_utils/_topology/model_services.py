@@ -107,7 +107,7 @@ def parse_services(value: t.Any, path: str = "services") -> dict[str, Service]:
     return services
 
 
-def mapping_of(value: t.Any, path: str, mend: str) -> dict[str, t.Any]:
+def mapping_of(value: t.Any, path: str, hint: str) -> dict[str, t.Any]:
     """A mapping with text keys; nothing at all is an empty one.
 
     :raises InputError: it is something else.
@@ -115,7 +115,7 @@ def mapping_of(value: t.Any, path: str, mend: str) -> dict[str, t.Any]:
     if value is None:
         return {}
     if not isinstance(value, t.Mapping):
-        raise InputError(f"is {type(value).__name__}, not a mapping.", path, mend)
+        raise InputError(f"is {type(value).__name__}, not a mapping.", path, hint)
     return {str(key): entry for key, entry in value.items()}
 
 

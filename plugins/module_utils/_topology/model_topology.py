@@ -97,7 +97,7 @@ def _nodes(value: t.Any, roles: t.Mapping[str, tuple[str, ...]]) -> t.Iterator[N
         try:
             pattern = re.compile(key)
         except re.error as error:
-            raise InputError(f"is no regular expression: {error}.", path, "Mend it, e.g. node[1-3].") from error
+            raise InputError(f"is no regular expression: {error}.", path, "Correct it, e.g. node[1-3].") from error
         rule = mapping_of(entry, path, "Write {roles: [...], configs: {...}}.")
         for name in rule:
             if name not in ("roles", "configs"):

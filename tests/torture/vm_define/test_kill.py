@@ -235,7 +235,7 @@ def _life(host: Host, scenario: Scenario, death: Death | None, number: int) -> t
 
 
 def _after_death(torn: Torn, scenario: Scenario, number: int, restarts: bool) -> None:
-    """What has to hold at once, before anybody mends anything."""
+    """What has to hold at once, before anybody fixes anything."""
     if not scenario.always:
         return
     record = torn.host.domain(torn.uuid)

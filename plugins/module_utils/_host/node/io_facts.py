@@ -37,7 +37,7 @@ def measure(root: str = "/") -> HostFacts:
     meminfo = read_text(os.path.join(root, "proc/meminfo")) or ""
     found = re.search(r"^MemTotal:\s+([0-9]+) kB", meminfo, re.MULTILINE)
     if not found:
-        raise BackendError("/proc/meminfo does not tell the total memory.", mend="Run this on a Linux host with /proc mounted.")
+        raise BackendError("/proc/meminfo does not tell the total memory.", hint="Run this on a Linux host with /proc mounted.")
     cpuinfo = read_text(os.path.join(root, "proc/cpuinfo")) or ""
     return HostFacts(
         memory_mib=int(found.group(1)) // 1024,
@@ -106,8 +106,8 @@ def volume_group(name: str) -> tuple[int, int] | None:
     try:
         report = json.loads(run(argv, timeout=60).stdout)
     except CommandError as error:
-        mend = "Install lvm2 on the host." if error.rc == 127 else "Ask vgs on the host why."
-        raise BackendError(f"LVM does not tell its volume groups: {error.message}.", mend=mend) from error
+        hint = "Install lvm2 on the host." if error.rc == 127 else "Ask vgs on the host why."
+        raise BackendError(f"LVM does not tell its volume groups: {error.message}.", hint=hint) from error
     groups = [group for part in report.get("report", ()) for group in part.get("vg", ())]
     return next(((int(group["vg_size"]), int(group["vg_free"])) for group in groups if group.get("vg_name") == name), None)
 

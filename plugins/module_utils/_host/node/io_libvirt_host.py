@@ -23,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import LOGICAL, NETWORK, POOL, FoundNetwork, made_uuid
 
 LIBVIRT_MISSING = "the Python bindings of libvirt are not installed"
-_MEND = "Run the role reduced.footprint.virt_host on this host first."
+_HINT = "Run the role reduced.footprint.virt_host on this host first."
 
 
 class LibvirtHost:
@@ -38,13 +38,13 @@ class LibvirtHost:
 
     def __enter__(self) -> LibvirtHost:
         if libvirt is None:
-            raise BackendError(f"{LIBVIRT_MISSING}.", mend=_MEND)
+            raise BackendError(f"{LIBVIRT_MISSING}.", hint=_HINT)
         # libvirt would otherwise also write its errors to standard error
         libvirt.registerErrorHandler(lambda context, error: None, None)
         try:
             self._connection = libvirt.open(self._uri)
         except libvirt.libvirtError as error:
-            raise BackendError(f"libvirt does not answer at {self._uri}: {error}.", mend=_MEND) from error
+            raise BackendError(f"libvirt does not answer at {self._uri}: {error}.", hint=_HINT) from error
         return self
 
     def __exit__(self, *unused: t.Any) -> None:

@@ -27,7 +27,7 @@ _NETWORK_KEYS = ("name", "bridge")
 # what LVM takes as the name of a volume group
 _GROUP = re.compile(r"\A[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}\Z")
 _BRIDGE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,14}\Z")
-_MEND_POOL = "Write {name: NAME} for a pool that is there, {name: NAME, path: FOLDER} or {name: NAME, type: logical, source: GROUP} for one to be made."
+_HINT_POOL = "Write {name: NAME} for a pool that is there, {name: NAME, path: FOLDER} or {name: NAME, type: logical, source: GROUP} for one to be made."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +98,7 @@ def parse_pools(value: t.Any, default: str, default_path: str | None) -> tuple[W
     """
     if default_path is not None and not os.path.isabs(default_path):
         raise InputError(f"{default_path!r} is not an absolute path.", "pool_path", "Write the pool's folder from / on.")
-    listed = [_parse_pool(entry, f"pools[{index}]") for index, entry in enumerate(_entries(value, "pools", _MEND_POOL))]
+    listed = [_parse_pool(entry, f"pools[{index}]") for index, entry in enumerate(_entries(value, "pools", _HINT_POOL))]
     names: dict[str, str] = {}
     for pool in listed:
         if pool.name in names:
@@ -117,14 +117,14 @@ def parse_networks(value: t.Any) -> tuple[WantedNetwork, ...]:
 
     :raises InputError: with the path of the bad value.
     """
-    mend = "Write {bridge: BRIDGE}, and a name where the network is not to be called like its bridge."
+    hint = "Write {bridge: BRIDGE}, and a name where the network is not to be called like its bridge."
     found: list[WantedNetwork] = []
-    for index, entry in enumerate(_entries(value, "networks", mend)):
+    for index, entry in enumerate(_entries(value, "networks", hint)):
         where = f"networks[{index}]"
-        check_known(entry, _NETWORK_KEYS, where, mend)
+        check_known(entry, _NETWORK_KEYS, where, hint)
         bridge = entry.get("bridge")
         if not isinstance(bridge, str) or not _BRIDGE.match(bridge):
-            raise InputError(f"{shown(bridge)} is no name of a bridge.", f"{where}.bridge", mend)
+            raise InputError(f"{shown(bridge)} is no name of a bridge.", f"{where}.bridge", hint)
         name = parse_name(entry["name"], f"{where}.name") if entry.get("name") is not None else bridge
         twin = next((one for one in found if one.name == name), None)
         if twin:
@@ -134,7 +134,7 @@ def parse_networks(value: t.Any) -> tuple[WantedNetwork, ...]:
 
 
 def _parse_pool(entry: t.Mapping[str, t.Any], where: str) -> WantedPool:
-    check_known(entry, _POOL_KEYS, where, _MEND_POOL)
+    check_known(entry, _POOL_KEYS, where, _HINT_POOL)
     name = parse_name(entry.get("name"), f"{where}.name")
     path, source, kind = (entry.get(key) for key in ("path", "source", "type"))
     reserve = entry.get("reserve")
@@ -160,9 +160,9 @@ def _parse_pool(entry: t.Mapping[str, t.Any], where: str) -> WantedPool:
     return WantedPool(name, kind, path, source, kept, where, mounted)
 
 
-def _entries(value: t.Any, path: str, mend: str) -> t.Sequence[t.Mapping[str, t.Any]]:
+def _entries(value: t.Any, path: str, hint: str) -> t.Sequence[t.Mapping[str, t.Any]]:
     if value is None or value == "":
         return ()
     if isinstance(value, (str, bytes, t.Mapping)) or not isinstance(value, t.Sequence):
-        raise InputError(f"is {type(value).__name__}, not a list.", path, mend)
+        raise InputError(f"is {type(value).__name__}, not a list.", path, hint)
     return value

@@ -80,8 +80,8 @@ def missing_pool(wanted: WantedPool) -> InputError:
     """The refusal of a pool that is used as it is and is not there."""
     if wanted.where == "pool":
         return InputError(f"libvirt has no storage pool {wanted.name}.", "pool", "Set pool_path to have it made, or name an existing pool.")
-    mend = "Give it a path or a source to have it made, or name an existing pool."
-    return InputError(f"libvirt has no storage pool {wanted.name}.", f"{wanted.where}.name", mend)
+    hint = "Give it a path or a source to have it made, or name an existing pool."
+    return InputError(f"libvirt has no storage pool {wanted.name}.", f"{wanted.where}.name", hint)
 
 
 def network_step(wanted: WantedNetwork, found: FoundNetwork | None) -> Step | None:
@@ -123,6 +123,6 @@ def missing_bridges(
     asked += [(nic.bridge, f"{vm.path}.nics[{index}].bridge") for vm in vms for index, nic in enumerate(vm.nics) if nic.bridge]
     for bridge, path in asked:
         if bridge not in have:
-            mend = "Make it with virt_host_bridges of the role reduced.footprint.virt_host, or name another bridge."
-            return RefusedError(f"host {name} has no bridge {bridge} (it has: {', '.join(sorted(have)) or 'none'}).", path, mend)
+            hint = "Make it with virt_host_bridges of the role reduced.footprint.virt_host, or name another bridge."
+            return RefusedError(f"host {name} has no bridge {bridge} (it has: {', '.join(sorted(have)) or 'none'}).", path, hint)
     return None

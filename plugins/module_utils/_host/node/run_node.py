@@ -199,7 +199,7 @@ def _proofs(
     for kind in sorted(kinds):
         old = HypervisorProof.from_dict(kind, known.get(kind)) if isinstance(known, dict) else None
         holds = old is not None and old.key == backend.proof_key(kind, facts)
-        # that a container did not run may be mended by a service started since; asking again is quick
+        # that a container did not run may be fixed by a service started since; asking again is quick
         if holds and not request.reprove and (old.usable or kind != "lxc"):
             proofs[kind] = old
             cached.add(kind)
@@ -217,6 +217,6 @@ def _missing_hypervisors(node: NodeAttributes, proofs: t.Mapping[str, Hypervisor
         if not any(proofs[kind].usable for kind in able):
             why = "; ".join(f"{kind}: {proofs[kind].reason}" for kind in able)
             usable = [kind for kind, proof in proofs.items() if proof.usable]
-            mend = f"Set hypervisor to one that is usable here ({', '.join(usable)})." if usable else "Mend the host; nothing runs guests here."
-            return RefusedError(f"host {node.name} cannot run guests of type {vm.hypervisor}: {why}.", f"{vm.path}.hypervisor", mend)
+            hint = f"Set hypervisor to one that is usable here ({', '.join(usable)})." if usable else "Correct the host; nothing runs guests here."
+            return RefusedError(f"host {node.name} cannot run guests of type {vm.hypervisor}: {why}.", f"{vm.path}.hypervisor", hint)
     return None

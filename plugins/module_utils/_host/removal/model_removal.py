@@ -12,7 +12,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_bool, parse_name
 
-_MEND = "Write {controller: [{name: controller1, server: metal1, alive: true}, ...]}, one entry for each member."
+_HINT = "Write {controller: [{name: controller1, server: metal1, alive: true}, ...]}, one entry for each member."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,17 +68,17 @@ def parse_quorums(value: t.Any) -> dict[str, tuple[Member, ...]]:
     if value is None or value == "":
         return {}
     if not isinstance(value, t.Mapping):
-        raise InputError(f"is {type(value).__name__}, not a mapping.", "quorums", _MEND)
+        raise InputError(f"is {type(value).__name__}, not a mapping.", "quorums", _HINT)
     found = {}
     for quorum, entries in value.items():
         where = f"quorums.{quorum}"
         if isinstance(entries, (str, bytes, t.Mapping)) or not isinstance(entries, t.Sequence):
-            raise InputError(f"is {type(entries).__name__}, not a list.", where, _MEND)
+            raise InputError(f"is {type(entries).__name__}, not a list.", where, _HINT)
         members: list[Member] = []
         for index, entry in enumerate(entries):
             place = f"{where}[{index}]"
             if not isinstance(entry, t.Mapping) or set(entry) - {"name", "server", "alive"}:
-                raise InputError("is no member.", place, _MEND)
+                raise InputError("is no member.", place, _HINT)
             name = parse_name(entry.get("name"), f"{place}.name")
             if any(member.name == name for member in members):
                 raise InputError(f"{name!r} is a member already.", f"{place}.name", "List each member once.")

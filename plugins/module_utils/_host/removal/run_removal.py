@@ -117,7 +117,7 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
     removal = _Removal(request, policy, backend, check_mode)
     there = removal.read(_details(node, recorded, request.cluster))
     if not there and ROLE_VIRT in (_recorded(recorded, "roles") or ()):
-        raise BackendError(removal.unreachable, mend="Start libvirt on the host: nobody can tell which VMs stand there.")
+        raise BackendError(removal.unreachable, hint="Start libvirt on the host: nobody can tell which VMs stand there.")
     plan = plan_removal.plan_removal(node.name, [guest for guest, unused in removal.guests], quorums, policy)
     removal.decide(plan, text)
     if removal.result.actions:
@@ -249,7 +249,7 @@ class _Removal:
         for told in self._define(plan, check_mode=False):
             failed = [f"{vm.name}: {vm.error}" for vm in told.vms if vm.error]
             if failed:
-                raise BackendError(f"{len(failed)} of {len(told.vms)} VMs are still there. {'; '.join(failed)}", mend="Look at them, then run again.")
+                raise BackendError(f"{len(failed)} of {len(told.vms)} VMs are still there. {'; '.join(failed)}", hint="Look at them, then run again.")
         for uri in sorted({guest.uri for guest in self.quiet}):
             with self.backend.domains(uri) as host:
                 for guest in self.quiet:

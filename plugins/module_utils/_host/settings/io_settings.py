@@ -199,7 +199,7 @@ class SettingsHost:
             return None
         found = []
         for path in paths:
-            policy = run(["matchpathcon", "-n", path], timeout=60, mend="Install libselinux-utils.").stdout.strip()
+            policy = run(["matchpathcon", "-n", path], timeout=60, hint="Install libselinux-utils.").stdout.strip()
             try:
                 actual: str | None = _type_of(os.getxattr(self._at(path), "security.selinux").decode("utf-8", "replace"))
             except FileNotFoundError:
@@ -297,7 +297,7 @@ def _put(path: pathlib.Path, value: int) -> None:
     try:
         path.write_text(str(value), encoding="ascii")
     except OSError as error:
-        raise BackendError(f"the kernel does not take {value} in {path}: {error.strerror}.", mend="A host inside a container may not write it.") from error
+        raise BackendError(f"the kernel does not take {value} in {path}: {error.strerror}.", hint="A host inside a container may not write it.") from error
 
 
 def _number(text: str | None) -> int | None:

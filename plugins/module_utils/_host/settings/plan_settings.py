@@ -138,7 +138,7 @@ def _unit_steps(daemon: str | None, found: HostFound) -> list[Step]:
     for name, started in _wanted_units(daemon, found):
         unit = found.units[name]
         if not unit.installed:
-            raise BackendError(f"{name} is not installed beside {daemon}.", mend="Install the packages of libvirt as a whole.")
+            raise BackendError(f"{name} is not installed beside {daemon}.", hint="Install the packages of libvirt as a whole.")
         if unit.load == "masked":
             raise RefusedError(f"{name} is masked on this host.", None, f"Somebody has forbidden it on purpose; systemctl unmask {name} allows it again.")
         if not unit.is_enabled:

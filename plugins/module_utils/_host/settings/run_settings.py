@@ -126,7 +126,7 @@ def _result(settings: HostSettings, found: HostFound, plan: HostPlan, check_mode
     warnings, reasons = list(plan.warnings), list(plan.restart_required)
     if plan.daemon is None:
         if not check_mode:
-            raise BackendError(_NOT_INSTALLED, mend="Install libvirt first; the role reduced.footprint.virt_host does.")
+            raise BackendError(_NOT_INSTALLED, hint="Install libvirt first; the role reduced.footprint.virt_host does.")
         warnings.append(f"{_NOT_INSTALLED[:1].upper()}{_NOT_INSTALLED[1:]} Check mode tells what it can without it.")
     given = {}
     if not check_mode:
@@ -175,12 +175,12 @@ def _apply(plan: HostPlan, found: HostFound, backend: t.Any) -> dict[int, int]:
     if said is None:
         return given
     if not plan.daemon_files:
-        raise BackendError(f"{plan.daemon} was started anew and does not answer: {said}.", mend="Mend the setting it names and run again; guests run on.")
+        raise BackendError(f"{plan.daemon} was started anew and does not answer: {said}.", hint="Correct the setting it names and run again; guests run on.")
     backend.put_back(plan.daemon_files)
     backend.revive(plan.daemon)
     files = ", ".join(step.path for step in plan.daemon_files)
-    mend = f"The old text of {files} is back and {plan.daemon} runs with it; mend the setting and run again."
-    raise BackendError(f"libvirt does not live with these settings: {said}.", "qemu_conf", mend)
+    hint = f"The old text of {files} is back and {plan.daemon} runs with it; fix the setting and run again."
+    raise BackendError(f"libvirt does not live with these settings: {said}.", "qemu_conf", hint)
 
 
 def _do(step: Step, backend: t.Any) -> None:

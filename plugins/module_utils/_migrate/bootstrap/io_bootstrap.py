@@ -106,7 +106,7 @@ def libraries(programs: t.Iterable[str]) -> list[str]:
         for line in done.stdout.splitlines():
             name, _arrow, rest = line.strip().partition(" => ")
             if rest.startswith("not found"):
-                raise BackendError(f"{program} needs {name}, which is not installed.", mend="Install the package it belongs to.")
+                raise BackendError(f"{program} needs {name}, which is not installed.", hint="Install the package it belongs to.")
             path = (rest or name).split(" (")[0].strip()
             if path.startswith("/"):
                 found[path] = None

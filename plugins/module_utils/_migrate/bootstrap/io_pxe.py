@@ -53,7 +53,7 @@ def process(unit: str) -> int | None:
     while _network(number) == _network(1):
         # between the fork and the program itself
         if time.monotonic() > until:
-            raise BackendError(f"{unit} has no network of its own.", mend="Look whether systemd may make network namespaces on this host.")
+            raise BackendError(f"{unit} has no network of its own.", hint="Look whether systemd may make network namespaces on this host.")
         time.sleep(0.05)
     return number
 
@@ -62,7 +62,7 @@ def _network(number: int) -> str:
     try:
         return os.readlink(f"/proc/{number}/ns/net")
     except OSError as error:
-        raise BackendError(f"The process {number} is gone: {error.strerror}.", mend="Look at the log of its unit.") from error
+        raise BackendError(f"The process {number} is gone: {error.strerror}.", hint="Look at the log of its unit.") from error
 
 
 def inside(number: int, argv: t.Sequence[str]) -> list[str]:

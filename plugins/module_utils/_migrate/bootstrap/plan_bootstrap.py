@@ -243,7 +243,7 @@ def serve_argv(way: Wire, mac: str, folder: str) -> list[str]:
 
 
 def problems(host: t.Mapping[str, t.Any], *, serve: bool, bridge: str | None, vlan: int | None) -> list[tuple[str, str, str]]:
-    """What the destination lacks, as message, mend and path.
+    """What the destination lacks, as message, hint and path.
 
     :arg host: ``bootstrap`` of the destination's facts: ``tools`` (name → path), ``kernel`` (version or ``None``),
         ``missing_modules``, ``fuse`` (the device), ``rom``, ``arch``.
@@ -259,8 +259,8 @@ def problems(host: t.Mapping[str, t.Any], *, serve: bool, bridge: str | None, vl
     if not host["fuse"]:
         found.append(("The destination has no /dev/fuse.", "Load its kernel module fuse (modprobe fuse), or use boot: image.", "boot"))
     if host["kernel"] is None:
-        mend = "Install its distribution's kernel package there; the role master_migrate does."
-        found.append(("The destination has no kernel in /boot with its modules in /lib/modules, and the VM is to boot one.", mend, _TOOLS_PATH))
+        hint = "Install its distribution's kernel package there; the role master_migrate does."
+        found.append(("The destination has no kernel in /boot with its modules in /lib/modules, and the VM is to boot one.", hint, _TOOLS_PATH))
     elif host["missing_modules"]:
         lacks = ", ".join(host["missing_modules"])
         found.append((f"The destination's kernel {host['kernel']} has no {lacks}.", "Install its distribution's kernel for VMs there.", _TOOLS_PATH))
@@ -271,25 +271,25 @@ def problems(host: t.Mapping[str, t.Any], *, serve: bool, bridge: str | None, vl
     if not bridge:
         found.append(("boot: pxe needs a card on a bridge of the destination.", "Name the bridge of the admin network.", "vm.nics[0].bridge"))
     if vlan is not None and not serve:
-        mend = "Leave pxe_serve at true, or let the network tag the frames and leave vlan out."
-        found.append((f"A boot ROM does not tag frames, so what the source serves on VLAN {vlan} is not reached.", mend, "vm.nics[0].vlan"))
+        hint = "Leave pxe_serve at true, or let the network tag the frames and leave vlan out."
+        found.append((f"A boot ROM does not tag frames, so what the source serves on VLAN {vlan} is not reached.", hint, "vm.nics[0].vlan"))
     return found
 
 
-# where a problem stands that installing a package mends
+# where a problem stands that installing a package fixes
 _TOOLS_PATH = "destination.tools"
 
 
 def unreached(seconds: float, said: t.Sequence[str], *, serve: bool, unit: str, folder: str) -> tuple[str, str]:
-    """Why nobody could come in, as message and mend.
+    """Why nobody could come in, as message and hint.
 
     :arg said: the last lines of the VM's console.
     """
     words = f"Its console's last words: {' | '.join(said)}" if said else "Its console said nothing, so it found no boot image."
     if said:
-        mend = "Raise boot_timeout where it is merely slow."
+        hint = "Raise boot_timeout where it is merely slow."
     elif serve:
-        mend = f"Look at what was asked and answered: journalctl -u {unit}."
+        hint = f"Look at what was asked and answered: journalctl -u {unit}."
     else:
-        mend = f"Let the source answer this VM's DHCP with the boot file {SCRIPT}, and serve {SCRIPT}, {KERNEL} and {INITRD} of {folder} by TFTP."
-    return f"The bootstrap system did not answer in {seconds:.0f} s. {words}", mend
+        hint = f"Let the source answer this VM's DHCP with the boot file {SCRIPT}, and serve {SCRIPT}, {KERNEL} and {INITRD} of {folder} by TFTP."
+    return f"The bootstrap system did not answer in {seconds:.0f} s. {words}", hint

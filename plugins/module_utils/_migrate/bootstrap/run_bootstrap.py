@@ -67,7 +67,7 @@ class BootstrapMachine:
         programs = self._programs()
         kernel = io_bootstrap.find_kernel(plan_bootstrap.MODULES, plan_bootstrap.HELPFUL)
         if kernel is None or kernel.missing:
-            raise BackendError("This host has no kernel that a VM could boot.", mend="Install its distribution's kernel package.")
+            raise BackendError("This host has no kernel that a VM could boot.", hint="Install its distribution's kernel package.")
         began = time.monotonic()
         size = io_bootstrap.build(self.folder, kernel, plan_bootstrap.places(programs), plan_bootstrap.files)
         io_bootstrap.place(self.folder / plan_bootstrap.SCRIPT, plan_bootstrap.boot_script().encode("ascii"))
@@ -77,7 +77,7 @@ class BootstrapMachine:
         found = io_bootstrap.paths(plan_bootstrap.PROGRAMS)
         missing = [name for name, path in found.items() if path is None]
         if missing:
-            raise BackendError(f"This host lacks {', '.join(missing)}.", mend="Install them; the role master_migrate does.")
+            raise BackendError(f"This host lacks {', '.join(missing)}.", hint="Install them; the role master_migrate does.")
         return {name: os.path.realpath(path) for name, path in found.items()}
 
     def up(self) -> list[str]:
@@ -112,7 +112,7 @@ class BootstrapMachine:
             io_pxe.start(self.unit, argv, f"Network boot of {spec.name} (reduced.footprint)")
             number = io_pxe.process(self.unit)
             if number is None:
-                raise BackendError(f"{self.unit} ended at once.", mend=f"Look at journalctl -u {self.unit}.")
+                raise BackendError(f"{self.unit} ended at once.", hint=f"Look at journalctl -u {self.unit}.")
         io_pxe.connect(number, t.cast(str, self._context.bridge), way.inner, way.outer, way.mac, way.server, way.prefix)
         return number
 
@@ -195,8 +195,8 @@ class BootstrapMachine:
             seconds = time.monotonic() - began
             if reason or seconds > context.spec.boot_timeout:
                 said = tail(io_rehearsal.read_console(left["console"]), _IN_ERROR)
-                message, mend = plan_bootstrap.unreached(seconds, said, serve=context.spec.pxe_serve, unit=self.unit, folder=str(self.folder))
-                raise BackendError(f"{message}{f' ({reason})' if reason else ''}", mend=mend)
+                message, hint = plan_bootstrap.unreached(seconds, said, serve=context.spec.pxe_serve, unit=self.unit, folder=str(self.folder))
+                raise BackendError(f"{message}{f' ({reason})' if reason else ''}", hint=hint)
             context.progress(phase=context.journal.phase, waiting_for="the bootstrap system to boot")
             time.sleep(_POLL)
         context.log(f"the bootstrap system answers after {time.monotonic() - began:.1f} s")

@@ -72,7 +72,7 @@ def inside(root: pathlib.Path, path: str) -> pathlib.Path:
     """
     target = root / path.lstrip("/")
     if not str(pathlib.Path(os.path.realpath(target.parent)) / target.name).startswith(f"{os.path.realpath(root)}/"):
-        raise BackendError(f"{path} leads out of the copy through a link.", mend="Turn absolute links of the source in that path into relative ones.")
+        raise BackendError(f"{path} leads out of the copy through a link.", hint="Turn absolute links of the source in that path into relative ones.")
     return target
 
 
@@ -102,7 +102,7 @@ def _initramfs(system: Chroot, versions: t.Sequence[str]) -> None:
         for version in versions:
             system.run(["dracut", "--force", "--no-hostonly", f"/boot/initramfs-{version}.img", version])
     else:
-        raise BackendError("The copy has neither update-initramfs nor dracut.", mend="Install initramfs-tools or dracut on the source.")
+        raise BackendError("The copy has neither update-initramfs nor dracut.", hint="Install initramfs-tools or dracut on the source.")
 
 
 def _grub(system: Chroot, image: DiskImage) -> None:
@@ -110,7 +110,7 @@ def _grub(system: Chroot, image: DiskImage) -> None:
     install, mkconfig = ("grub2-install", "grub2-mkconfig") if two else ("grub-install", "grub-mkconfig")
     folder = "grub2" if two else "grub"
     if system.has(install) is None:
-        raise BackendError("The copy has no grub-install.", mend="Install grub2-common and grub-pc-bin on the source.")
+        raise BackendError("The copy has no grub-install.", hint="Install grub2-common and grub-pc-bin on the source.")
     if image.layout.firmware == EFI:
         _grub_efi(system, image, two)
     else:
@@ -179,8 +179,8 @@ def check_bootable(image: DiskImage, root: pathlib.Path) -> None:
     if entries.is_dir():
         text += "".join(each.read_text(encoding="utf-8", errors="replace") for each in entries.glob("*.conf"))
     if f"root=UUID={uuid}" not in text or "/dev/loop" in text:
-        raise BackendError("The boot loader's configuration does not find the new root by its UUID.", mend="Look at boot/grub/grub.cfg of the copy.")
+        raise BackendError("The boot loader's configuration does not find the new root by its UUID.", hint="Look at boot/grub/grub.cfg of the copy.")
     if image.layout.firmware == EFI and not list(_efi_folder(image, root).glob("[Bb][Oo][Oo][Tt]/[Bb][Oo][Oo][Tt]*.[Ee][Ff][Ii]")):
-        raise BackendError("There is no boot loader where UEFI firmware looks for one.", mend=f"Look at {_esp_mount(image)}/EFI/BOOT of the copy.")
+        raise BackendError("There is no boot loader where UEFI firmware looks for one.", hint=f"Look at {_esp_mount(image)}/EFI/BOOT of the copy.")
     if not any((root / "boot").glob("init*")):
-        raise BackendError("The copy has no initramfs.", mend="Look at the log of the migration.")
+        raise BackendError("The copy has no initramfs.", hint="Look at the log of the migration.")

@@ -65,7 +65,7 @@ def preflight(context: Context) -> None:
         source = answer["facts"]
         source["clock_offset"] = source["time"] - (asked + time.time()) / 2
     except FootprintError as error:
-        problems.append(Problem(f"The source does not answer: {error.message}", error.mend or "Look at the log.", "source.address"))
+        problems.append(Problem(f"The source does not answer: {error.message}", error.hint or "Look at the log.", "source.address"))
     layout = layout_of(context.spec, context.vm, source)
     problems += find_problems(context.spec, context.vm, layout, source, destination(context.spec, context.vm, source))
     context.journal.problems = [each.as_dict() for each in problems]
@@ -87,8 +87,8 @@ def preflight(context: Context) -> None:
 
 def problem_text(problems: t.Sequence[Problem]) -> str:
     """All problems in one message."""
-    lines = [f"{number}. {f'{each.path}: ' if each.path else ''}{each.message} {each.mend}" for number, each in enumerate(problems, start=1)]
-    return f"The migration cannot begin; nothing was touched. {len(lines)} thing(s) to mend: " + " ".join(lines)
+    lines = [f"{number}. {f'{each.path}: ' if each.path else ''}{each.message} {each.hint}" for number, each in enumerate(problems, start=1)]
+    return f"The migration cannot begin; nothing was touched. {len(lines)} thing(s) to hint: " + " ".join(lines)
 
 
 def define(context: Context) -> None:

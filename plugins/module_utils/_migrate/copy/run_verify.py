@@ -51,13 +51,13 @@ def live(context: Context) -> None:
     """
     first = _look(context, settle=True)
     if first.wrong:
-        _mend(context, first.wrong, tolerate_vanished=True)
+        _hint(context, first.wrong, tolerate_vanished=True)
     # what was not written to between the two looks must be the same now; and this is what a look costs in the pause
     again = _look(context)
     bad = {path: each for path, each in again.wrong.items() if path in first.wrong and each.source == first.wrong[path].source and each.what != _HOLES}
     _note(context, again, whole=first)
     if bad:
-        raise BackendError(_told(bad, "of the copy are not as on the source, though nothing changed them there"), mend=_MEND_COPY)
+        raise BackendError(_told(bad, "of the copy are not as on the source, though nothing changed them there"), hint=_HINT_COPY)
 
 
 def catch_up(context: Context) -> None:
@@ -79,9 +79,9 @@ def verify(context: Context) -> None:
         if not look.wrong or (attempt and _only_holes(context, look)):
             break
         if attempt == _ATTEMPTS:
-            raise BackendError(_told(look.wrong, "differ between source and copy after the services were stopped"), mend=_MEND_SOURCE)
+            raise BackendError(_told(look.wrong, "differ between source and copy after the services were stopped"), hint=_HINT_SOURCE)
         context.log(f"fetched anew: {_told(look.wrong, 'differ')}")
-        _mend(context, look.wrong, tolerate_vanished=False)
+        _hint(context, look.wrong, tolerate_vanished=False)
     run_blocks.verify(context)
     _set_flags(context, look.flags)
     _note(context, look)
@@ -90,8 +90,8 @@ def verify(context: Context) -> None:
     context.journal.verified = True
 
 
-_MEND_COPY = "Look at the log, and whether the copy's file system and its disk are sound."
-_MEND_SOURCE = "List what writes them in services, so that it is stopped for the last copy, or leave them out with excludes."
+_HINT_COPY = "Look at the log, and whether the copy's file system and its disk are sound."
+_HINT_SOURCE = "List what writes them in services, so that it is stopped for the last copy, or leave them out with excludes."
 
 
 def _only_holes(context: Context, look: Look) -> bool:
@@ -141,7 +141,7 @@ def _look(context: Context, *, settle: bool = False, fixed: t.Sequence[bytes] = 
         if what:
             look.wrong[each.path] = each._replace(what=what)
             if len(look.wrong) > _MOST:
-                raise BackendError(_told(look.wrong, "or more differ between source and copy"), mend=_MEND_COPY)
+                raise BackendError(_told(look.wrong, "or more differ between source and copy"), hint=_HINT_COPY)
     look.seconds = round(time.monotonic() - began, 3)
     return look
 
@@ -183,7 +183,7 @@ def _teller(context: Context) -> t.Callable[[int, int], None]:
     return told
 
 
-def _mend(context: Context, wrong: t.Mapping[bytes, Difference], *, tolerate_vanished: bool) -> None:
+def _hint(context: Context, wrong: t.Mapping[bytes, Difference], *, tolerate_vanished: bool) -> None:
     """Fetch anew what differs, take away what is too much."""
     root = context.disk().mount()
     for path, each in wrong.items():
@@ -225,4 +225,4 @@ def _set_flags(context: Context, flags: t.Mapping[bytes, bytes]) -> None:
         try:
             io_manifest.set_flags(root + path, text)
         except OSError as error:
-            raise BackendError(f"{printable(path)} cannot be made immutable or append-only on the copy: {error.strerror}.", mend=_MEND_COPY) from error
+            raise BackendError(f"{printable(path)} cannot be made immutable or append-only on the copy: {error.strerror}.", hint=_HINT_COPY) from error

@@ -36,7 +36,7 @@ _SECTOR = 512
 # where /sys tells how many sectors were written and how many discarded; how often would count the flush that comes before the question
 _WRITTEN = (6, 13)
 SYS = pathlib.Path("/sys/dev/block")
-_MEND = "Look whether the source runs and can be reached."
+_HINT = "Look whether the source runs and can be reached."
 
 
 class Brought(t.NamedTuple):
@@ -211,7 +211,7 @@ def fetch(
                 complaints.seek(0)
                 said = complaints.read().decode(errors="replace").strip()
                 lost = "The connection to the source was lost" if process.returncode == 255 else None
-                raise CommandError(argv[:1], process.returncode, said or str(error), mend=_MEND, what=lost) from error
+                raise CommandError(argv[:1], process.returncode, said or str(error), hint=_HINT, what=lost) from error
             except BaseException:
                 process.kill()
                 raise
@@ -263,13 +263,13 @@ def _receive(
         for index, wanted in changed.items():
             found = digest(_read_at(fd, index, target.size))
             if found != wanted:
-                raise BackendError(f"A block of {device} is not on the copy's disk as it came (at {index * BLOCK}).", mend="Look at the host's disk.")
+                raise BackendError(f"A block of {device} is not on the copy's disk as it came (at {index * BLOCK}).", hint="Look at the host's disk.")
             hashes[index * _HASH : (index + 1) * _HASH] = found
     finally:
         os.close(fd)
     if root and hashlib.sha256(hashes).digest() != root:
         target.forget()
-        raise BackendError(f"{device} and its copy are not equal: something else wrote to the copy.", mend="Run again; the copy is read anew then.")
+        raise BackendError(f"{device} and its copy are not equal: something else wrote to the copy.", hint="Run again; the copy is read anew then.")
     target.keep(bytes(hashes))
     return Brought(target.size if root else 0, len(changed), moved, head["counter"], head["boot_id"], hashlib.sha256(hashes).hexdigest())
 

@@ -135,7 +135,7 @@ class DiskImage:
                 # somebody was faster
                 last = error
                 time.sleep(0.2)
-        raise BackendError(f"No loop device could be had for {image}: {last}", mend="Free one: losetup -l shows who uses them.")
+        raise BackendError(f"No loop device could be had for {image}: {last}", hint="Free one: losetup -l shows who uses them.")
 
     def _make_node(self, partition: PlannedPartition) -> None:
         loop = os.path.basename(self._loops[partition.disk])
@@ -144,7 +144,7 @@ class DiskImage:
         until = time.monotonic() + 5
         while not number.exists():
             if time.monotonic() > until:
-                raise BackendError(f"The kernel shows no partition {partition.number} on {loop}.", mend="Look at partx -s on the image.")
+                raise BackendError(f"The kernel shows no partition {partition.number} on {loop}.", hint="Look at partx -s on the image.")
             time.sleep(0.1)
         _node(self.devices / name, number)
         # the mount table must speak of /dev: grub-install reads it there and knows disks by such names only
@@ -218,8 +218,8 @@ class DiskImage:
         for image in self.images:
             full = full_pool(image)
             if full is not None:
-                return LostWriteError(full.message, full.path, full.mend)
-        return LostWriteError(f"What was written did not reach {', '.join(self.images)}: {error}.", mend="Look at dmesg, and whether that disk is sound.")
+                return LostWriteError(full.message, full.path, full.hint)
+        return LostWriteError(f"What was written did not reach {', '.join(self.images)}: {error}.", hint="Look at dmesg, and whether that disk is sound.")
 
     def release(self) -> None:
         """Let go of the disks, so that somebody else may use them."""
@@ -245,7 +245,7 @@ class DiskImage:
         for image in self.images:
             while loops_of(image):
                 if time.monotonic() > until:
-                    raise BackendError(f"{image} is still in use by a loop device.", mend="losetup -l and lsof show by whom.")
+                    raise BackendError(f"{image} is still in use by a loop device.", hint="losetup -l and lsof show by whom.")
                 time.sleep(0.2)
 
     def _free(self, loop: str) -> None:

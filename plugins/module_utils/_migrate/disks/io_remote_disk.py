@@ -29,7 +29,7 @@ _CONNECTS = 60.0
 _ENDS = 20.0
 # in sectors of 512 bytes: 4 MiB
 _READ_AHEAD = "8192"
-_MEND_LOST = "Look whether the pool of the VM's disks is full, then run again."
+_HINT_LOST = "Look whether the pool of the VM's disks is full, then run again."
 
 
 class Machine(t.Protocol):
@@ -81,12 +81,12 @@ class RemoteDisk(DiskImage):
         super().settle()
         # with the programs in between, all that is on the way would be gone
         if self._loops and not self._connected():
-            raise BackendError("The bootstrap system went away while its disks were written to.", mend=_MEND_LOST)
+            raise BackendError("The bootstrap system went away while its disks were written to.", hint=_HINT_LOST)
 
     def _lost(self, error: Exception) -> BackendError:
         # a disk that is gone takes nothing any more, so what is on it belongs together, as after a power loss
         kind = LostWriteError if self._connected() else BackendError
-        return kind(f"What was written did not reach the bootstrap system's disks: {error}.", mend=_MEND_LOST)
+        return kind(f"What was written did not reach the bootstrap system's disks: {error}.", hint=_HINT_LOST)
 
     def _connected(self) -> bool:
         return self._ssh is not None and bool(self._files) and all(each.poll() is None for each in (self._ssh, *self._files))
@@ -151,7 +151,7 @@ class RemoteDisk(DiskImage):
                 said = " | ".join((self.far / f"{name}.log").read_text(errors="replace").strip().splitlines()[-3:])
                 how = "took too long" if process.poll() is None else f"ended with exit code {process.poll()}"
                 self._disconnect()
-                raise BackendError(f"The disks of the bootstrap system cannot be had: {name} {how}: {said or 'it said nothing'}", mend="Run again.")
+                raise BackendError(f"The disks of the bootstrap system cannot be had: {name} {how}: {said or 'it said nothing'}", hint="Run again.")
             time.sleep(0.1)
 
     def _disconnect(self) -> None:

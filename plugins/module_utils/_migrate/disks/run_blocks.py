@@ -53,7 +53,7 @@ def verify(context: Context) -> None:
             if attempt == _ATTEMPTS:
                 raise BackendError(
                     f"{raw.path} differs between source and copy after the services were stopped: {brought.changed} blocks were written to.",
-                    mend="List what writes to it in services, so that it is stopped for the last copy.",
+                    hint="List what writes to it in services, so that it is stopped for the last copy.",
                 )
             context.log(f"{raw.path}: {brought.changed} blocks fetched anew")
 

@@ -105,7 +105,7 @@ def open_up(name: str) -> None:
 
 
 def _load(text: str) -> None:
-    run(["nft", "-f", "-"], stdin=text, timeout=30, mend="Install nftables on the destination.")
+    run(["nft", "-f", "-"], stdin=text, timeout=30, hint="Install nftables on the destination.")
 
 
 def unit(name: str) -> str:

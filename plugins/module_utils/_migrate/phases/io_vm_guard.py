@@ -117,7 +117,7 @@ def stop(uri: str, uuid: str, vm: str) -> None:
         if not kill(uuid, vm):
             return
         time.sleep(0.2)
-    raise BackendError(f"{vm} could not be stopped{': ' + str(failure[0]) if failure else ''}.", mend="Kill its QEMU process by hand.")
+    raise BackendError(f"{vm} could not be stopped{': ' + str(failure[0]) if failure else ''}.", hint="Kill its QEMU process by hand.")
 
 
 def kill(uuid: str, vm: str, pids: pathlib.Path | None = None) -> bool:

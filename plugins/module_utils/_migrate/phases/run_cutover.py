@@ -96,7 +96,7 @@ def _await_boot(context: Context, *, may_serve: bool = False) -> None:
             return
         if seconds > _REBOOT_TIMEOUT:
             raise BackendError(
-                f"The source did not come back from its reboot in {_REBOOT_TIMEOUT:.0f} s.", mend="Look at its console; its next boot is the usual one."
+                f"The source did not come back from its reboot in {_REBOOT_TIMEOUT:.0f} s.", hint="Look at its console; its next boot is the usual one."
             )
         context.progress(phase="quiesce", waiting_for="the source to boot without its services")
         time.sleep(_POLL)
@@ -134,7 +134,7 @@ def _detach(context: Context, lease: Lease) -> None:
     if context.bridge:
         taken = io_arp.probe(context.bridge, spec.admin.address, attempts=2, wait=0.2)
         if taken and taken not in context.vm.macs:
-            raise BackendError(f"{spec.admin.address} is still answered for, by {taken}.", mend="Find that machine; it is neither the source nor the VM.")
+            raise BackendError(f"{spec.admin.address} is still answered for, by {taken}.", hint="Find that machine; it is neither the source nor the VM.")
 
 
 def _source_macs(context: Context) -> list[str]:
@@ -208,7 +208,7 @@ def await_answers(context: Context, lease: Lease, checks: t.Sequence[HealthCheck
         _see_it_alive(context)
         if time.monotonic() > until:
             raise BackendError(
-                f"The new master was not healthy after {context.spec.boot_timeout} s: {wrong}", mend="Raise boot_timeout, or mend what the check says."
+                f"The new master was not healthy after {context.spec.boot_timeout} s: {wrong}", hint="Raise boot_timeout, or fix what the check says."
             )
         wrong = _somebody_else(context)
         if wrong is None:
@@ -230,8 +230,8 @@ def _see_it_alive(context: Context) -> None:
         try:
             io_rehearsal.check_alive(host, context.vm.uuid)
         except BackendError as error:
-            mend = f"Start it by hand and look at its console: virsh console {context.vm.name}."
-            raise full_pool(context.journal.facts["vm"]["disk"]) or BackendError(f"While it booted {error.message}.", mend=mend) from error
+            hint = f"Start it by hand and look at its console: virsh console {context.vm.name}."
+            raise full_pool(context.journal.facts["vm"]["disk"]) or BackendError(f"While it booted {error.message}.", hint=hint) from error
 
 
 def _keep_clients_out(context: Context) -> None:

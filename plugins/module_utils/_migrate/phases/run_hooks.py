@@ -33,5 +33,5 @@ def _run_hook(context: Context, index: int, hook: Hook) -> None:
             context.source.ask("run", {"command": list(hook.command), "timeout": hook.timeout}, timeout=hook.timeout + 30)
     except FootprintError as error:
         raise BackendError(
-            f"The command {hook.when} {hook.phase} on the {hook.on} failed: {error.message}", f"hooks[{index}]", "Mend the command, or leave the hook out."
+            f"The command {hook.when} {hook.phase} on the {hook.on} failed: {error.message}", f"hooks[{index}]", "Correct the command, or leave the hook out."
         ) from error

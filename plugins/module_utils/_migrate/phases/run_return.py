@@ -98,7 +98,7 @@ def _answers(context: Context) -> dict[str, t.Any]:
     except FootprintError as error:
         raise BackendError(
             f"The source does not answer at {context.spec.admin.temporary_address}, so the VM goes on serving: {error.message}",
-            mend="Switch the source on, it comes up at that address; let the role place the one-time key, or place it by hand; then run this again.",
+            hint="Switch the source on, it comes up at that address; let the role place the one-time key, or place it by hand; then run this again.",
         ) from error
 
 
@@ -122,7 +122,7 @@ def retire(context: Context) -> None:
             journal.warnings.append(f"The source was off already, so its one-time key could not be withdrawn ({error.message}).")
         else:
             if state != HANDED_OVER:
-                raise BackendError(f"The source is {state}; only a source that handed over can be retired.", mend="Finish the migration first.")
+                raise BackendError(f"The source is {state}; only a source that handed over can be retired.", hint="Finish the migration first.")
             leave(context, power_off=True)
     _await_silence(context)
     journal.state = "retired"

@@ -130,7 +130,7 @@ def _give_up(context: Context, reason: str) -> None:
     :raises BackendError: the source was not touched.
     """
     if "quiesce" not in context.journal.phases:
-        raise BackendError(f"The migration was given up: {reason}.", mend="Find out what kills it, for example with journalctl -k; then run again.")
+        raise BackendError(f"The migration was given up: {reason}.", hint="Find out what kills it, for example with journalctl -k; then run again.")
     run_return.give_back(context, f"{context.journal.phase}: {reason}")
 
 
@@ -148,7 +148,7 @@ def _migrate(context: Context) -> None:
     if first in STOP_AFTER:
         context.store.reserve()
         _one_destination(context)
-    # what was in the way may be mended; and nothing of a bootstrap system outlives the run that made it
+    # what was in the way may be fixed; and nothing of a bootstrap system outlives the run that made it
     always = ("preflight", "prepare") if context.spec.boot == run_bootstrap.PXE else ("preflight",)
     with _worktime(context):
         for phase in STOP_AFTER[PHASES.index(first) :]:
@@ -284,7 +284,7 @@ def _where(context: Context) -> str:
     if journal.state != "running" or time.time() - journal.phases.get("precopy", {}).get("started", 0) > _FRESH:
         # the run before came to its end, or lay long enough, so what it copied grows old
         journal.forget_from("precopy")
-    # what was found in the way may have been mended, and what was fine may be so no more
+    # what was found in the way may have been fixed, and what was fine may be so no more
     return PHASES[0]
 
 

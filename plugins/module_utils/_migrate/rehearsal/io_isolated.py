@@ -77,7 +77,7 @@ def _move_out() -> int:
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(_CLONE_NEWNET) != 0:
         reason = os.strerror(ctypes.get_errno())
-        raise BackendError(f"The kernel gives no network namespace: {reason}.", mend="Run as root, on a kernel with network namespaces.")
+        raise BackendError(f"The kernel gives no network namespace: {reason}.", hint="Run as root, on a kernel with network namespaces.")
     return threading.get_native_id()
 
 

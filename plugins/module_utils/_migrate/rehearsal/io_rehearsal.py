@@ -36,7 +36,7 @@ def overlay_path(disk: str, name: str, index: int) -> str:
 
 def make_overlay(disk: str, kind: str, path: str) -> None:
     """An empty overlay over a disk, which itself is only read from now on."""
-    run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", kind, "-b", disk, path], timeout=60, mend="Install qemu-img (qemu-utils) on the destination.")
+    run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", kind, "-b", disk, path], timeout=60, hint="Install qemu-img (qemu-utils) on the destination.")
     os.chmod(path, 0o600)
 
 

@@ -172,10 +172,10 @@ def _keep_console(context: Context, stage: xml_rehearsal.Stage | None) -> None:
 
 def _failed(context: Context, error: FootprintError, stage: xml_rehearsal.Stage | None) -> BackendError:
     if stage is None:
-        return BackendError(f"The rehearsal could not begin: {error.message}", error.path, error.mend)
+        return BackendError(f"The rehearsal could not begin: {error.message}", error.path, error.hint)
     said = plan_rehearsal.tail(io_rehearsal.read_console(stage.console), _IN_ERROR)
     words = f"The console's last words: {' | '.join(said)}" if said else "Its console said nothing."
     look = f"The whole console is in {context.store.directory / CONSOLE}." if said else "Look at the stand-in's log below /var/log/libvirt/qemu."
     return BackendError(
-        f"The rehearsal failed: {error.message.rstrip('.')}. {words}", mend=f"{look} Mend it and run again; give a check that needs others rehearse: false."
+        f"The rehearsal failed: {error.message.rstrip('.')}. {words}", hint=f"{look} Correct it and run again; give a check that needs others rehearse: false."
     )

@@ -97,7 +97,7 @@ class MigrationFailed(FootprintError):
         elif "quiesce" not in migration["phases"]:
             serves = "the source serves as before"
         why = migration.get("reason") or f"its worker died; {(list(log) or ['no log'])[-1]}"
-        super().__init__(f"The migration {migration['name']} did not succeed ({serves}): {why}", mend="Mend that and run again; it goes on where it can.")
+        super().__init__(f"The migration {migration['name']} did not succeed ({serves}): {why}", hint="Correct that and run again; it goes on where it can.")
         self.migration = migration
 
     def as_result(self) -> dict[str, t.Any]:
@@ -107,4 +107,4 @@ class MigrationFailed(FootprintError):
 
 def still_running(name: str) -> FootprintError:
     """What to tell when somebody has waited long enough."""
-    return FootprintError(f"The migration {name} still runs.", mend="It goes on by itself; look with master_migrate_info, or run this again to wait on.")
+    return FootprintError(f"The migration {name} still runs.", hint="It goes on by itself; look with master_migrate_info, or run this again to wait on.")

@@ -28,7 +28,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 
 SOURCE_TOOLS = ("rsync", "blkid", "ip", "systemctl", "systemd-run")
 DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "losetup", "partx", "mount", "chroot", "ip", "qemu-img")
-# where a problem stands that installing a package mends
+# where a problem stands that installing a package fixes
 MKFS_TOOLS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "btrfs": "mkfs.btrfs", "vfat": "mkfs.vfat", "swap": "mkswap"}
 
 # the source's subvolumes are listed with it
@@ -127,8 +127,8 @@ def find_problems(
     if source is not None:
         problems += _source(spec, layout, source)
         if vm.secure_boot and not source.get("grub", {}).get("shim"):
-            mend = "Install shim-signed and grub-efi-amd64-signed (Debian, Ubuntu) or shim-x64 there, or leave secure_boot out."
-            problems.append(Problem("The source has no signed boot loader, and secure_boot starts nothing else.", mend, "vm.secure_boot"))
+            hint = "Install shim-signed and grub-efi-amd64-signed (Debian, Ubuntu) or shim-x64 there, or leave secure_boot out."
+            problems.append(Problem("The source has no signed boot loader, and secure_boot starts nothing else.", hint, "vm.secure_boot"))
     if source is not None and host is not None:
         problems += _both(source, host)
     return problems
@@ -187,8 +187,8 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
             )
         )
     if any(each["fstype"] == "btrfs" for each in source.get("filesystems", [])) and not source.get("tools", {}).get(BTRFS_TOOL):
-        mend = "Install btrfs-progs there."
-        problems.append(Problem("The source has btrfs and lacks its program btrfs, so nobody sees subvolumes that are not mounted.", mend))
+        hint = "Install btrfs-progs there."
+        problems.append(Problem("The source has btrfs and lacks its program btrfs, so nobody sees subvolumes that are not mounted.", hint))
     if not source.get("kernels"):
         problems.append(Problem("The source has no kernel in /boot that a VM could start.", "Install its distribution's kernel package there."))
     if not source.get("initramfs"):
@@ -204,11 +204,11 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
 def _boot_loader(layout: DiskLayout, source: t.Mapping[str, t.Any]) -> list[Problem]:
     grub = source.get("grub", {})
     if layout.firmware == BIOS and not (grub.get("install") and grub.get("i386_pc")):
-        mend = "Install grub-pc-bin and grub2-common there, or give the VM boot_firmware: efi."
-        return [Problem("The source has no GRUB for BIOS machines (grub-install and its i386-pc files).", mend)]
+        hint = "Install grub-pc-bin and grub2-common there, or give the VM boot_firmware: efi."
+        return [Problem("The source has no GRUB for BIOS machines (grub-install and its i386-pc files).", hint)]
     if layout.firmware == EFI and not (grub.get("install") and (grub.get("efi") or grub.get("shim"))):
-        mend = "Install grub-efi-amd64-bin (Debian, Ubuntu) or grub2-efi-x64 and shim-x64 there, or give the VM boot_firmware: bios."
-        return [Problem("The source has no GRUB for UEFI machines.", mend)]
+        hint = "Install grub-efi-amd64-bin (Debian, Ubuntu) or grub2-efi-x64 and shim-x64 there, or give the VM boot_firmware: bios."
+        return [Problem("The source has no GRUB for UEFI machines.", hint)]
     return []
 
 

@@ -156,7 +156,7 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
         host = None
         warnings.append(f"This host was not looked at: {error}")
     problems = find_problems(spec, vm, layout, facts, host)
-    warnings += [f"{each.message} {each.mend}" for each in problems if each.path == TOOLS_PATH]
+    warnings += [f"{each.message} {each.hint}" for each in problems if each.path == TOOLS_PATH]
     problems = [each for each in problems if each.path != TOOLS_PATH]
     if problems:
         raise FootprintError(problem_text(problems))

@@ -96,7 +96,7 @@ def stop(units: t.Sequence[str], *, together: bool) -> None:
         run(["systemctl", "stop", "--", unit], timeout=600)
     alive = _alive(units)
     if alive:
-        raise BackendError(f"{', '.join(alive)} did not stop on the source.", mend="List what keeps it up (sockets, timers) in services, before it.")
+        raise BackendError(f"{', '.join(alive)} did not stop on the source.", hint="List what keeps it up (sockets, timers) in services, before it.")
 
 
 def start(units: t.Sequence[str], *, together: bool) -> list[str]:
@@ -175,11 +175,11 @@ def stop_containers(containers: t.Sequence[Container]) -> None:
         run(
             [each.engine, "stop", "-t", str(_CONTAINER_GRACE), each.name],
             timeout=2 * _CONTAINER_GRACE,
-            mend=f"Stop it by hand: {each.engine} stop {each.name}.",
+            hint=f"Stop it by hand: {each.engine} stop {each.name}.",
         )
         if container_state(each) == "running":
             raise BackendError(
-                f"The container {each.name} did not stop on the source.", mend=f"Let {each.engine} not restart it, or list what starts it in services."
+                f"The container {each.name} did not stop on the source.", hint=f"Let {each.engine} not restart it, or list what starts it in services."
             )
 
 

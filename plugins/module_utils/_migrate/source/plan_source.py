@@ -49,7 +49,7 @@ def containers_of(source: t.Mapping[str, t.Any], *, everything: bool) -> list[di
 
 
 def source_problems(containers: t.Sequence[Container], quiesce: str, source: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
-    """What keeps the source from coming to rest as asked: message, mend, path."""
+    """What keeps the source from coming to rest as asked: message, hint, path."""
     problems = []
     for unit, state in source.get("services", {}).items():
         if state.get("load") != "loaded":

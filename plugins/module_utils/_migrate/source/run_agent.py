@@ -294,11 +294,11 @@ def main(argv: t.Sequence[str]) -> int:
         sys.stdout.write(json.dumps({"ok": answer(command, name, given), **known}) + "\n")
         return 0
     except FootprintError as error:
-        sys.stdout.write(json.dumps({"error": {"message": error.message, "mend": error.mend}, **known}) + "\n")
+        sys.stdout.write(json.dumps({"error": {"message": error.message, "hint": error.hint}, **known}) + "\n")
         return 1
     except (OSError, ValueError, KeyError) as error:
         # a full disk, for one; the destination's log is read, this machine's perhaps not
-        sys.stdout.write(json.dumps({"error": {"message": f"{command}: {type(error).__name__}: {error}", "mend": None}, **known}) + "\n")
+        sys.stdout.write(json.dumps({"error": {"message": f"{command}: {type(error).__name__}: {error}", "hint": None}, **known}) + "\n")
         return 1
 
 

@@ -140,8 +140,8 @@ def _no_room(report: t.Mapping[str, t.Any]) -> CapacityError:
         parts.append(f"nor have {listing([one['name'] for one in report['unplaced'][3:]])}")
     parts += [f"there is no server for {one['name']} ({one['reason']})" for one in report["wanted"] if not one["server"]][:3]
     path = "vms" if report["unplaced"] else "wanted"
-    mend = [change["text"] for change in report["changes"]]
-    if not mend:
+    hint = [change["text"] for change in report["changes"]]
+    if not hint:
         return CapacityError(f"{'; '.join(parts)}.", path, "Add servers, ask for less, or set match: at_least.")
-    others = f" Or: {'; or: '.join(mend[1:])}." if mend[1:] else ""
-    return CapacityError(f"{'; '.join(parts)}.", path, f"The smallest change that would do: {mend[0]}.{others}")
+    others = f" Or: {'; or: '.join(hint[1:])}." if hint[1:] else ""
+    return CapacityError(f"{'; '.join(parts)}.", path, f"The smallest change that would do: {hint[0]}.{others}")

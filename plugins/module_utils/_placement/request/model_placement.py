@@ -237,7 +237,7 @@ def parse_names(value: t.Any, path: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parse_name(name, f"{path}[{index}]") for index, name in enumerate(names)))
 
 
-def parse_count(value: t.Any, path: str, most: int, mend: str, least: int = 1) -> int:
+def parse_count(value: t.Any, path: str, most: int, hint: str, least: int = 1) -> int:
     """A whole number, also as text.
 
     :raises InputError: anything else, or out of bounds.
@@ -245,13 +245,13 @@ def parse_count(value: t.Any, path: str, most: int, mend: str, least: int = 1) -
     if isinstance(value, str) and value.strip().isdigit():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{value!r} is not a whole number.", path, mend)
+        raise InputError(f"{value!r} is not a whole number.", path, hint)
     if not least <= value <= most:
-        raise InputError(f"{value} is not between {least} and {most}.", path, mend)
+        raise InputError(f"{value} is not between {least} and {most}.", path, hint)
     return value
 
 
-def parse_ratio(value: t.Any, path: str, mend: str) -> float:
+def parse_ratio(value: t.Any, path: str, hint: str) -> float:
     """A number above 0, at most 1000.
 
     :raises InputError: anything else.
@@ -259,9 +259,9 @@ def parse_ratio(value: t.Any, path: str, mend: str) -> float:
     try:
         ratio = float(value) if not isinstance(value, bool) else 0.0
     except (TypeError, ValueError) as error:
-        raise InputError(f"{value!r} is not a number.", path, mend) from error
+        raise InputError(f"{value!r} is not a number.", path, hint) from error
     if not 0 < ratio <= 1000:
-        raise InputError(f"{value} is not between 0 and 1000.", path, mend)
+        raise InputError(f"{value} is not between 0 and 1000.", path, hint)
     return ratio
 
 
@@ -298,7 +298,7 @@ def one_of(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str, conve
     return found[0][1] if found else None
 
 
-def refuse_twins(named: t.Iterable[tuple[str, str]], mend: str) -> None:
+def refuse_twins(named: t.Iterable[tuple[str, str]], hint: str) -> None:
     """Refuse a name that is used twice; the second one is named.
 
     :raises InputError: the path of the second.
@@ -307,4 +307,4 @@ def refuse_twins(named: t.Iterable[tuple[str, str]], mend: str) -> None:
     for name, path in named:
         first = seen.setdefault(name, path)
         if first != path:
-            raise InputError(f"{name!r} is already used at {first}.", path, mend)
+            raise InputError(f"{name!r} is already used at {first}.", path, hint)

@@ -48,8 +48,8 @@ _POOL_KEYS = (
     # told by virt_node, too; nothing here follows from them
     "type", "source", "allocation_bytes", "promised_bytes", "overcommit", "mount",
 )  # fmt: skip
-_MEND_SERVER = "Write each server as a mapping, e.g. {name: metal1, memory: 64, cpus: 16}."
-_MEND_CPUS = "Write the number of logical CPUs, e.g. 16."
+_HINT_SERVER = "Write each server as a mapping, e.g. {name: metal1, memory: 64, cpus: 16}."
+_HINT_CPUS = "Write the number of logical CPUs, e.g. 16."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _some(names: t.Iterable[str]) -> str:
 
 
 def _parse_server(entry: t.Any, path: str, cluster: str, policy: PlacementPolicy) -> tuple[PlanServer, tuple[VmDetails, ...]]:
-    check_known(entry, _SERVER_KEYS, path, _MEND_SERVER)
+    check_known(entry, _SERVER_KEYS, path, _HINT_SERVER)
     told = entry.get("capacity")
     if told is not None and not isinstance(told, t.Mapping):
         raise InputError(f"is {type(told).__name__}, not a mapping.", f"{path}.capacity", "Give what virt_node returns as capacity.")
@@ -169,7 +169,7 @@ def _set_or_nothing(value: t.Any, path: str) -> frozenset[str] | None:
 
 def _parse_capacity(both: _Entry, policy: CapacityPolicy, pools: t.Mapping[str, PoolCapacity]) -> HostCapacity | None:
     memory = both.first(("memory", "ram"), "memory_mib", parse_mib, "MiB")
-    cpus = both.first(("cpus", "cpu"), "cpus", lambda value, path: parse_count(value, path, MOST_CPUS, _MEND_CPUS))
+    cpus = both.first(("cpus", "cpu"), "cpus", lambda value, path: parse_count(value, path, MOST_CPUS, _HINT_CPUS))
     reserve = both.first(("memory_reserve",), "memory_reserve_mib", parse_bytes, "MiB")
     ratio = both.first(("vcpu_ratio",), "vcpu_ratio", lambda value, path: parse_ratio(value, path, "Write how many vCPUs one CPU may carry, e.g. 4."))
     others = both.first(("others_memory",), "others_mib", parse_bytes, "MiB") or 0

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A good placement, quickly: keep what stands, place the rest, mend what is left.
+"""A good placement, quickly: keep what stands, place the rest, fix what is left.
 
 Everything counts evaluations, never seconds, so that the same question has the same answer on every
 machine.
@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.reque
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_construct import construct
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
 
-# Below this many pairs of VM and server every move and swap is tried, above it only those that may mend something.
+# Below this many pairs of VM and server every move and swap is tried, above it only those that may fix something.
 _SMALL = 4000
 # In looks at a server, each a microsecond; a placement that is tried out counts for ten.
 _BUDGET_SMALL = 300000
@@ -52,7 +52,7 @@ class _Budget:
 
 
 def improve(state: State) -> None:
-    """Mend the placement until no single step makes it better."""
+    """Correct the placement until no single step makes it better."""
     problem = state.problem
     is_small = len(problem.vms) * len(problem.servers) <= _SMALL
     budget = _Budget(_BUDGET_SMALL if is_small else _BUDGET_LARGE)

@@ -63,7 +63,7 @@ class DomainRecord(t.NamedTuple):
 
 
 @contextlib.contextmanager
-def told(what: str, mend: str | None = None) -> t.Iterator[None]:
+def told(what: str, hint: str | None = None) -> t.Iterator[None]:
     """Turn libvirt's exception into ours, with what was being done."""
     try:
         yield
@@ -71,10 +71,10 @@ def told(what: str, mend: str | None = None) -> t.Iterator[None]:
         said = str(error.get_error_message() or error)
         # libvirt repeats a value of any length
         said = said if len(said) <= _SAID else f"{said[:_SAID]}..."
-        if mend is None and error.get_error_domain() == libvirt.VIR_FROM_RPC:
+        if hint is None and error.get_error_domain() == libvirt.VIR_FROM_RPC:
             # of a daemon that goes in the middle the words are those of a socket
-            said, mend = f"the connection to libvirtd was lost ({said.rstrip('.')})", _LOST
-        raise model_errors.BackendError(f"{what}: {said}.", mend=mend) from error
+            said, hint = f"the connection to libvirtd was lost ({said.rstrip('.')})", _LOST
+        raise model_errors.BackendError(f"{what}: {said}.", hint=hint) from error
 
 
 class DomainHost:
@@ -86,7 +86,7 @@ class DomainHost:
 
     def __init__(self, uri: str) -> None:
         if LIBVIRT_ERROR is not None:
-            raise model_errors.BackendError("libvirt's Python bindings are not installed.", mend="Install python3-libvirt on the host.") from LIBVIRT_ERROR
+            raise model_errors.BackendError("libvirt's Python bindings are not installed.", hint="Install python3-libvirt on the host.") from LIBVIRT_ERROR
         # libvirt prints every error to stderr otherwise, also the expected ones
         libvirt.registerErrorHandler(lambda unused, error: None, None)
         self.uri = uri
@@ -165,7 +165,7 @@ class DomainHost:
 
         :returns: the definition as libvirt has it now.
         """
-        with told("libvirt refuses the document", "Mend the template or the VM's details."):
+        with told("libvirt refuses the document", "Correct the template or the VM's details."):
             return _document(self.connection.defineXML(xml), libvirt.VIR_DOMAIN_XML_INACTIVE)
 
     def set_metadata(self, uuid: str, namespace: str, prefix: str, xml: str | None, live: bool = False) -> None:
@@ -214,7 +214,7 @@ class DomainHost:
             if not _within(timeout, lambda: domain.state(0)[0] in _RUNNING):
                 state, reason = domain.state(0)
                 why = "after an I/O error" if (state, reason) == (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR) else "again"
-                raise model_errors.BackendError(f"is paused {why}.", mend="Look at its log below /var/log/libvirt and at the space of its pool.")
+                raise model_errors.BackendError(f"is paused {why}.", hint="Look at its log below /var/log/libvirt and at the space of its pool.")
 
     def shutdown(self, uuid: str, timeout: float, force: bool) -> None:
         """Stop a domain: ask it, wait, and only with ``force`` cut its power.
@@ -240,7 +240,7 @@ class DomainHost:
                     return
                 if _active(domain) and not force:
                     raise model_errors.BackendError(
-                        f"still runs {timeout:g} s after it was asked to shut down.", mend="Raise shutdown_timeout, or allow force."
+                        f"still runs {timeout:g} s after it was asked to shut down.", hint="Raise shutdown_timeout, or allow force."
                     )
             if not _active(domain):
                 return
@@ -274,7 +274,7 @@ class DomainHost:
                     raise
                 domain.undefine()
         if self.domain(uuid) is not None:
-            raise model_errors.BackendError("is still there after its removal.", mend="Somebody started it meanwhile; run again.")
+            raise model_errors.BackendError("is still there after its removal.", hint="Somebody started it meanwhile; run again.")
 
     def _lookup(self, uuid: str) -> t.Any:
         with told(f"cannot find the domain {uuid}"):

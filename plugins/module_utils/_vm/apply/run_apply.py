@@ -89,7 +89,7 @@ class Doing:
             if not work.host.alive():
                 lost = model_errors.BackendError(
                     f"the connection to {work.host.uri} broke ({error.message.rstrip('.')}); its guests run on.",
-                    mend="See to it that libvirtd runs on the host, then run again: it takes up what is missing.",
+                    hint="See to it that libvirtd runs on the host, then run again: it takes up what is missing.",
                 )
                 work.result.error = str(lost)
                 work.result.state = work.seen.record.state if work.seen is not None else None
@@ -248,7 +248,7 @@ class Doing:
         done.append(plan_domain.START)
         record = work.host.domain(work.uuid)
         if record is None or not record.active:
-            raise model_errors.BackendError("ended right after its start.", mend="Look at its log below /var/log/libvirt on the host.")
+            raise model_errors.BackendError("ended right after its start.", hint="Look at its log below /var/log/libvirt on the host.")
 
     def _power_cycle(self, work: run_work.Work, done: list[str]) -> None:
         # a run that is killed in between leaves a domain that is off; the next one has to know better

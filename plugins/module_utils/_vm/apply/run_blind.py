@@ -26,7 +26,7 @@ def check_libraries() -> None:
     """
     for name, failure in (("lxml", xml_domain.LXML_ERROR), ("Jinja2", xml_template.JINJA2_ERROR)):
         if failure is not None:
-            raise model_errors.BackendError(f"{name} is not installed for this host's Python.", mend=f"Install python3-{name.lower()} on the host.")
+            raise model_errors.BackendError(f"{name} is not installed for this host's Python.", hint=f"Install python3-{name.lower()} on the host.")
 
 
 def foresee(

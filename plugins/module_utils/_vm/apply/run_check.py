@@ -69,12 +69,12 @@ class HostChecks:
             problem = self._problem(work.host, interface) if interface.find("source") is not None else None
             if problem is None:
                 continue
-            kind, message, mend = problem
+            kind, message, hint = problem
             path = self._path(work, interface, index, kind)
             if _place(interface.find("source")) not in known:
-                raise model_errors.InputError(message, path, mend)
+                raise model_errors.InputError(message, path, hint)
             if work.has(plan_domain.START):
-                raise model_errors.RefusedError(message, path, mend)
+                raise model_errors.RefusedError(message, path, hint)
         if self._local:
             self._check_firmware(work)
 

@@ -113,7 +113,7 @@ def moved_notes(request: DefineRequest) -> t.Mapping[str, Moved]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise model_errors.BackendError(f"cannot tell which VMs were moved away from this host: {error}.", mend="Run as root.") from error
+        raise model_errors.BackendError(f"cannot tell which VMs were moved away from this host: {error}.", hint="Run as root.") from error
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_moved import read_all
 
     return read_all(pathlib.Path(request.moved_path))
@@ -370,7 +370,7 @@ class _Run:
     def _refuse_elsewhere(self, uri: str, wanted: plan_domain.Wanted) -> None:
         for other in self.hosts:
             if other != uri and self.seen[other].candidate(wanted) is not None:
-                raise model_errors.RefusedError(f"the VM exists with another hypervisor type ({other}).", mend="Ask for state: absent first; its disks stay.")
+                raise model_errors.RefusedError(f"the VM exists with another hypervisor type ({other}).", hint="Ask for state: absent first; its disks stay.")
 
     def _unlisted(self, listed: t.Sequence[model_vm.VmDetails], works: t.Sequence[run_work.Work]) -> list[str]:
         """Our VMs that the list no longer names."""

@@ -75,5 +75,5 @@ def _reveal(work: run_work.Work) -> None:
     if unknown:
         raise model_errors.RefusedError(
             f"the previous definition has a password for {', '.join(unknown)}, which is kept nowhere.",
-            mend="Ask for state: present with the earlier template and the password.",
+            hint="Ask for state: present with the earlier template and the password.",
         )

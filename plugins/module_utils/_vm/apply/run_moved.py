@@ -38,6 +38,6 @@ def leave_alone(note: Moved, result: run_result.VmResult, state: str) -> str:
     warning = _WARNING.get(note.state, _MOVED).format(to=note.to)
     result.state, result.moved_to = note.state if note.state in _WARNING else "moved", note.to
     if state not in _DONE:
-        mend = "Ask its server; vm_move with state: confirmed removes the old copy, with state: returned brings the VM back."
-        raise model_errors.RefusedError(f"{warning}.", mend=mend)
+        hint = "Ask its server; vm_move with state: confirmed removes the old copy, with state: returned brings the VM back."
+        raise model_errors.RefusedError(f"{warning}.", hint=hint)
     return warning

@@ -61,7 +61,7 @@ class DefineRequest:
             value = getattr(self, key) or ""
             if not value.isprintable() or len(value) > _LONGEST:
                 raise model_errors.InputError(
-                    f"{model_errors.shown(value)} cannot be one: it is too long or holds a character that has no place in it.", key, "Mend it."
+                    f"{model_errors.shown(value)} cannot be one: it is too long or holds a character that has no place in it.", key, "Correct it."
                 )
         for key in ("shutdown_timeout", "live_timeout", "lock_timeout"):
             value = getattr(self, key)

@@ -78,5 +78,5 @@ def need(value: t.Any) -> t.Any:
     :raises BackendError: it is.
     """
     if value is None:
-        raise model_errors.BackendError("an internal step is missing its input.", mend="Report this with the play.")
+        raise model_errors.BackendError("an internal step is missing its input.", hint="Report this with the play.")
     return value

@@ -106,7 +106,7 @@ def find(wanted: Wanted, there: t.Sequence[Actual], adopt: bool = False) -> Actu
     if found is not None and found.uuid != wanted.uuid and not wanted.by_mark and not (found.owned is not None and found.owned.adopted):
         raise model_errors.RefusedError(
             f"the VM exists with the UUID {found.uuid}, wanted is {wanted.uuid}; that would be another VM.",
-            mend=f"Give its details uuid: {found.uuid}, or remove it with state: absent first (its disks stay).",
+            hint=f"Give its details uuid: {found.uuid}, or remove it with state: absent first (its disks stay).",
         )
     same_name = next((actual for actual in there if actual.name == wanted.name), None)
     if found is None and adopt and same_name is not None and same_name.owned is None and not wanted.by_mark:
@@ -116,7 +116,7 @@ def find(wanted: Wanted, there: t.Sequence[Actual], adopt: bool = False) -> Actu
         take = "Take it over with adopt: true, give" if same_name.owned is None and found is None else "Give"
         raise model_errors.RefusedError(
             f"the host already has a domain {wanted.name!r} (UUID {same_name.uuid}), which {whose}.",
-            mend=f"{take} the VM another name, or move that domain away.",
+            hint=f"{take} the VM another name, or move that domain away.",
         )
     if found is not None:
         _check_owner(wanted, found, adopt)
@@ -148,7 +148,7 @@ def plan_domain(wanted: Wanted, actual: Actual | None, needs: Needs = Needs(), a
     if actual is not None and active and state == "crashed" and runs:
         if not allow_power_cycling:
             raise model_errors.RefusedError(
-                "has crashed, and libvirt keeps what is left of it for a look.", mend="Look at it, then allow_power_cycling: true starts it anew."
+                "has crashed, and libvirt keeps what is left of it for a look.", hint="Look at it, then allow_power_cycling: true starts it anew."
             )
         return DomainPlan((*actions, *_autostart(wanted, actual), POWER_CYCLE), "running", False)
     if runs and state in ("paused", "suspended"):
@@ -202,9 +202,9 @@ def _autostart(wanted: Wanted, actual: Actual | None) -> list[str]:
 
 def _plan_previous(wanted: Wanted, actual: Actual | None, needs: Needs, allow_power_cycling: bool) -> DomainPlan:
     if actual is None:
-        raise model_errors.RefusedError("is not there, so there is nothing to go back to.", mend="Look at the id, the cluster and the host.")
+        raise model_errors.RefusedError("is not there, so there is nothing to go back to.", hint="Look at the id, the cluster and the host.")
     if actual.owned is None or actual.owned.previous is None:
-        raise model_errors.RefusedError("has no previous definition.", mend="There is one after its first change.")
+        raise model_errors.RefusedError("has no previous definition.", hint="There is one after its first change.")
     # asked again, also by the run after one that was killed, it stays where it is
     actions = (REDEFINE,) if needs.redefine or not actual.owned.back else ()
     actions += (CHANGE_LIVE,) if needs.live and actual.active else ()
@@ -217,7 +217,7 @@ def _plan_absent(wanted: Wanted, actual: Actual | None) -> DomainPlan:
     if actual is None:
         return DomainPlan((), "absent", False)
     if wanted.protected or (actual.owned is not None and actual.owned.protected):
-        raise model_errors.RefusedError("is protected.", mend="Run once with protected: false and state: present, then ask again.")
+        raise model_errors.RefusedError("is protected.", hint="Run once with protected: false and state: present, then ask again.")
     return DomainPlan((SHUTDOWN, UNDEFINE) if actual.active else (UNDEFINE,), "absent", False)
 
 
@@ -235,12 +235,12 @@ def _check_owner(wanted: Wanted, found: Actual, adopt: bool) -> None:
         if not adopt or wanted.by_mark:
             raise model_errors.RefusedError(
                 f"the domain {found.name!r} with this VM's UUID does not say that it is ours.",
-                mend="Take it over with adopt: true, remove it, or give the VM another uuid.",
+                hint="Take it over with adopt: true, remove it, or give the VM another uuid.",
             )
     elif owned.cluster != wanted.cluster:
-        raise model_errors.RefusedError(f"the domain {found.name!r} belongs to the cluster {owned.cluster!r}.", mend="Use that cluster's name.")
+        raise model_errors.RefusedError(f"the domain {found.name!r} belongs to the cluster {owned.cluster!r}.", hint="Use that cluster's name.")
     if found.name != wanted.name and not wanted.by_mark:
         raise model_errors.RefusedError(
             f"the VM exists under the name {found.name!r}, wanted is {wanted.name!r}.",
-            mend=f"Give its details name: {found.name}, or rename the domain while it is off.",
+            hint=f"Give its details name: {found.name}, or rename the domain while it is off.",
         )

@@ -42,7 +42,7 @@ def parse(text: str) -> t.Any:
     :raises DocumentSyntaxError: it is not well-formed.
     """
     if LXML_ERROR is not None:
-        raise model_errors.BackendError("lxml is not installed for this host's Python.", mend="Install python3-lxml on the host.") from LXML_ERROR
+        raise model_errors.BackendError("lxml is not installed for this host's Python.", hint="Install python3-lxml on the host.") from LXML_ERROR
     parser = etree.XMLParser(remove_blank_text=True, remove_comments=True, resolve_entities=False, no_network=True)
     try:
         document = etree.fromstring(text.strip().encode("utf-8"), parser)
@@ -65,7 +65,7 @@ def finish(document: t.Any, vm: model_vm.VmDetails, cluster: str, hypervisor: st
     :raises TemplateError: the document cannot be the one of this VM.
     """
     if document.tag != "domain":
-        raise model_errors.TemplateError(f"the outermost element is <{document.tag}>, not <domain>.", mend="Begin the template with <domain>.")
+        raise model_errors.TemplateError(f"the outermost element is <{document.tag}>, not <domain>.", hint="Begin the template with <domain>.")
     told = []
     if not fixed_type:
         told += _settle_type(document, hypervisor)
@@ -145,7 +145,7 @@ def _settle_type(document: t.Any, hypervisor: str) -> list[str]:
         return [f"the template says type {written}; the VM runs as {hypervisor}, which its hypervisor setting comes to on this host"]
     raise model_errors.TemplateError(
         f"the template makes a domain of type {written!r}, the VM's hypervisor is {hypervisor!r}.",
-        mend="Set the VM's hypervisor to the type of the template, or use another template.",
+        hint="Set the VM's hypervisor to the type of the template, or use another template.",
     )
 
 
@@ -154,7 +154,7 @@ def _check_system(document: t.Any) -> None:
     container = document.get("type") in _CONTAINERS
     if kind == "hvm" and container or kind == "exe" and not container:
         what, runs = ("a machine", "a container") if container else ("a container", "a machine")
-        raise model_errors.TemplateError(f"the template makes {what}, and the VM is {runs}.", mend="Use another template, or change the VM's hypervisor.")
+        raise model_errors.TemplateError(f"the template makes {what}, and the VM is {runs}.", hint="Use another template, or change the VM's hypervisor.")
 
 
 def _settle_identity(document: t.Any, vm: model_vm.VmDetails) -> None:
@@ -169,7 +169,7 @@ def _settle_identity(document: t.Any, vm: model_vm.VmDetails) -> None:
     if written and written != vm.uuid:
         raise model_errors.TemplateError(
             f"the template sets the UUID {written}, the VM's is {vm.uuid}.",
-            mend="Write {uuid} there, or leave the element out; or give the VM's details that uuid.",
+            hint="Write {uuid} there, or leave the element out; or give the VM's details that uuid.",
         )
     uuid.text = vm.uuid
 

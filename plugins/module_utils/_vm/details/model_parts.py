@@ -212,12 +212,12 @@ def _entries(value: t.Any, path: str) -> list[t.Mapping[str, t.Any]]:
     return list(value)
 
 
-def _match(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], path: str, mend: str) -> str | None:
+def _match(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], path: str, hint: str) -> str | None:
     value = entry.get(key)
     if value is None or value == "":
         return None
     if not isinstance(value, str) or not pattern.match(value):
-        raise model_errors.InputError(f"{model_errors.shown(value)} is not a legal {key}.", f"{path}.{key}", mend)
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a legal {key}.", f"{path}.{key}", hint)
     return value
 
 

@@ -306,10 +306,10 @@ def _refuse_twins(vms: t.Sequence[VmDetails], pool: str | None) -> None:
     seen: dict[tuple[str, str], str] = {}
     volumes: dict[tuple[str, str], tuple[VmDetails, model_parts.Disk, str]] = {}
 
-    def once(kind: str, value: str, path: str, mend: str) -> None:
+    def once(kind: str, value: str, path: str, hint: str) -> None:
         first = seen.setdefault((kind, value), path)
         if first != path:
-            raise model_errors.InputError(f"{model_errors.shown(value)} is already used at {first}.", path, mend)
+            raise model_errors.InputError(f"{model_errors.shown(value)} is already used at {first}.", path, hint)
 
     for vm in vms:
         once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")

@@ -27,7 +27,7 @@ def write(root: str, key: model_host_key.HostKey) -> None:
     except OSError as error:
         place = os.path.join(root, *model_host_key.FOLDER)
         raise model_errors.BackendError(
-            f"cannot write the ssh host key into {place}: {error.strerror or error}.", mend="Check the base image: etc/ssh must be a folder."
+            f"cannot write the ssh host key into {place}: {error.strerror or error}.", hint="Check the base image: etc/ssh must be a folder."
         ) from error
 
 

@@ -67,7 +67,7 @@ def write_iso(final: pathlib.Path, seed: model_cloud_init.CloudInit) -> None:
             io_volume_files.remove_path(work)
         io_volume_files.sync_folder(final.parent)
     except OSError as error:
-        raise model_errors.BackendError(f"cannot make {final}: {error.strerror or error}.", mend="Check space and permissions of the pool.") from error
+        raise model_errors.BackendError(f"cannot make {final}: {error.strerror or error}.", hint="Check space and permissions of the pool.") from error
 
 
 def read_iso(path: str) -> dict[str, bytes] | None:
@@ -101,8 +101,8 @@ def write_tree(root: str, seed: model_cloud_init.CloudInit) -> None:
             os.fsync(folder)
     except OSError as error:
         place = os.path.join(root, *model_cloud_init.SEED_FOLDER)
-        mend = "Check what stands there in the container's root."
-        raise model_errors.BackendError(f"cannot write the seed into {place}: {error.strerror or error}.", mend=mend) from error
+        hint = "Check what stands there in the container's root."
+        raise model_errors.BackendError(f"cannot write the seed into {place}: {error.strerror or error}.", hint=hint) from error
 
 
 def read_tree(root: str) -> dict[str, bytes] | None:

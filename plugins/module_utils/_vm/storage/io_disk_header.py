@@ -88,7 +88,7 @@ def refuse_link(path: str) -> None:
         return
     raise model_errors.RefusedError(
         f"{path} is a symbolic link to {target}, and no volume is written to through a link.",
-        mend=f"Move the file itself to {path}, or define a storage pool where it is and name that pool.",
+        hint=f"Move the file itself to {path}, or define a storage pool where it is and name that pool.",
     )
 
 

@@ -15,7 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage impo
 DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
 ROOT_ENDINGS = ("", ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz")
 
-_MEND = "Fetch the image again; its checksum in virt_guests_images tells whether it is whole."
+_HINT = "Fetch the image again; its checksum in virt_guests_images tells whether it is whole."
 _PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"BZh")
 # qemu-img check: errors were found, or it could not be looked through
 _BROKEN = (1, 2)
@@ -29,27 +29,27 @@ def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> model
     """
     if container:
         return _tar(name, path, where)
-    mend = "Install qemu-utils on the host."
+    hint = "Install qemu-utils on the host."
     try:
-        facts = json.loads(io_command.run(["qemu-img", "info", "--output=json", str(path)], mend=mend).stdout)
+        facts = json.loads(io_command.run(["qemu-img", "info", "--output=json", str(path)], hint=hint).stdout)
     except model_errors.CommandError as error:
         if error.rc == 127:
             raise
-        raise model_errors.InputError(f"{path} is not what its name says: {error.message}.", where, _MEND) from error
+        raise model_errors.InputError(f"{path} is not what its name says: {error.message}.", where, _HINT) from error
     form, says = facts["format"], path.suffix[1:]
     if says in ("qcow2", "raw") and form != says:
-        raise model_errors.InputError(f"{path} is not what its name says: it is {form}.", where, _MEND)
+        raise model_errors.InputError(f"{path} is not what its name says: it is {form}.", where, _HINT)
     if facts.get("backing-filename"):
         raise model_errors.InputError(f"{path} needs another image ({facts['backing-filename']}) behind it.", where, "Flatten it with qemu-img convert.")
     if form not in ("raw", "qcow2"):
         raise model_errors.InputError(f"{path} is {form}.", where, "Convert it to qcow2 or raw.")
     if not facts["virtual-size"]:
-        raise model_errors.InputError(f"{path} is empty.", where, _MEND)
+        raise model_errors.InputError(f"{path} is empty.", where, _HINT)
     if form == "qcow2":
-        checked = io_command.run(["qemu-img", "check", "-q", "-f", form, str(path)], ok=range(256), mend=mend)
+        checked = io_command.run(["qemu-img", "check", "-q", "-f", form, str(path)], ok=range(256), hint=hint)
         if checked.rc in _BROKEN:
             said = (checked.stderr or checked.stdout).strip().splitlines()
-            raise model_errors.InputError(f"{path} is broken: {said[0] if said else 'qemu-img check found errors'}.", where, _MEND)
+            raise model_errors.InputError(f"{path} is broken: {said[0] if said else 'qemu-img check found errors'}.", where, _HINT)
     return model_storage.Image(name, str(path), form, int(facts["virtual-size"]))
 
 
@@ -58,7 +58,7 @@ def _tar(name: str, path: pathlib.Path, where: str) -> model_storage.Image:
         with path.open("rb") as stream:
             head = stream.read(512)
     except OSError as error:
-        raise model_errors.InputError(f"{path} cannot be read: {error.strerror}.", where, _MEND) from error
+        raise model_errors.InputError(f"{path} cannot be read: {error.strerror}.", where, _HINT) from error
     if head[257:262] != b"ustar" and not head.startswith(_PACKED):
-        raise model_errors.InputError(f"{path} is not a tar.", where, _MEND)
+        raise model_errors.InputError(f"{path} is not a tar.", where, _HINT)
     return model_storage.Image(name, str(path), "tar", 0)

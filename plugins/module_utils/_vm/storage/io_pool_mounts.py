@@ -80,7 +80,7 @@ class PoolMounts:
             told = json.loads(io_files.read_text(self._state) or "{}")
         except ValueError as error:
             raise model_errors.BackendError(
-                f"{self._state} is damaged: {error}.", mend="Mount the file systems of all storage pools, then remove that file: it is written anew."
+                f"{self._state} is damaged: {error}.", hint="Mount the file systems of all storage pools, then remove that file: it is written anew."
             ) from error
         return {str(path): point for path, point in told.items() if point is None or isinstance(point, str)} if isinstance(told, dict) else {}
 

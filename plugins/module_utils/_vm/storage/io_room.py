@@ -51,7 +51,7 @@ def _room_error(pool: str, folder: str, what: str, needed: str | None) -> model_
         text = f"the pool {pool} has no inodes left ({space.f_files} in all): {wants}{free} of {total} are free in {folder}."
     else:
         text = f"the pool {pool} has no room left: {wants}{free} of {total} are free in {folder}."
-    return model_errors.BackendError(text, mend="Free room there or use another pool, then run again. A quota may allow less than what is free.")
+    return model_errors.BackendError(text, hint="Free room there or use another pool, then run again. A quota may allow less than what is free.")
 
 
 def need_of(plan: model_storage.VolumePlan) -> str | None:

@@ -50,7 +50,7 @@ def with_us() -> tuple[str, ...]:
     return (sys.executable or "/usr/bin/python3", "-I", "-S", "-c", _DIE_WITH, str(os.getpid()))
 
 
-def run_tool(argv: t.Sequence[str], package: str, mend: str | None = None) -> None:
+def run_tool(argv: t.Sequence[str], package: str, hint: str | None = None) -> None:
     """Run a program that must not outlive this process.
 
     :arg package: what has it, where the program is missing.
@@ -60,8 +60,8 @@ def run_tool(argv: t.Sequence[str], package: str, mend: str | None = None) -> No
         io_command.run([*with_us(), *argv])
     except model_errors.CommandError as error:
         if f"{argv[0]}: {os.strerror(errno.ENOENT)}" in error.stderr:
-            mend = f"Install {package} on the host."
-        raise model_errors.CommandError(argv, error.rc, error.stderr, mend=mend) from error
+            hint = f"Install {package} on the host."
+        raise model_errors.CommandError(argv, error.rc, error.stderr, hint=hint) from error
 
 
 @contextlib.contextmanager
@@ -77,7 +77,7 @@ def made_whole(final: pathlib.Path) -> t.Iterator[pathlib.Path]:
         os.rename(partial, final)
     except OSError as error:
         remove_path(partial)
-        raise model_errors.BackendError(f"cannot make {final}: {error.strerror or error}.", mend="Check space and permissions of the pool.") from error
+        raise model_errors.BackendError(f"cannot make {final}: {error.strerror or error}.", hint="Check space and permissions of the pool.") from error
     except BaseException:
         remove_path(partial)
         raise
@@ -104,7 +104,7 @@ def grow(path: str, form: str, size: int) -> None:
     :arg size: in bytes.
     :raises BackendError: somebody uses it, or there is no space.
     """
-    io_command.run([*with_us(), "qemu-img", "resize", "-q", "-f", form, path, str(size)], mend="Shut down whatever has the volume open, or grow it there.")
+    io_command.run([*with_us(), "qemu-img", "resize", "-q", "-f", form, path, str(size)], hint="Shut down whatever has the volume open, or grow it there.")
 
 
 def clear_leftovers(folder: str) -> None:
@@ -122,7 +122,7 @@ def remove(final: pathlib.Path, wipe: bool) -> None:
     """
     below = mounts_below(str(final))
     if below:
-        raise model_errors.BackendError(f"cannot remove {final}: {below[0]} is mounted there.", mend="Unmount it, then run again.")
+        raise model_errors.BackendError(f"cannot remove {final}: {below[0]} is mounted there.", hint="Unmount it, then run again.")
     leaving = _beside(final, _WIPING if wipe else _REMOVING)
     try:
         if os.path.lexists(final):
@@ -133,7 +133,7 @@ def remove(final: pathlib.Path, wipe: bool) -> None:
             _clear(_beside(final, ending), wipe or ending == _WIPING)
         sync_folder(final.parent)
     except OSError as error:
-        raise model_errors.BackendError(f"cannot remove {final}: {error.strerror or error}.", mend="Check the permissions of the pool.") from error
+        raise model_errors.BackendError(f"cannot remove {final}: {error.strerror or error}.", hint="Check the permissions of the pool.") from error
 
 
 def leaving(final: str) -> bool:
@@ -252,9 +252,9 @@ def _make_tree(plan: model_storage.VolumePlan, partial: pathlib.Path) -> None:
     if plan.how == model_storage.UNPACK:
         image = image_of(plan)
         keep = ["--numeric-owner", "--same-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*", "--acls", "--sparse"]
-        run_tool(["tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], "tar", mend="Fetch the base image again.")
+        run_tool(["tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], "tar", hint="Fetch the base image again.")
         if not any(os.path.lexists(partial / place) for place in ("sbin/init", "usr/sbin/init")):
-            raise model_errors.BackendError(f"{image.path} holds no /sbin/init.", mend="Use a tar of a whole root file system with an init.")
+            raise model_errors.BackendError(f"{image.path} holds no /sbin/init.", hint="Use a tar of a whole root file system with an init.")
     if plan.host_key is not None:
         # for new containers only; most runs make none
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_host_key

@@ -115,7 +115,7 @@ class PoolVolumes:
                 handle.resize(size, 0)
                 return
             # libvirt makes and removes logical volumes, but does not resize them
-            io_command.run(["lvextend", "--quiet", "--size", f"{size}b", place], mend="Look whether the volume group has room (vgs).")
+            io_command.run(["lvextend", "--quiet", "--size", f"{size}b", place], hint="Look whether the volume group has room (vgs).")
             self._handle.refresh(0)
 
     def grown(self, name: str) -> None:

@@ -77,7 +77,7 @@ class VolumeStore:
                 if error.get_error_code() != io_domains.libvirt.VIR_ERR_NO_STORAGE_POOL:
                     said = error.get_error_message() or error
                     raise model_errors.BackendError(
-                        f"cannot look for the pool {model_errors.shown(name)}: {said}.", mend="See to it that libvirtd runs."
+                        f"cannot look for the pool {model_errors.shown(name)}: {said}.", hint="See to it that libvirtd runs."
                     ) from error
                 raise model_errors.InputError(
                     f"the host has no storage pool {model_errors.shown(name)}.", path, "Define the pool first (role virt_host), or name another."
@@ -163,12 +163,12 @@ class VolumeStore:
         io_disk_header.refuse_link(place)
         if (disk.format == "dir") != os.path.isdir(place):
             raise model_errors.RefusedError(
-                f"{place} is {'no directory' if disk.format == 'dir' else 'a directory'}.", mend="Move it away, or give the disk another name."
+                f"{place} is {'no directory' if disk.format == 'dir' else 'a directory'}.", hint="Move it away, or give the disk another name."
             )
         try:
             return io_disk_header.look(place, "raw" if raw else None)
         except OSError as error:
-            raise model_errors.RefusedError(f"{place} cannot be read: {error.strerror or error}.", mend="Check what stands there.") from error
+            raise model_errors.RefusedError(f"{place} cannot be read: {error.strerror or error}.", hint="Check what stands there.") from error
 
     def has(self, pool: model_storage.Pool, name: str) -> bool:
         """Whether there is a volume of that name, also one that a killed run left half removed."""

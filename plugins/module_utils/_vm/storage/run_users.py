@@ -18,7 +18,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import run_look
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volumes
 
-_MEND = "Give each VM its own disk. Only a raw disk of machines can be shared: with shareable: true in the VM details and <shareable/> in both definitions."
+_HINT = "Give each VM its own disk. Only a raw disk of machines can be shared: with shareable: true in the VM details and <shareable/> in both definitions."
 
 
 class DiskUsers:
@@ -62,7 +62,7 @@ class DiskUsers:
         for conflict in conflicts:
             new = not plan_disk_users.known(conflict.mine, before)
             if new or conflict.same and work.has(plan_domain.START, plan_domain.POWER_CYCLE):
-                raise model_errors.RefusedError(conflict.sentence, _path(work, conflict.mine), _MEND)
+                raise model_errors.RefusedError(conflict.sentence, _path(work, conflict.mine), _HINT)
             if conflict.same:
                 work.notes.append(conflict.sentence.rstrip("."))
         work.notes[:] = dict.fromkeys(work.notes)

@@ -27,5 +27,5 @@ def domain_schema(path: str = SCHEMA) -> t.Callable[[t.Any], bool]:
         return etree.RelaxNG(etree.parse(path)).validate
     except (OSError, etree.LxmlError) as error:
         raise model_errors.BackendError(
-            f"libvirt's schema of domains cannot be read: {error}.", mend="Install libvirt0 (Debian, Ubuntu) or libvirt-libs (RHEL) on the host."
+            f"libvirt's schema of domains cannot be read: {error}.", hint="Install libvirt0 (Debian, Ubuntu) or libvirt-libs (RHEL) on the host."
         ) from error

@@ -19,7 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_prepared
 
-_MEND = "Mend the template."
+_HINT = "Correct the template."
 
 
 class Origin:
@@ -59,7 +59,7 @@ class Origin:
 def named(vm: model_vm.VmDetails, error: model_errors.TemplateError) -> model_errors.TemplateError:
     """The same error with its VM."""
     where = f"VM {vm.id!r}" + (f", {error.path}" if error.path else "")
-    return model_errors.TemplateError(error.message, where, error.mend)
+    return model_errors.TemplateError(error.message, where, error.hint)
 
 
 def value_error(vm: model_vm.VmDetails, variables: t.Mapping[str, t.Any], error: model_errors.InputError) -> model_errors.InputError:
@@ -73,7 +73,7 @@ def value_error(vm: model_vm.VmDetails, variables: t.Mapping[str, t.Any], error:
         return path if isinstance(value, str) and xml_template.NOT_XML.search(value) else None
 
     found = next(filter(None, (place(value, name) for name, value in variables.items())), error.path)
-    return model_errors.InputError(error.message, f"{vm.path}.{found}", error.mend)
+    return model_errors.InputError(error.message, f"{vm.path}.{found}", error.hint)
 
 
 def syntax_error(
@@ -88,7 +88,7 @@ def syntax_error(
     # lxml counts lines in the rendered text: not what a user can look up
     message = str(error).split(", line ", maxsplit=1)[0]
     message = re.sub(r"\bline ([0-9]+)", lambda found: f"line {origin.line(int(found.group(1)))}", message)
-    return model_errors.TemplateError(f"the result is not well-formed XML: {message}.", f"VM {vm.id!r}, template line {origin.line(error.line)}", _MEND)
+    return model_errors.TemplateError(f"the result is not well-formed XML: {message}.", f"VM {vm.id!r}, template line {origin.line(error.line)}", _HINT)
 
 
 def refused(prepared: run_prepared.Prepared, error: model_errors.BackendError) -> model_errors.TemplateError:
@@ -96,7 +96,7 @@ def refused(prepared: run_prepared.Prepared, error: model_errors.BackendError) -
     origin = Origin(prepared.template, prepared.variables)
     place = spoken_of(origin.document(), error.message)
     where = f"VM {prepared.vm.id!r}, template" + (f" line {origin.of(place)}" if place is not None else "")
-    return model_errors.TemplateError(error.message, where, error.mend)
+    return model_errors.TemplateError(error.message, where, error.hint)
 
 
 def line_of(prepared: run_prepared.Prepared, element: t.Any) -> str:
@@ -126,7 +126,7 @@ def check_schema(prepared: run_prepared.Prepared, known: dict[str, _Valid]) -> N
         lines.append(line)
         parts.append((part if attribute or parent is None else f"{part} in <{parent.tag}>") + (f" (line {line})" if line else ""))
     where = f"VM {prepared.vm.id!r}, template" + (f" line {lines[0]}" if lines[0] else "")
-    raise model_errors.TemplateError(f"strict: libvirt's schema does not know {', '.join(dict.fromkeys(parts))} as it is written there.", where, _MEND)
+    raise model_errors.TemplateError(f"strict: libvirt's schema does not know {', '.join(dict.fromkeys(parts))} as it is written there.", where, _HINT)
 
 
 def refuse_loose_ends(vm: model_vm.VmDetails, prepared: run_prepared.Prepared) -> None:
@@ -140,4 +140,4 @@ def refuse_loose_ends(vm: model_vm.VmDetails, prepared: run_prepared.Prepared) -
     if prepared.missing:
         ends.append(f"the template wants {', '.join(prepared.missing)}, which the details do not name")
     if ends:
-        raise model_errors.InputError(f"strict: {'; '.join(ends)}.", vm.path, "Mend the details or the template, or do not ask for strict.")
+        raise model_errors.InputError(f"strict: {'; '.join(ends)}.", vm.path, "Correct the details or the template, or do not ask for strict.")

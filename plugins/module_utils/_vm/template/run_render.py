@@ -94,7 +94,7 @@ class HypervisorChoice:
         if proof.get("usable") is False:
             reason = proof.get("reason") or "its proof failed"
             raise model_errors.InputError(
-                f"{kind} is not usable on this host: {reason}.", where, "Use another type or auto, or mend the host and run virt_node again."
+                f"{kind} is not usable on this host: {reason}.", where, "Use another type or auto, or fix the host and run virt_node again."
             )
         if kind != "kvm" or exists or self.proven(kind):
             return

@@ -224,7 +224,7 @@ def packaged(name: str) -> str:
     :raises InputError: there is none of that name.
     """
     if name not in PACKAGED:
-        raise model_errors.InputError(f"there is no packaged template {model_errors.shown(name)}.", mend=f"Use one of {', '.join(sorted(PACKAGED))}.")
+        raise model_errors.InputError(f"there is no packaged template {model_errors.shown(name)}.", hint=f"Use one of {', '.join(sorted(PACKAGED))}.")
     return PACKAGED[name]
 
 

@@ -109,7 +109,7 @@ class Template:
         self.jinja2 = is_jinja2(source)
         if self.jinja2:
             if JINJA2_ERROR is not None:
-                raise model_errors.BackendError("Jinja2 is not installed for this host's Python.", mend="Install python3-jinja2 on the host.") from JINJA2_ERROR
+                raise model_errors.BackendError("Jinja2 is not installed for this host's Python.", hint="Install python3-jinja2 on the host.") from JINJA2_ERROR
             self._missing: list[str] = []
             self._environment = _environment(self._missing)
             self._compiled, parsed = self._compile(source)
@@ -199,9 +199,9 @@ class Template:
             return self._environment.from_string(parsed), parsed
         except jinja2.TemplateSyntaxError as error:
             line = self._open_block(source) if "end of template" in (error.message or "") else None
-            raise model_errors.TemplateError(f"{error.message}", f"template line {line or error.lineno}", "Mend the template.") from error
+            raise model_errors.TemplateError(f"{error.message}", f"template line {line or error.lineno}", "Correct the template.") from error
         except RecursionError as error:
-            raise model_errors.TemplateError("is nested too deeply.", "template", "Mend the template.") from error
+            raise model_errors.TemplateError("is nested too deeply.", "template", "Correct the template.") from error
 
     def _open_block(self, source: str) -> int | None:
         """The line of the innermost block that has no end."""
@@ -227,7 +227,7 @@ class Template:
         # Whatever a template's expression raises is the template's fault: TypeError, ZeroDivisionError, SecurityError, ...
         except Exception as error:
             said = "wants too much memory" if isinstance(error, MemoryError) else f"{error}"
-            raise model_errors.TemplateError(said, f"template line {_failing_line(error)}", "Mend the template.") from error
+            raise model_errors.TemplateError(said, f"template line {_failing_line(error)}", "Correct the template.") from error
 
 
 def _failing_line(error: BaseException) -> int:

@@ -27,7 +27,7 @@ plan -e @files/grow.json -e plan_ha_required=true -l all
 grep -q "High availability: quorum" "${work}/out"
 grep -q "c2: metal1 to metal3" "${work}/out" || grep -q "c1: metal1 to metal3" "${work}/out"
 
-# full availability is refused on two servers, what does not fit is named with the mend; the plan is shown all the same
+# full availability is refused on two servers, what does not fit is named with the hint; the plan is shown all the same
 if plan -e plan_ha_required=true; then exit 1; fi
 grep -q "Plan for cluster blue" "${work}/out"
 grep -q "quorum is required" "${work}/out"

@@ -106,7 +106,7 @@ def test_a_failed_start_is_the_modules_word(play):
 )
 def test_another_end_than_wished_fails_and_says_who_serves(play, last, word):
     result, _asked, lines = play({}, [last])
-    assert result["failed"] and word in result["msg"] and result["error"]["mend"]
+    assert result["failed"] and word in result["msg"] and result["error"]["hint"]
     assert result["migration"]["state"] == last["state"] and lines
 
 

@@ -129,7 +129,7 @@ def test_an_update_asks_everybody_again() -> None:
 def test_bad_input_is_named(action: str, components: t.Any, path: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_request(action, components)
-    assert caught.value.path == path and caught.value.mend
+    assert caught.value.path == path and caught.value.hint
 
 
 def test_between_two_members_all_have_to_be_well() -> None:

@@ -37,7 +37,7 @@ TWICE = [
 def test_a_key_that_is_there_twice_is_named(text: str, path: str) -> None:
     with pytest.raises(InputError, match="is there twice") as raised:
         parse_json(text, "vms")
-    assert raised.value.path == path and raised.value.mend
+    assert raised.value.path == path and raised.value.hint
 
 
 @pytest.mark.parametrize("text", ["{", "[1", "nothing", "[" * 100000])

@@ -84,4 +84,4 @@ def test_what_is_refused(given_options: dict[str, t.Any], path: str) -> None:
     with pytest.raises(InputError) as refused:
         Recipe.parse(**{"length": 32, "chars": ["digits"], **given_options})
     assert refused.value.path == path
-    assert refused.value.mend
+    assert refused.value.hint

@@ -51,7 +51,7 @@ def test_bad(value: object, message: str) -> None:
     with pytest.raises(InputError) as raised:
         parse_size(value, "GiB", "x")
     assert str(raised.value).startswith(message)
-    assert raised.value.mend
+    assert raised.value.hint
 
 
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.booleans()))

@@ -117,7 +117,7 @@ def test_two_primary_components_of_one_cluster_are_refused():
         f"there are 2 Primary Components of the cluster {A} at once: a (size 1, configuration 5, position 40) and "
         "b, c (size 2, configuration 4, position 31); that of a has committed more."
     )
-    assert "move their data directories away" in decision.mend
+    assert "move their data directories away" in decision.hint
     # a force never overrules a living component
     assert on("a", a=in_view("a", "a", 5), b=in_view("b", "b", 4)).action == "refuse"
 
@@ -195,7 +195,7 @@ def test_refused(looks, force, words):
     decision = on(force, **looks)
     assert decision.action == "refuse"
     assert words in decision.reason
-    assert decision.mend and decision.bootstrap is None and not decision.join
+    assert decision.hint and decision.bootstrap is None and not decision.join
 
 
 @pytest.mark.parametrize(("size", "words"), [(1, None), (2, "even"), (3, None), (4, "even"), (5, None), (6, "slow"), (7, "slow")])

@@ -67,7 +67,7 @@ def test_the_next_step(members: t.Any, rotate: bool, action: str, leader: str, f
 def test_what_is_refused(members: t.Any, rotate: bool, source: str | None, words: list[str]) -> None:
     decision = decide(members, rotate, source)
     assert decision.action == "refuse"
-    assert all(word in f"{decision.reason} {decision.mend}" for word in words), decision
+    assert all(word in f"{decision.reason} {decision.hint}" for word in words), decision
 
 
 def test_an_operator_says_whose_keys_are_right() -> None:

@@ -23,7 +23,7 @@ def trial(tmp_path, monkeypatch):
     monkeypatch.setattr(io_trial, "connection", lambda: "198.51.100.1 1000 192.0.2.11 22")
     begun = []
 
-    def run(argv, timeout, mend):
+    def run(argv, timeout, hint):
         # no systemd works in here: its part is to run the script that stands last
         begun.append(argv)
         io_trial.current().set_state(io_deadman.STATE_APPLIED)

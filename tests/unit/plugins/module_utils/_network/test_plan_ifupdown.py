@@ -170,7 +170,7 @@ def test_a_bond_that_its_ports_put_together():
     text = "auto bond0\niface bond0 inet dhcp\n    bond-slaves none\nauto eno1\niface eno1 inet manual\n    bond-master bond0\n"
     with pytest.raises(RefusedError, match="puts bond0 together from its ports") as caught:
         bonded(text)
-    assert caught.value.path == "bridges[0].ports[0]" and "bond-slaves" in caught.value.mend
+    assert caught.value.path == "bridges[0].ports[0]" and "bond-slaves" in caught.value.hint
 
 
 @pytest.mark.parametrize(

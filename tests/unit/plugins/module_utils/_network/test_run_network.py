@@ -183,7 +183,7 @@ def test_a_port_that_nobody_manages(host, trial):
     host.profiles["eno1"] = Profile(None)
     with pytest.raises(RefusedError, match="eno1 has 192.0.2.11/24 and is managed by nothing this collection knows") as caught:
         run(host, trial)
-    assert caught.value.path == "bridges[0].ports[0]" and "left as it is" in caught.value.mend
+    assert caught.value.path == "bridges[0].ports[0]" and "left as it is" in caught.value.hint
 
 
 def test_a_spare_port_goes_to_who_manages_the_host(host, trial):

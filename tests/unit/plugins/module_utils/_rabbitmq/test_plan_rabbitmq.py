@@ -74,7 +74,7 @@ def test_who_starts_and_who_joins(members: t.Any, options: t.Any, action: str, f
 
 
 @pytest.mark.parametrize(
-    ("members", "options", "reason", "mend"),
+    ("members", "options", "reason", "hint"),
     [
         ([fresh("a"), None, fresh("c")], {}, "b does not answer: it may run one", "rabbitmq_force_boot"),
         ([alone("a", contents=("user x",)), alone("b", contents=("queue y",))], {}, r"has contents \(b: queue y\)", "Export"),
@@ -93,11 +93,11 @@ def test_who_starts_and_who_joins(members: t.Any, options: t.Any, action: str, f
         ([], {}, "no members", "hosts"),
     ],
 )
-def test_what_is_refused(members: t.Any, options: t.Any, reason: str, mend: str) -> None:
+def test_what_is_refused(members: t.Any, options: t.Any, reason: str, hint: str) -> None:
     found = decided(*members, **options)
     assert found.action == "refuse"
     assert re.search(reason, found.reason), found.reason
-    assert re.search(mend, found.mend or ""), found.mend
+    assert re.search(hint, found.hint or ""), found.hint
 
 
 def test_two_clusters_at_once() -> None:
@@ -113,7 +113,7 @@ def test_a_majority_that_lost_its_disks_is_not_waited_for() -> None:
     left = [member("a", False, paused=True), fresh("b"), alone("c")]
     found = decided(*left)
     assert found.action == "refuse" and found.reason.startswith("b, c lost their data")
-    assert "stop the service on a" in (found.mend or "")
+    assert "stop the service on a" in (found.hint or "")
     # as long as its service runs nobody can force it
     assert decided(*left, force="a") == found
     forced = decided(member("a", False), *left[1:], force="a")
@@ -159,7 +159,7 @@ def test_never_rivalled_never_wiped_never_twice() -> None:
         found = decide(members, NODES)
         running = [one for one in members.values() if one and one.clustered and one.running]
         if found.action == "refuse":
-            assert found.mend
+            assert found.hint
             continue
         assert found.first in members and members[str(found.first)] is not None
         if running:

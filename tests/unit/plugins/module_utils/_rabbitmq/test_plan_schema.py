@@ -163,5 +163,5 @@ def test_a_queue_of_another_type_is_refused() -> None:
 def test_bad_input(change: dict[str, t.Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as refused:
         planned(FRESH, **change)
-    assert refused.value.mend
+    assert refused.value.hint
     assert "opensesame" not in str(refused.value)

@@ -60,7 +60,7 @@ def test_no_room_for_the_reserve_is_told_before_anything_is_done(store, monkeypa
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(BackendError, match="no room for the journal") as caught:
         store.reserve()
-    assert "4 MiB" in caught.value.mend and not list(store.directory.glob("reserve*"))
+    assert "4 MiB" in caught.value.hint and not list(store.directory.glob("reserve*"))
 
 
 def test_a_line_that_cannot_be_written_keeps_nothing_from_being_done(store):

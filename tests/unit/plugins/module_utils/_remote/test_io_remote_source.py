@@ -45,7 +45,7 @@ def test_a_lost_link_is_told_in_words_with_all_addresses(ssh, source):
     with pytest.raises(BackendError) as told:
         source.ask("state")
     assert told.value.message == f"The source cannot be reached at 192.0.2.2 or 192.0.2.3: {LOST}"
-    assert "accepts the migration's key" in told.value.mend
+    assert "accepts the migration's key" in told.value.hint
 
 
 def test_what_the_source_itself_says_is_not_taken_for_a_lost_link(ssh, source):
@@ -76,7 +76,7 @@ def test_a_broken_stream_without_a_word_of_ssh_may_be_a_full_disk(ssh, tmp_path)
     ssh("exit 0")
     with pytest.raises(CommandError, match="exit code 12") as told:
         io_rsync.pull(["ssh"], "192.0.2.2", "/srv", str(tmp_path / "there"), [], tolerate_vanished=False)
-    assert "full disk" in told.value.mend
+    assert "full disk" in told.value.hint
 
 
 ANSWERS = """given=$(cat)

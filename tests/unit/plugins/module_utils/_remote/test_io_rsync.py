@@ -89,7 +89,7 @@ def test_a_full_disk_is_told_as_such(tmp_path: pathlib.Path, ssh, options, words
         found = io_rsync.full_disk(caught.value, "/srv", str(target), "/var/lib/image")
     finally:
         subprocess.run(["umount", str(target)], check=True)
-    assert found is not None and words in found.message and found.path == "disk_schema" and found.mend
+    assert found is not None and words in found.message and found.path == "disk_schema" and found.hint
 
 
 def test_another_failure_is_no_full_disk(tmp_path):

@@ -115,4 +115,4 @@ def test_bad_input(files, units, path):
     with pytest.raises(InputError) as told:
         parse_service_config(files, units)
     assert told.value.path == path
-    assert told.value.mend
+    assert told.value.hint

@@ -193,7 +193,7 @@ def test_replicas_stay_where_they_are_when_hosts_come():
         ("nodes: {n: {roles: [nope]}}", ["nodes.n.roles[0]: 'nope' is no known role", "declare it below roles"]),
         ("roles: {db: [databse]}", ["roles.db[0]: 'databse' is no known service", "database", "declare it below services"]),
         ("roles: {db: database}", ["roles.db: is str, not a list"]),
-        ("nodes: {'n[': {}}", ["nodes.n[: is no regular expression", "Mend it"]),
+        ("nodes: {'n[': {}}", ["nodes.n[: is no regular expression", "Correct it"]),
         ("nodes: [n]", ["nodes: is list, not a mapping"]),
         ("nodes: {n: {role: [db]}}", ["nodes.n.role: is not known here", "Use roles and configs"]),
         ("replicas: {databse: 3}", ["replicas.databse: 'databse' is no known service"]),
@@ -289,7 +289,7 @@ def test_three_environments_on_nine_nodes():
     assert "of ccp-1" in str(refused.value) and "of ccp-2 would share the host node1" in str(refused.value)
 
 
-def test_an_error_has_path_and_mend():
+def test_an_error_has_path_and_hint():
     with pytest.raises(FootprintError) as error:
         place("roles: {db: [x]}", [])
-    assert error.value.path and error.value.mend
+    assert error.value.path and error.value.hint

@@ -71,7 +71,7 @@ def test_lvm_that_fails_or_is_missing(vgs):
     vgs.unlink()
     with pytest.raises(BackendError, match="not installed") as caught:
         io_facts.volume_group("vg0")
-    assert caught.value.mend == "Install lvm2 on the host."
+    assert caught.value.hint == "Install lvm2 on the host."
 
 
 def test_bridges(tmp_path):

@@ -75,7 +75,7 @@ def test_the_refusal_names_the_numbers():
     text = str(caught.value)
     for words in ("metal1", "asked 4 GiB", "available 2.5 GiB", "4 GiB less 1 GiB reserve", "512 MiB of guests", "short by 1.5 GiB"):
         assert words in text
-    assert caught.value.path == "vms" and caught.value.mend
+    assert caught.value.path == "vms" and caught.value.hint
 
 
 def test_nothing_short_is_no_refusal():

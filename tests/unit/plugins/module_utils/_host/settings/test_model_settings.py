@@ -67,7 +67,7 @@ def test_a_bad_value_is_named_by_its_path(raw, path):
     with pytest.raises(InputError) as error:
         parse_settings(raw)
     assert error.value.path == path
-    assert error.value.mend
+    assert error.value.hint
 
 
 @pytest.mark.parametrize(

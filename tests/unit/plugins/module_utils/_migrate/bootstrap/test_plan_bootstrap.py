@@ -45,9 +45,9 @@ def test_a_fit_host_has_no_problem():
         ({"serve": False, "vlan": 7}, "on VLAN 7 is not reached", "vm.nics[0].vlan"),
     ],
 )
-def test_what_is_missing_is_named_with_its_mend(given, words, path):
-    ((message, mend, where),) = said(**given)
-    assert words in message and mend.endswith(".") and where == path
+def test_what_is_missing_is_named_with_its_hint(given, words, path):
+    ((message, hint, where),) = said(**given)
+    assert words in message and hint.endswith(".") and where == path
 
 
 def test_everything_missing_is_named_at_once():
@@ -129,13 +129,13 @@ def test_what_it_exports_is_read():
 
 
 @pytest.mark.parametrize(
-    ("lines", "serve", "words", "mend"),
+    ("lines", "serve", "words", "hint"),
     [
         (["Kernel panic"], True, "last words: Kernel panic", "boot_timeout"),
         ([], True, "found no boot image", "journalctl -u u.service"),
         ([], False, "found no boot image", "boot.ipxe, vmlinuz and initrd.img of /f by TFTP"),
     ],
 )
-def test_who_was_not_reached_is_explained(lines, serve, words, mend):
+def test_who_was_not_reached_is_explained(lines, serve, words, hint):
     message, advice = plan_bootstrap.unreached(300.4, lines, serve=serve, unit="u.service", folder="/f")
-    assert "300 s" in message and words in message and mend in advice
+    assert "300 s" in message and words in message and hint in advice

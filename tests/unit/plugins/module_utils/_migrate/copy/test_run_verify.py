@@ -129,7 +129,7 @@ def test_what_the_fix_ups_changed_is_theirs(machines):
     assert (machines.copy / "etc" / "fstab").read_text() == "UUID=1 / ext4" and (machines.copy / "etc" / "new" / "file").exists()
 
 
-def test_a_copy_with_the_right_content_and_fewer_holes_is_mended_or_told(machines, monkeypatch):
+def test_a_copy_with_the_right_content_and_fewer_holes_is_fixed_or_told(machines, monkeypatch):
     with open(machines.source / "srv" / "hollow", "wb") as stream:
         stream.truncate(8 << 20)
     machines.bring()

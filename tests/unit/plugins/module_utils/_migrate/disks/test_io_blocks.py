@@ -111,7 +111,7 @@ def test_what_the_copy_holds_already_is_not_brought_again_without_its_list(pair)
     assert pair.fetch().changed == 0 and pair.target.stored.exists()
 
 
-def test_a_copy_somebody_else_wrote_to_is_found_and_mended_by_the_next_look(pair):
+def test_a_copy_somebody_else_wrote_to_is_found_and_fixed_by_the_next_look(pair):
     pair.fetch()
     # the list still says what it was; so the next look finds the change on the source alone, and not this
     with open(pair.copy, "r+b") as stream:

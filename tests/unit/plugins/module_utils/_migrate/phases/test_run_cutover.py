@@ -87,7 +87,7 @@ def test_a_vm_that_serves_is_not_stopped_for_a_source_that_is_off(world):
     world.source.state = None
     with pytest.raises(BackendError) as caught:
         run_return.give_back(world, "asked to")
-    assert "goes on serving" in caught.value.message and "Switch the source on" in caught.value.mend
+    assert "goes on serving" in caught.value.message and "Switch the source on" in caught.value.hint
     assert world.stopped == [] and "returning" not in world.journal.facts and world.journal.facts["handed_over"]
 
 

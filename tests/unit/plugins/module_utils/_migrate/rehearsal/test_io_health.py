@@ -47,7 +47,7 @@ class Inside:
 
 class NoWayIn:
     def ask(self, command, given, timeout):
-        raise BackendError("ssh ended with exit code 255: no route to host", mend="Look at the network.")
+        raise BackendError("ssh ended with exit code 255: no route to host", hint="Look at the network.")
 
 
 @pytest.mark.parametrize(("path", "status", "well"), [("/ok", 200, True), ("/bad", 200, False), ("/bad", 503, True), ("/moved", 200, False)])

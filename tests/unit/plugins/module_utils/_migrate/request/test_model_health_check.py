@@ -58,4 +58,4 @@ def test_a_check_may_stay_out_of_the_rehearsal(value, wanted):
 def test_a_bad_check_is_named_by_its_path(entry, path):
     with pytest.raises(InputError) as caught:
         parse_checks([{"port": 1}, entry])
-    assert caught.value.path == path and caught.value.mend
+    assert caught.value.path == path and caught.value.hint

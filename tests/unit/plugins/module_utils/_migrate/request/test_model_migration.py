@@ -111,7 +111,7 @@ def test_bad_values_are_refused_with_their_path(changes, path):
     with pytest.raises(InputError) as caught:
         parse_spec(params(**changes))
     assert path is None or caught.value.path == path
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_what_is_raw_needs_a_copy_block_by_block():

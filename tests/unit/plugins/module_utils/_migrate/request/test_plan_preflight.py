@@ -95,7 +95,7 @@ def test_two_fit_machines_have_no_problem():
 def test_each_obstacle_is_told_alone(source, host, said):
     (problem,) = found(source, host)
     assert said in problem.message
-    assert problem.mend
+    assert problem.hint
 
 
 def test_all_obstacles_are_told_at_once():
@@ -140,7 +140,7 @@ UEFI = {"vm": {**PARAMS["vm"], "boot_firmware": "efi"}}
 def test_uefi_asks_for_its_own(source, host, said):
     there = {"grub": {"install": "/x", "i386_pc": False, "efi": True, "shim": False}, **source}
     (problem,) = found(there, host, UEFI)
-    assert said in problem.message and problem.mend
+    assert said in problem.message and problem.hint
     # a signed one that came with its disk will do, and so will a kernel that knows no FAT
     assert found({"grub": {"install": "/x", "i386_pc": False, "efi": False, "shim": True}}, {"unmountable": ["vfat", "btrfs"]}, UEFI) == []
 
@@ -218,15 +218,15 @@ def test_cards_without_a_successor_are_told():
 def test_btrfs_needs_its_program_on_the_source_and_says_so():
     btrfs = {"mount": "/", "device": "/dev/sda1", "fstype": "btrfs", "used": GIB, "inodes_used": 0, "subvolume": "@"}
     (problem,) = [each for each in found({"filesystems": [btrfs]}) if "btrfs" in each.message]
-    assert "btrfs-progs" in problem.mend
+    assert "btrfs-progs" in problem.hint
     assert not [each for each in found({"filesystems": [btrfs], "tools": {**SOURCE["tools"], "btrfs": "/usr/bin/btrfs"}}) if "btrfs" in each.message]
 
 
 def test_a_single_word_that_is_no_unit_may_have_meant_all():
     missing = {"load": "not-found", "active": "inactive"}
     (one,) = found({"services": {"al.service": missing}})
-    assert one.mend.endswith("To stop everything, write all.")
-    assert not any("write all" in each.mend for each in found({"services": {"al.service": missing, "b.service": missing}}))
+    assert one.hint.endswith("To stop everything, write all.")
+    assert not any("write all" in each.hint for each in found({"services": {"al.service": missing, "b.service": missing}}))
 
 
 def test_what_is_copied_block_by_block_is_known_before_and_large_enough():

@@ -4,7 +4,7 @@
 
 """Every course a hand-over can take, with the real decisions: never two owners, never none for longer than the lease.
 
-From the moment the VM has passed its checks, anything may happen at any time: the link is cut and mended, a
+From the moment the VM has passed its checks, anything may happen at any time: the link is cut and fixed, a
 question or its answer is lost, the worker is killed, stopped, continued, the power of either machine goes and
 comes. All states that can be reached are looked at, not a sample. Time goes in ticks, ten to a lease.
 """

@@ -42,7 +42,7 @@ def test_services(given, units):
 def test_bad_services(given, path):
     with pytest.raises(InputError) as caught:
         parse_services(given)
-    assert caught.value.path == path and caught.value.mend
+    assert caught.value.path == path and caught.value.hint
 
 
 def test_containers():
@@ -66,7 +66,7 @@ def test_containers():
 def test_bad_containers(given, path):
     with pytest.raises(InputError) as caught:
         parse_containers(given)
-    assert caught.value.path == path and caught.value.mend
+    assert caught.value.path == path and caught.value.hint
 
 
 def test_quiesce():

@@ -47,7 +47,7 @@ def test_bad_wishes(value, path, words):
         parse_wanted(value)
     assert caught.value.path == path
     assert words in str(caught.value)
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_bad_questions(machines, vms, current, path, words):
         question(machines, vms, current=current)
     assert caught.value.path == path
     assert words in str(caught.value)
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_wishes_are_counted():

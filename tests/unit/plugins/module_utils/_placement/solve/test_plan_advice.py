@@ -11,7 +11,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve
 from tests.support.placement import controllers, question, server, servers
 
 
-def mend(machines, vms, **more):
+def hint(machines, vms, **more):
     return {change.kind: change for change in changes(plan_placement(question(machines, vms, **more)))}
 
 
@@ -43,17 +43,17 @@ def mend(machines, vms, **more):
     ],
 )
 def test_the_smallest_change(machines, vms, policy, kind, text):
-    found = mend(machines, vms, **policy)
+    found = hint(machines, vms, **policy)
     assert kind in found and text in found[kind].text and found[kind].least
 
 
 def test_nothing_is_told_where_nothing_is_short():
-    assert mend(servers(8), [{"id": "v", "ram": 1}]) == {}
+    assert hint(servers(8), [{"id": "v", "ram": 1}]) == {}
 
 
 def test_less_than_the_change_is_not_enough():
     vms = [{"id": index, "ram": 3} for index in range(5)]
-    change = mend(servers(8, 8), vms)["memory"]
+    change = hint(servers(8, 8), vms)["memory"]
     enough, less = (servers(8, 8)[:1] + [server("metal2", f"{8 * 1024 + amount} MiB")] for amount in (change.amount, change.amount - 256))
     assert {change.target} <= {"metal1", "metal2"}
     assert plan_placement(question(enough, vms)).feasible
@@ -61,16 +61,16 @@ def test_less_than_the_change_is_not_enough():
 
 
 def test_a_change_that_does_not_help_alone_is_not_told():
-    found = mend([server(memory=2, hypervisors=["lxc"])], [{"id": "v", "ram": 4, "hypervisor": "kvm"}])
+    found = hint([server(memory=2, hypervisors=["lxc"])], [{"id": "v", "ram": 4, "hypervisor": "kvm"}])
     assert set(found) == {"server"}
 
 
 def test_what_a_change_brings_about_is_told():
     vms = [*controllers(2, 2), {"id": "large", "ram": 10}]
-    found = mend(servers(8, 8), vms, current={"c1": "metal1", "c2": "metal2"})
+    found = hint(servers(8, 8), vms, current={"c1": "metal1", "c2": "metal2"})
     assert found["memory"].text == "give metal1 2 GiB more memory (1 VM moves then)"
     vms = [*controllers(3, 2), {"id": "large", "ram": 10}]
-    found = mend(servers(6, 6, 6), vms)
+    found = hint(servers(6, 6, 6), vms)
     assert found["memory"].text == "give metal1 4 GiB more memory (high availability becomes restart then)"
     # what keeps the availability is told first
     assert next(iter(found)) == "server" and found["server"].ha_grade == "quorum" and found["memory"].ha_grade == "restart"
@@ -79,7 +79,7 @@ def test_what_a_change_brings_about_is_told():
 def test_a_large_question_gets_an_answer_that_fits():
     machines = servers(*[8] * 100)
     vms = [{"id": index, "ram": 8, "cpu": 1} for index in range(102)]
-    found = mend(machines, vms)
+    found = hint(machines, vms)
     assert set(found) == {"server"} and not found["server"].least
     more = server("more", f"{int(found['server'].amount)} MiB", memory_reserve="1 GiB")
     assert plan_placement(question([*machines, more], vms)).feasible

@@ -200,7 +200,7 @@ def test_memory_is_used_evenly():
 def test_compute_stays_on_metal():
     with pytest.raises(RefusedError) as caught:
         plan(servers(8), [{"id": "n", "ram": 1, "roles": ["compute"]}])
-    assert caught.value.path == "vms[0].roles" and "nested: true" in caught.value.mend
+    assert caught.value.path == "vms[0].roles" and "nested: true" in caught.value.hint
     assert plan(servers(8), [{"id": "n", "ram": 1, "roles": ["compute"], "nested": True}]).feasible
 
 

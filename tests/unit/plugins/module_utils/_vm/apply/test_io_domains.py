@@ -122,7 +122,7 @@ def test_a_daemon_that_goes_leaves_a_socket_with_few_words(host: DomainHost, mon
     monkeypatch.setattr(io_domains, "_record", gone)
     with pytest.raises(BackendError, match="cannot read the domains: the connection to libvirtd was lost .libvirt says no") as raised:
         host.domains()
-    assert "run again" in str(raised.value.mend)
+    assert "run again" in str(raised.value.hint)
 
 
 @pytest.mark.parametrize(("kind", "calls"), [("exe", ["shutdown", "signal"]), ("hvm", ["shutdown"])])
@@ -179,7 +179,7 @@ def test_a_guest_that_does_not_obey_is_told_and_forced_only_when_allowed(host: D
 def test_nobody_there() -> None:
     with pytest.raises(BackendError, match="cannot connect to qemu:///system") as raised:
         DomainHost("qemu:///system?socket=/nonexistent")
-    assert "libvirtd" in str(raised.value.mend)
+    assert "libvirtd" in str(raised.value.hint)
 
 
 class Rising:

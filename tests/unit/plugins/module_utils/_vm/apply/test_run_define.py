@@ -234,7 +234,7 @@ REFUSED: list[tuple[dict[str, t.Any], type[Exception], str]] = [
 def test_bad_input_touches_nothing(farm: Farm, options: dict[str, t.Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message) as raised:
         farm.run(**options)
-    assert getattr(raised.value, "mend")
+    assert getattr(raised.value, "hint")
     assert farm.state("b") == "absent"
     assert not [entry for entry in farm.folder.iterdir() if entry.name != "images"]
 
@@ -343,7 +343,7 @@ def test_a_vm_that_is_there_keeps_its_hypervisor_and_another_host_is_asked(tmp_p
     remote.check(vm, "kvm", host=t.cast(DomainHost, Remote({"kvm"})))
     with pytest.raises(InputError, match="the libvirt at qemu.ssh://other/system does not offer kvm") as raised:
         remote.check(vm, "kvm", host=t.cast(DomainHost, Remote({"qemu"})))
-    assert raised.value.path == "vms[0].hypervisor" and raised.value.mend
+    assert raised.value.path == "vms[0].hypervisor" and raised.value.hint
 
 
 def test_info_shows_ours_and_on_request_all(farm: Farm) -> None:
@@ -377,7 +377,7 @@ def test_every_packaged_template_is_found_by_name() -> None:
 def test_a_number_that_means_nothing_is_refused(key: str, value: float) -> None:
     with pytest.raises(InputError) as caught:
         DefineRequest(cluster="lab", vms=[], **{key: value})
-    assert caught.value.path == key and caught.value.mend
+    assert caught.value.path == key and caught.value.hint
 
 
 @pytest.mark.parametrize(("key", "value"), [("parallel", 1), ("shutdown_timeout", 0), ("live_timeout", 0.5), ("lock_timeout", 0)])

@@ -144,7 +144,7 @@ def test_nothing_of_somebody_else_is_removed(call: Call) -> None:
 
 
 @pytest.mark.parametrize("change, words", [({"uuid": "11111111-2222-4333-8444-555555555555"}, "another VM"), ({"name": "z"}, "under the name 'a'")])
-def test_another_identity_is_refused_with_a_mend(call: Call, change: dict[str, t.Any], words: str) -> None:
+def test_another_identity_is_refused_with_a_hint(call: Call, change: dict[str, t.Any], words: str) -> None:
     call(A, state="present")
     result = call.one(dict(A, **change), state="present")
     assert words in str(result.error)

@@ -118,10 +118,10 @@ def test_who_is_out_of_reach_is_not_asked() -> None:
 
 
 @pytest.mark.parametrize("path, words", [("uuid", "another VM"), ("devices/disk[vdb]/driver/@type", "keeps its format")])
-def test_what_cannot_be_is_refused_with_path_and_mend(path: str, words: str) -> None:
+def test_what_cannot_be_is_refused_with_path_and_hint(path: str, words: str) -> None:
     with pytest.raises(RefusedError, match=words) as raised:
         refuse([classify(differs("memory"), OFF), classify(differs(path), OFF)])
-    assert (raised.value.path, bool(raised.value.mend)) == (path, True)
+    assert (raised.value.path, bool(raised.value.hint)) == (path, True)
 
 
 def test_parts_of_one_device_belong_together() -> None:

@@ -100,7 +100,7 @@ STAYS: list[tuple[str, dict[str, t.Any], t.Any, str]] = [
 def test_left_alone(changes: dict[str, t.Any], actual: Actual | None, message: str) -> None:
     with pytest.raises(RefusedError, match=message) as raised:
         plan_domain(WANTED._replace(**changes), actual)
-    assert raised.value.mend
+    assert raised.value.hint
 
 
 OTHER = RUNS._replace(uuid="other")
@@ -138,7 +138,7 @@ FOREIGN: list[tuple[str, dict[str, t.Any], Actual, bool, str]] = [
 def test_what_is_not_ours_is_refused(changes: dict[str, t.Any], there: Actual, adopt: bool, message: str) -> None:
     with pytest.raises(RefusedError, match=message) as raised:
         find(WANTED._replace(**changes), [there], adopt)
-    assert raised.value.mend
+    assert raised.value.hint
 
 
 ORDERS = [

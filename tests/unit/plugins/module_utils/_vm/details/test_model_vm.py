@@ -184,11 +184,11 @@ BAD: list[tuple[t.Any, str]] = [
 
 
 @pytest.mark.parametrize("value, message", BAD, ids=[case[1] for case in BAD])
-def test_bad_input_is_told_with_its_path_and_the_mend(value: t.Any, message: str) -> None:
+def test_bad_input_is_told_with_its_path_and_the_hint(value: t.Any, message: str) -> None:
     with pytest.raises(InputError) as raised:
         parse_vms(value, cluster="lab")
     assert str(raised.value).startswith(message)
-    assert raised.value.mend
+    assert raised.value.hint
 
 
 def test_a_cluster_needs_a_name() -> None:

@@ -63,7 +63,7 @@ def test_the_instance_is_the_vm(meta: t.Any, expected: dict[str, t.Any]) -> None
 def test_bad_values_are_told_by_their_path_alone(key: str, value: t.Any) -> None:
     with pytest.raises(InputError) as raised:
         parse_cloud_init({key: value}, "vms[3]", "u", "n")
-    assert (raised.value.path, "hunter2" in str(raised.value), bool(raised.value.mend)) == (f"vms[3].{key}", False, True)
+    assert (raised.value.path, "hunter2" in str(raised.value), bool(raised.value.hint)) == (f"vms[3].{key}", False, True)
 
 
 def test_the_content_is_in_no_representation() -> None:

@@ -220,7 +220,7 @@ def test_a_wrong_image_is_told(place: Place, hypervisor: str, image: str, messag
     with pytest.raises(InputError, match=message) as raised:
         place.make(hypervisor, image=image)
     assert raised.value.path == "d.image"
-    assert raised.value.mend
+    assert raised.value.hint
 
 
 def test_a_tar_without_init_is_told_and_leaves_nothing(place: Place) -> None:

@@ -58,7 +58,7 @@ def test_what_does_not_go_together_is_refused(wanted: t.Any, pool: Pool, image: 
     with pytest.raises(InputError) as raised:
         plan_volume(wanted, pool, None, image, "d")
     assert str(raised.value).startswith(message)
-    assert raised.value.mend
+    assert raised.value.hint
 
 
 def test_the_diff_line_says_where_from() -> None:
@@ -106,7 +106,7 @@ def test_what_a_volume_never_becomes(wanted: t.Any, pool: Pool, found: Volume, m
     with pytest.raises(RefusedError) as raised:
         plan_volume(wanted, pool, found, None, "d")
     assert str(raised.value).startswith(message)
-    assert raised.value.mend
+    assert raised.value.hint
 
 
 def test_growing_says_from_where_to_where() -> None:
@@ -136,7 +136,7 @@ def test_disks_that_fit_and_disks_that_do_not() -> None:
     check_room(BLOCKS, 5, 5, "vms[0]")
     with pytest.raises(RefusedError, match=r"need 3 GiB more of the pool vg0, which has 1 GiB left") as raised:
         check_room(BLOCKS, 3 * GIB, GIB, "vms[0]")
-    assert raised.value.path == "vms[0].disks" and raised.value.mend
+    assert raised.value.path == "vms[0].disks" and raised.value.hint
     # others took it meanwhile
     with pytest.raises(RefusedError, match="has 0 B left"):
         check_room(BLOCKS, 1, -5, "vms[0]")
