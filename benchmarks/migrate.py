@@ -34,7 +34,7 @@ FOLDER = "/srv/bench"
 #: The least that the pause is to be shorter at 4 GiB, the least of rsync's own speed, the most memory in bytes.
 SHORTER, SPEED, MEMORY = 10.0, 0.9, 150 * 1024**2
 HEADS = (
-    "size, GiB", "written, KiB/s", "offline rsync, s", "data part of the pause, s", "shorter by", "final, s", "proof, s", "foretold, s",
+    "size, GiB", "written, KiB/s", "offline rsync, s", "data part of the pause, s", "shorter by", "final, s", "proof, s", "predicted, s",
     "files brought in the pause, MiB", "first pass, × rsync's speed",
 )  # fmt: skip
 

@@ -103,7 +103,7 @@ def ours(context: Context, bootable: bool = True) -> dict[str, t.Any]:
         run_copy.copy_pass(context, "live", tolerate_vanished=True)
     run_verify.live(context)
     run_verify.catch_up(context)
-    foretold = predict(context.journal.passes, context.journal.facts, 0)
+    predicted = predict(context.journal.passes, context.journal.facts, 0)
     stop_writer(context)
     began = time.monotonic()
     parts = {}
@@ -115,7 +115,7 @@ def ours(context: Context, bootable: bool = True) -> dict[str, t.Any]:
     return {
         "data": round(time.monotonic() - began, 3),
         "parts": parts,
-        "predicted": foretold["data"],
+        "predicted": predicted["data"],
         "verified": context.journal.verified,
         "cold": passes[0]["seconds"],
         "final_bytes": passes[-1]["bytes"],

@@ -31,17 +31,17 @@ from support import Lab, eventually  # noqa: E402
 RESULTS = ROOT / "benchmarks" / "results"
 DESTINATION, SOURCE = "metal1", "laptop"
 JOURNAL = "/var/lib/reduced.footprint/migrations/master/journal.json"
-#: Of the floor, at most; how far the foretold may be from what came.
+#: Of the floor, at most; how far the predicted may be from what came.
 MOST, OFF = 1.3, 0.3
 BOOTED = 400.0
-HEADS = ("round", "away, s", "foretold, s", "a client's gap, s", "boot alone, s", "last copy of nothing, s", "× both", "foretold off by")
+HEADS = ("round", "away, s", "predicted, s", "a client's gap, s", "boot alone, s", "last copy of nothing, s", "× both", "predicted off by")
 
 
 class Round(t.NamedTuple):
     """Seconds of one migration, and of its floor; ``parts`` of the pause by name."""
 
     away: float
-    foretold: float
+    predicted: float
     gap: float
     boot: float
     idle: float
@@ -54,26 +54,26 @@ class Round(t.NamedTuple):
 
     @property
     def off(self) -> float:
-        """The error of what was foretold, as a share of what came."""
-        return (self.foretold - self.away) / self.away
+        """The error of what was predicted, as a share of what came."""
+        return (self.predicted - self.away) / self.away
 
 
 def rows(rounds: t.Sequence[Round]) -> list[list[str]]:
     """One line for each round."""
     return [
-        [str(number), f"{each.away:.1f}", f"{each.foretold:.1f}", f"{each.gap:.1f}", f"{each.boot:.1f}", f"{each.idle:.2f}",
+        [str(number), f"{each.away:.1f}", f"{each.predicted:.1f}", f"{each.gap:.1f}", f"{each.boot:.1f}", f"{each.idle:.2f}",
          f"{each.ratio:.2f}", f"{each.off:+.0%}"]
         for number, each in enumerate(rounds, 1)
     ]  # fmt: skip
 
 
 def verdicts(rounds: t.Sequence[Round]) -> list[list[str]]:
-    """The two figures against their limits: the median ratio, and the worst of what was foretold."""
+    """The two figures against their limits: the median ratio, and the worst of what was predicted."""
     ratio = statistics.median(each.ratio for each in rounds)
     worst = max((each.off for each in rounds), key=abs)
     return [
         ["away, × a boot of the VM and a last copy of nothing (median)", f"≤ {MOST:g}", f"{ratio:.2f}", "met" if ratio <= MOST else "MISS"],
-        ["foretold, off by (worst)", f"≤ {OFF:.0%}", f"{worst:+.0%}", "met" if abs(worst) <= OFF else "MISS"],
+        ["predicted, off by (worst)", f"≤ {OFF:.0%}", f"{worst:+.0%}", "met" if abs(worst) <= OFF else "MISS"],
     ]
 
 

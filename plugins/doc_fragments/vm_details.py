@@ -139,7 +139,7 @@ options:
     description:
       - Take over a domain that is not ours and has the name or the UUID of a VM. It keeps its UUID, its MACs and its disks
         where they are, now and in later runs; NICs and disks of the details go by their number, or by C(target).
-      - The rest becomes as the template says. What the domain has beyond that stays. O(state=previous) goes back to it as it
+      - The rest becomes as the template says. What the domain has beyond that stays. O(state=rolled_back) goes back to it as it
         was found.
       - Without this such a domain is refused.
     type: bool

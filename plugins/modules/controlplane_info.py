@@ -15,7 +15,7 @@ description:
   - Tells of each service on this host whether its units run, what it says of itself and of its cluster, and why it is not well.
   - Each service is asked with a limit of time, so that one that hangs does not hold up the others.
   - Run it on all hosts of the control plane. The playbook C(reduced.footprint.status) puts the results together, and
-    C(reduced.footprint.rolling) waits with it for each member that it restarted.
+    C(reduced.footprint.rolling_restart) waits with it for each member that it restarted.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
@@ -62,7 +62,7 @@ EXAMPLES = r"""
     sizes: {galera: 3}
     wait: 300
   register: look
-  failed_when: look.controlplane.ailments | length > 0
+  failed_when: look.controlplane.problems | length > 0
 """
 
 RETURN = r"""
@@ -71,7 +71,7 @@ controlplane:
   returned: success
   type: dict
   contains:
-    ailments:
+    problems:
       description: Why something is not well, nothing when all is.
       type: list
       elements: str
@@ -82,7 +82,7 @@ controlplane:
       elements: str
     services:
       description:
-        - Each service with its C(units) (their state, process, start, file and the number systemd gave that start), its own C(ailments), and
+        - Each service with its C(units) (their state, process, start, file and the number systemd gave that start), its own C(problems), and
           C(facts), which are nothing when it does not answer.
         - With O(packages=true) each unit has its C(package), and is C(stale) when it was started before that was installed.
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) tells C(members), C(running),
@@ -92,7 +92,7 @@ controlplane:
       type: dict
       sample:
         memcached:
-          ailments: []
+          problems: []
           facts: {address: 192.0.2.11, version: 1.6.18}
           units:
             memcached.service: {state: active, sub: running, pid: 811, since: 1767225600, invocation: 0f3a5c7e, path: /lib/systemd/system/memcached.service}

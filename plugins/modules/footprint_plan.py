@@ -252,8 +252,8 @@ labels:
   returned: as RV(feasible)
   type: list
   elements: str
-beware:
-  description: The warnings, as a list.
+assumptions:
+  description: What the plan takes for granted, and what to know before it is carried out.
   returned: as RV(feasible)
   type: list
   elements: str

@@ -73,7 +73,7 @@ galera:
     ready:
       description: Whether it is Primary, connected, ready and Synced.
       type: bool
-    ailments:
+    problems:
       description: Why it is not ready.
       type: list
       elements: str

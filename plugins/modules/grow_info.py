@@ -14,8 +14,8 @@ author:
 description:
   - Tells whether a controller is well, that is whether its database is a synced member of a cluster of the right size at the right
     position, its load balancer sees all members and its virtual address answers.
-  - Run it on every controller and give all results to the filter P(reduced.footprint.grow_gate#filter), which judges the control
-    plane as a whole. The playbook C(reduced.footprint.grow) does so before and after it moves a controller.
+  - Run it on every controller and give all results to the filter P(reduced.footprint.add_server_gate#filter), which judges the control
+    plane as a whole. The playbook C(reduced.footprint.add_server) does so before and after it moves a controller.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
@@ -59,7 +59,7 @@ options:
     default: /run/haproxy-footprint.sock
 seealso:
   - module: reduced.footprint.galera_info
-  - plugin: reduced.footprint.grow_gate
+  - plugin: reduced.footprint.add_server_gate
     plugin_type: filter
 """
 
@@ -73,7 +73,7 @@ EXAMPLES = r"""
 
 - name: Show what is wrong with it
   ansible.builtin.debug:
-    msg: "{{ look.controller.ailments }}"
+    msg: "{{ look.controller.problems }}"
 """
 
 RETURN = r"""
@@ -82,7 +82,7 @@ controller:
   returned: success
   type: dict
   contains:
-    ailments:
+    problems:
       description: Why it is not well, nothing when it is.
       type: list
       elements: str
@@ -110,7 +110,7 @@ controller:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_grow import LookRequest, local_balancer, look, wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_add_server import LookRequest, local_balancer, look, wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import SERVER_ARGUMENTS, local_database
 

@@ -118,7 +118,7 @@ migrations:
       description: The last lines of its log.
       type: list
       elements: str
-told:
+reported:
   description:
     - What this machine, as the source of migrations, was last told of them by the hosts that carry them out, each as
       RV(reduced.footprint.master_migrate#module:migration) with the additions below. It stays when such a host is lost.
@@ -129,9 +129,10 @@ told:
     host:
       description: The destination host.
       type: str
-    told:
-      description: When it said so, in Unix seconds.
-      type: float
+    reported_at:
+      description: When that host reported it, ISO 8601 in UTC.
+      type: str
+      sample: "2026-11-23T02:15:00Z"
 source_facts:
   description: Names, file systems, block devices without one, cards, tools, configuration files of this machine; passwords in them are blotted out.
   returned: O(gather=source)

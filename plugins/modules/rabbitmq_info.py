@@ -49,7 +49,7 @@ EXAMPLES = r"""
 
 - name: Tell what ails it
   ansible.builtin.debug:
-    msg: "{{ look.rabbitmq.ailments }}"
+    msg: "{{ look.rabbitmq.problems }}"
 """
 
 RETURN = r"""
@@ -79,7 +79,7 @@ rabbitmq:
     ready:
       description: Whether nothing ails it.
       type: bool
-    ailments:
+    problems:
       description: Why it is not ready.
       type: list
       elements: str

@@ -35,7 +35,7 @@ attributes:
     platforms: all
     description: The host is not touched.
 notes:
-  - The playbooks C(reduced.footprint.status) and C(reduced.footprint.rolling) use it.
+  - The playbooks C(reduced.footprint.status) and C(reduced.footprint.rolling_restart) use it.
 """
 
 EXAMPLES = r"""

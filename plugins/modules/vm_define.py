@@ -27,7 +27,7 @@ description:
   - Each difference has a class, see RV(vms[].changes). A running VM is changed in place where that is possible; where its guest or the driver
     refuses, the change waits for the next start, is told once, and is not tried again before.
   - A definition is edited in place, so the addresses of devices and whatever the template does not speak of stay. It is never removed to be made
-    anew, and the one before is kept (O(state=previous)). Passwords of displays stay what they are.
+    anew, and the one before is kept (O(state=rolled_back)). Passwords of displays stay what they are.
   - Volumes that exist are never written over. They grow with the details, also below a running VM, and never shrink.
   - A volume that a VM was created with and that is missing is never replaced by an empty one; see O(recreate_disks).
 requirements:
@@ -53,7 +53,7 @@ options:
       - V(running) defines and starts, V(present) only defines, V(shutdown) defines and shuts down.
       - V(absent) shuts down and removes the definition, NVRAM included, and keeps the disks unless O(remove_disks) says
         otherwise. Protected VMs are refused. Saved memory and the records of snapshots go too.
-      - V(previous) gives the VMs the definition they had before their last change and leaves it so when asked again; a run
+      - V(rolled_back) gives the VMs the definition they had before their last change and leaves it so when asked again; a run
         with their details goes forward. O(vms) need name no more than the ids. Whether they run does not change, nor does
         their autostart.
       - A VM that M(reduced.footprint.vm_move) took to another server, or that is on its way, is left alone with V(running) and V(present) (see
@@ -61,7 +61,7 @@ options:
       - A run ends when the state is so. A paused or suspended VM goes on with V(running); one whose memory was saved goes on
         from there, with the definition it was saved with.
     type: str
-    choices: [running, present, shutdown, absent, previous]
+    choices: [running, present, shutdown, absent, rolled_back]
     default: running
   autostart:
     description: Whether the VMs come up with their host. A VM's own C(autostart) wins.
@@ -152,7 +152,7 @@ EXAMPLES = r"""
   reduced.footprint.vm_define:
     cluster: lab
     vms: [{id: controller1}]
-    state: previous
+    state: rolled_back
 
 - name: Take over a domain somebody made by hand
   reduced.footprint.vm_define:
@@ -344,7 +344,7 @@ def main() -> None:
             "vms": {"type": "raw", "default": []},
             "only": {"type": "list", "elements": "str", "default": []},
             "template": {"type": "str", "default": "default"},
-            "state": {"type": "str", "choices": ["running", "present", "shutdown", "absent", "previous"], "default": "running"},
+            "state": {"type": "str", "choices": ["running", "present", "shutdown", "absent", "rolled_back"], "default": "running"},
             "remove_disks": {"type": "bool", "default": False},
             "wipe": {"type": "bool", "default": False},
             "recreate_disks": {"type": "list", "elements": "str", "default": []},

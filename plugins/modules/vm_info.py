@@ -227,7 +227,7 @@ vms:
       elements: str
       sample: [os/boot]
     has_previous:
-      description: Whether there is a definition to go back to with C(state=previous) of M(reduced.footprint.vm_define).
+      description: Whether there is a definition to go back to with C(state=rolled_back) of M(reduced.footprint.vm_define).
       type: bool
       sample: true
     has_snapshots:

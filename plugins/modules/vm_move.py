@@ -85,7 +85,7 @@ options:
   method:
     description:
       - V(live) moves the running VM and refuses where that cannot be. V(copy) shuts it down for the last part of the copy.
-        V(auto) takes V(live) where it can be and says in RV(move.why_not_live) why not.
+        V(auto) takes V(live) where it can be and says in RV(move.live_blockers) why not.
       - Containers and VMs that do not run are always copied.
     type: str
     choices: [auto, live, copy]
@@ -235,7 +235,7 @@ move:
     phase: {description: The phase it is in or ended with., type: str}
     attempt: {description: Number of the attempt., type: int}
     method: {description: How it goes., type: str}
-    why_not_live: {description: Why it cannot go while it runs., type: list, elements: str}
+    live_blockers: {description: Why it cannot go while it runs., type: list, elements: str}
     from: {description: The host it left., type: str}
     to: {description: The host it went to., type: str}
     started:

@@ -69,7 +69,7 @@ moves:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_grow import departures
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_add_server import departures
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 
 

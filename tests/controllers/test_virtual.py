@@ -133,9 +133,9 @@ def test_environments_know_nothing_of_each_other(virtual: Virtual) -> None:
 def test_services_are_restarted_and_no_machine_is(virtual: Virtual) -> None:
     before = virtual.guests()
     assert sorted(before) == sorted([*SERVICES, "one"])
-    refused = virtual.play("rolling", APART)
-    assert refused.rc != 0 and "rolling_accept_outage" in refused.output and refused.changed == 0
-    virtual.succeeds("rolling", APART, "-e", "rolling_accept_outage=true")
+    refused = virtual.play("rolling_restart", APART)
+    assert refused.rc != 0 and "rolling_restart_accept_outage" in refused.output and refused.changed == 0
+    virtual.succeeds("rolling_restart", APART, "-e", "rolling_restart_accept_outage=true")
     for name, unit in {"db": "mariadb", "mq": "rabbitmq-server", "ident": "keystone"}.items():
         virtual.lab.ssh(virtual.address(name), f"systemctl restart {unit}")
     assert virtual.guests() == before

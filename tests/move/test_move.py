@@ -43,7 +43,7 @@ def test_a_container_moves_by_copy_and_is_confirmed(pair: Pair, guest: str) -> N
     awkward, before = corpus(pair.here), steps(pair.here, guest)
     rehearsed = pair.move(guest, check=True)
     assert rehearsed["method"] == "copy"
-    assert "container" in rehearsed["move"]["why_not_live"][0]
+    assert "container" in rehearsed["move"]["live_blockers"][0]
     assert not pair.there.has("/var/lib/reduced.footprint/moved")
 
     done = pair.move(guest)
@@ -76,7 +76,7 @@ def test_a_container_moves_by_copy_and_is_confirmed(pair: Pair, guest: str) -> N
 def test_a_machine_moves_live_and_comes_back_with_what_it_wrote(pair: Pair, counter: str) -> None:
     before = remembered(pair.here, counter)[0]
     done = pair.move(counter)
-    assert (done["method"], done["move"]["why_not_live"]) == ("live", [])
+    assert (done["method"], done["move"]["live_blockers"]) == ("live", [])
     one_runs(pair, counter, pair.there)
     moved, starts = remembered(pair.there, counter)
     # it was never started anew: what it had in memory went along

@@ -38,8 +38,8 @@ DEAF: dict[str, t.Any] = {
 MADE = {"bond0", f"bond0.{cables.VLAN}", "br-admin", "br-vms"}
 
 
-def told(story: str) -> list[t.Any]:
-    """The servers a story is told of."""
+def servers_for(story: str) -> list[t.Any]:
+    """The servers on which a story runs."""
     return [pytest.param(*server, id="-".join(server), marks=[] if story in SLICE.get(server, ()) else [pytest.mark.whole]) for server in FILES]
 
 
@@ -49,7 +49,7 @@ def fixture_server(manager: str, addressing: str, start: t.Callable[[str, str], 
     return start(manager, addressing)
 
 
-@pytest.mark.parametrize(("manager", "addressing"), told("deaf"))
+@pytest.mark.parametrize(("manager", "addressing"), servers_for("deaf"))
 def test_a_change_that_cuts_the_server_off_goes_away_by_itself(server: Server) -> None:
     before = server.addresses("eth0")
     play = Play(server, DEAF, timeout=20)
@@ -64,7 +64,7 @@ def test_a_change_that_cuts_the_server_off_goes_away_by_itself(server: Server) -
     unchanged(server, before)
 
 
-@pytest.mark.parametrize(("manager", "addressing"), told("killed"))
+@pytest.mark.parametrize(("manager", "addressing"), servers_for("killed"))
 def test_a_killed_dead_man_takes_the_change_back(server: Server) -> None:
     before = server.addresses("eth0")
     result = server.network(**WANTED, timeout=600)
@@ -80,7 +80,7 @@ def test_a_killed_dead_man_takes_the_change_back(server: Server) -> None:
     assert "old configuration is back" in late["error"]["message"], late
 
 
-@pytest.mark.parametrize(("manager", "addressing"), told("power"))
+@pytest.mark.parametrize(("manager", "addressing"), servers_for("power"))
 def test_the_power_goes_in_the_middle_of_the_trial(server: Server) -> None:
     before = server.addresses("eth0")
     result = server.network(**WANTED, timeout=600)
@@ -90,7 +90,7 @@ def test_the_power_goes_in_the_middle_of_the_trial(server: Server) -> None:
     unchanged(server, before)
 
 
-@pytest.mark.parametrize(("manager", "addressing"), told("kept"))
+@pytest.mark.parametrize(("manager", "addressing"), servers_for("kept"))
 def test_a_change_that_is_confirmed_stays(server: Server) -> None:
     before = server.addresses("eth0")
     preview = server.network(check_mode=True, **WANTED)

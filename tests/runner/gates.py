@@ -129,7 +129,7 @@ def artifact() -> t.Iterator[Step]:
     alone = {"ANSIBLE_COLLECTIONS_PATH": str(place)}
     yield Step([_tool("ansible-galaxy"), "collection", "install", "--offline", "--collections-path", str(place), artifacts[0]], build, env=alone)
     example = ROOT / "tests" / "integration" / "targets" / "footprint_plan" / "files" / "cluster.nodes.yml"
-    argv = [_tool("ansible-playbook"), "reduced.footprint.plan", "-i", str(example), "-e", "plan_measure=false"]
+    argv = [_tool("ansible-playbook"), "reduced.footprint.plan_placement", "-i", str(example), "-e", "plan_placement_measure=false"]
     yield Step(argv, place, env=alone, expect=[r"failed=0"], refuse=r"^\[WARNING\]")
 
 
@@ -187,7 +187,7 @@ def torture() -> t.Iterator[Step]:
     yield _pytest("torture-migrate", "tests/migrate", timeout=5400)
     yield _pytest("torture-rehearse", "tests/rehearse", timeout=3600)
     yield _pytest("torture-source", "tests/source", env={"SOURCE_WHOLE": "1"}, timeout=3600)
-    yield _pytest("torture-grow", "tests/grow", env={"GROW_WHOLE": "1"}, timeout=10800)
+    yield _pytest("torture-add-server", "tests/add_server", env={"ADD_SERVER_WHOLE": "1"}, timeout=10800)
     yield _pytest("torture-controllers", "tests/controllers", env={"CONTROLLERS_WHOLE": "1"}, timeout=10800)
     lab = {"ANSIBLE_CONFIG": str(ROOT / "lab" / "ansible.cfg"), "ANSIBLE_INVENTORY": str(labs.state("torture") / "inventory")}
     command = labs.COMMAND
@@ -221,7 +221,7 @@ GATES = (
     with_lab(Gate("source", "a source comes to rest, steps aside and returns, whatever dies", _folder("source"), TEST)),
     with_lab(Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST)),
     with_lab(Gate("stories", "user stories of the control plane", _stories(True), TEST)),
-    with_lab(Gate("grow", "from two servers to three while a client writes: killed, completed, no row lost", _folder("grow"), ASKED)),
+    with_lab(Gate("add_server", "from two servers to three while a client writes: killed, completed, no row lost", _folder("add_server"), ASKED)),
     with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, cut off, recovered, restored", _folder("controllers", 7200), ASKED)),
     with_lab(Gate("migrate", "an old master under UEFI, LVM and xfs becomes a VM that starts as it did", _folder("migrate", 5400), ASKED)),
     with_lab(Gate("rehearse", "the master's copy rehearsed: well, badly, killed, again; the master never notices", _folder("rehearse"), ASKED)),

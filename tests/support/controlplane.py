@@ -17,7 +17,7 @@ def unit(state: str = "active", invocation: str = "a1") -> dict[str, t.Any]:
 
 
 def galera(state: str = "active", ready: bool = True, size: int = 3, seqno: int = 7, **facts: t.Any) -> dict[str, t.Any]:
-    told = {"ready": ready, "primary": ready, "running": True, "size": size, "seqno": seqno, "cluster_uuid": UUID, "local_state": "Synced", "ailments": []}
+    told = {"ready": ready, "primary": ready, "running": True, "size": size, "seqno": seqno, "cluster_uuid": UUID, "local_state": "Synced", "problems": []}
     return {"units": {"mariadb.service": unit(state)}, "facts": {**told, **facts} if state == "active" else None}
 
 

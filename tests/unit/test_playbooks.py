@@ -16,7 +16,7 @@ import yaml
 PLAYBOOKS = pathlib.Path(__file__).resolve().parents[2] / "playbooks"
 GATE = "tasks/expert_gate.yml"
 #: These read, and change neither a host nor the footprint.
-READ_ONLY = {"config_dump", "plan", "status"}
+READ_ONLY = {"config_dump", "plan_placement", "status"}
 
 
 def gated(path: pathlib.Path) -> bool:

@@ -75,7 +75,7 @@ def members_of(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str,
     return found
 
 
-def ailments(name: str, seen: t.Mapping[str, t.Any], size: int | None = None) -> list[str]:
+def problems(name: str, seen: t.Mapping[str, t.Any], size: int | None = None) -> list[str]:
     """Why one member of a service is not well; empty when it is.
 
     :arg seen: what the module ``controlplane_info`` found of it.
@@ -92,7 +92,7 @@ def _galera(seen: t.Mapping[str, t.Any], size: int | None) -> list[str]:
     if not facts:
         return ["its server does not answer"]
     if not facts.get("ready"):
-        return list(facts.get("ailments") or ()) or ["its server runs without replication" if facts.get("standalone") else "its server does not answer"]
+        return list(facts.get("problems") or ()) or ["its server runs without replication" if facts.get("standalone") else "its server does not answer"]
     if size is not None and facts.get("size") != size:
         return [f"its cluster has {facts.get('size')} of {size} members"]
     return []
@@ -239,7 +239,7 @@ def judge(members: t.Mapping[str, t.Sequence[str]], looks: t.Mapping[str, t.Mapp
 def _member(name: str, host: str, seen: t.Mapping[str, t.Any] | None, answers: bool) -> Member:
     if not answers:
         return Member(host, DOWN, ("does not answer",))
-    why = ailments(name, seen or {})
+    why = problems(name, seen or {})
     if not why:
         return Member(host, OK)
     return Member(host, WIP if on_its_way(name, seen or {}) else DOWN, tuple(why))

@@ -39,7 +39,7 @@ def parse_request(action: t.Any, components: t.Any, accept_outage: bool = False,
     :raises InputError: an action or a component nobody knows.
     """
     if action not in ACTIONS:
-        raise InputError(f"{action!r} is no action.", "rolling_action", f"Take {' or '.join(ACTIONS)}.")
+        raise InputError(f"{action!r} is no action.", "rolling_restart_action", f"Take {' or '.join(ACTIONS)}.")
     names = components.split(",") if isinstance(components, str) else list(components or ())
     found = [str(name).strip() for name in names if str(name).strip()]
     for number, name in enumerate(found):
@@ -49,9 +49,9 @@ def parse_request(action: t.Any, components: t.Any, accept_outage: bool = False,
 
 
 def looks_of(hostvars: t.Mapping[str, t.Any], members: t.Mapping[str, t.Sequence[str]]) -> dict[str, t.Any]:
-    """What each host of any service told as ``rolling_look``, nothing for one that did not answer."""
+    """What each host of any service told as ``rolling_restart_look``, nothing for one that did not answer."""
     hosts = dict.fromkeys(host for names in members.values() for host in names)
-    return {host: (hostvars[host].get("rolling_look") or {}).get("controlplane") for host in hosts}
+    return {host: (hostvars[host].get("rolling_restart_look") or {}).get("controlplane") for host in hosts}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,8 +154,8 @@ def _own(request: Request, journal: t.Mapping[str, t.Any] | None) -> tuple[t.Map
     if (journal.get("action"), tuple(journal.get("components") or ())) == (request.action, request.components):
         return journal, ""
     return None, (
-        f"a rollout begun at {journal.get('began') or 'an unknown time'} was not finished. Finish it with -e rolling_action={journal.get('action')} "
-        f"-e components={','.join(journal.get('components') or ())}, or give it up with -e rolling_forget=true"
+        f"a rollout begun at {journal.get('began') or 'an unknown time'} was not finished. Finish it with -e rolling_restart_action={journal.get('action')} "
+        f"-e components={','.join(journal.get('components') or ())}, or give it up with -e rolling_restart_forget=true"
     )
 
 
@@ -210,7 +210,7 @@ def _gates(request: Request, reports: t.Mapping[str, plan_controlplane.Report], 
             why.append(f"{name} is {report.state}: {'; '.join(bad)}")
         size, needed = len(report.members), plan_controlplane.SERVICES[name].needed(len(report.members))
         if asked and size - 1 < needed and not request.accept_outage:
-            why.append(f"{name} has {size} members and needs {needed}: with one less it stands still. Accept that with -e rolling_accept_outage=true")
+            why.append(f"{name} has {size} members and needs {needed}: with one less it stands still. Accept that with -e rolling_restart_accept_outage=true")
     return why
 
 

@@ -119,7 +119,7 @@ def _controllers(controllers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
             yield Line(f"controller {name}", False, f"{what} (on {seen.get('place') or name})")
             continue
         services = {service: part for service, part in ((seen.get("look") or {}).get("services") or {}).items() if part.get("units")}
-        bad = {service: why for service, part in services.items() if (why := plan_controlplane.ailments(service, part))}
+        bad = {service: why for service, part in services.items() if (why := plan_controlplane.problems(service, part))}
         wip = bad and all(plan_controlplane.on_its_way(service, services[service]) for service in bad)
         text = f"{len(services) - len(bad)} of {len(services)} services well"
         if bad:

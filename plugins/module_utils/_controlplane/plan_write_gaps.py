@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 
 
 def parse_acknowledged(text: str) -> list[tuple[int, float]]:
@@ -37,5 +38,5 @@ def tell(rows: t.Sequence[tuple[int, float]], there: t.Container[int] | None) ->
         "rows_lost": None if lost is None else len(lost),
         "lost": (lost or [])[:20],
         "largest_gap_seconds": round(longest[0], 3) if longest else None,
-        "largest_gap_at": datetime.datetime.fromtimestamp(longest[1], datetime.timezone.utc).isoformat(timespec="seconds") if longest else None,
+        "largest_gap_at": utc(longest[1]) if longest else None,
     }

@@ -11,7 +11,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller, io_listeners, io_plane
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import SERVICES, SERVING, ailments
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import SERVICES, SERVING, problems
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
@@ -145,14 +145,14 @@ def look(
             seen = {"units": units[name], "facts": host.facts(name) if active else None}
             if name == "load_balancer" and not active:
                 seen["facts"] = {"virtual_addresses": io_plane.virtual_addresses(), "held": [], "vrrp": {}, "frontends": None, "fronts": []}
-            seen["ailments"] = ailments(name, seen, request.sizes.get(name))
+            seen["problems"] = problems(name, seen, request.sizes.get(name))
             services[name] = seen
-            why += [f"{name}: {text}" for text in seen["ailments"]]
+            why += [f"{name}: {text}" for text in seen["problems"]]
         why += [f"load_balancer: {text}" for text in _unseen(services, request.frontends)]
         if request.packages:
             _add_packages(services)
         if not why or clock() - began >= request.wait:
-            return {"addresses": io_controller.addresses(), "services": services, "ailments": why, "waited": round(clock() - began, 1)}
+            return {"addresses": io_controller.addresses(), "services": services, "problems": why, "waited": round(clock() - began, 1)}
         sleep(_PAUSE)
 
 

@@ -130,7 +130,7 @@ def choose_member(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], wanted: s
         if wanted not in looks:
             raise RefusedError(f"{wanted} is not among the members {', '.join(looks)}.", path="galera_backup_member", hint="Name a member, or none.")
         if wanted not in ready:
-            why = "; ".join((looks[wanted] or {}).get("ailments") or ["it does not answer"])
+            why = "; ".join((looks[wanted] or {}).get("problems") or ["it does not answer"])
             raise RefusedError(f"{wanted} is not ready: {why}.", path="galera_backup_member", hint="Name another member, or none.")
         return wanted
     if not ready:

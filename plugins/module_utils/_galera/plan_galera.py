@@ -338,7 +338,7 @@ def _by_uuid(members: t.Sequence[Member]) -> str:
     return ", ".join(f"{member.name} ({member.uuid})" for member in members)
 
 
-def ailments(status: t.Mapping[str, str], uuid: str | None = None, serves: bool = False) -> tuple[str, ...]:
+def problems(status: t.Mapping[str, str], uuid: str | None = None, serves: bool = False) -> tuple[str, ...]:
     """Why a member must not be used; empty when it is ready.
 
     :arg status: ``SHOW GLOBAL STATUS`` as a mapping.

@@ -20,7 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariabackup import Mariabackup, digest, free, taken
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import ailments
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import problems
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import (
     COMPRESSORS,
     Backup,
@@ -76,7 +76,7 @@ def make(
     made = (now or datetime.datetime.now(datetime.timezone.utc)).strftime("%Y%m%dT%H%M%SZ")
     name = backup_name(request.cluster, made)
     status = database.status()
-    why = ailments(status, serves=True) if status and status.get("wsrep_on") == "ON" else ("its server is not up as a member",)
+    why = problems(status, serves=True) if status and status.get("wsrep_on") == "ON" else ("its server is not up as a member",)
     if why:
         raise RefusedError(f"this member is not ready: {'; '.join(why)}.", hint="Take the backup from another member, or recover the cluster first.")
     compressor = tool.compressor(COMPRESSORS)

@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID, ailments
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID, problems
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import speaks_both, tls_stage
 
 _PAUSE = 1.0
@@ -70,7 +70,7 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         status = database.status()
         unit = database.unit_state()
         wsrep = bool(status) and status.get("wsrep_on") == "ON"
-        unsettled = unit.get("ActiveState") in ("activating", "deactivating") or (wsrep and bool(ailments(status or {})))
+        unsettled = unit.get("ActiveState") in ("activating", "deactivating") or (wsrep and bool(problems(status or {})))
         if not unsettled or waited >= settle:
             break
         sleep(_PAUSE)
@@ -83,8 +83,8 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         "standalone": bool(status) and not wsrep,
         "running": wsrep,
         "primary": wsrep and (status or {}).get("wsrep_cluster_status") == "Primary",
-        "ready": wsrep and not ailments(status or {}),
-        "ailments": list(ailments(status or {})) if wsrep else [],
+        "ready": wsrep and not problems(status or {}),
+        "problems": list(problems(status or {})) if wsrep else [],
         "cluster_uuid": (note or {}).get("uuid"),
         "seqno": _number((note or {}).get("seqno")),
         "safe_to_bootstrap": (note or {}).get("safe_to_bootstrap") == "1",
@@ -96,7 +96,7 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         "view": [],
         "local_state": (status or {}).get("wsrep_local_state_comment") if wsrep else None,
         # the one behind the proxy that is written to has the most
-        "clients": database.clients() if wsrep and not ailments(status or {}, serves=True) else 0,
+        "clients": database.clients() if wsrep and not problems(status or {}, serves=True) else 0,
         "cluster_name": None,
         "tls": None,
         "tls_both": None,
@@ -193,7 +193,7 @@ def _wait(request: MemberRequest, database: MariaDb, sleep: t.Callable[[float], 
     while True:
         status = database.status()
         if status and status.get("wsrep_on") == "ON":
-            why = ailments(status, request.uuid)
+            why = problems(status, request.uuid)
             # the check begins behind the start, so it can only be missed before the unit is active
             if not why and (database.unit_state().get("ActiveState") != "active" or database.upgrading()):
                 why = ("its system tables are still being checked for an upgrade",)

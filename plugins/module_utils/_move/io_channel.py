@@ -24,7 +24,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import private_folder
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, told
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import with_us
 
@@ -63,7 +63,7 @@ def socket_path(name: str, which: str, domain: str) -> str:
 
 def owner(host: DomainHost) -> tuple[int, int]:
     """The user and group of QEMU on this host, as libvirt tells; root where it tells nothing."""
-    with told("cannot read the capabilities"):
+    with libvirt_errors("cannot read the capabilities"):
         document = parse(host.connection.getCapabilities())
     for model in document.iter("secmodel"):
         if model.findtext("model") == "dac":

@@ -17,7 +17,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_channel import Tunnel
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt, told
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt, libvirt_errors
 
 _POLL = 0.2
 
@@ -59,14 +59,14 @@ def migrate(
 
     def work() -> None:
         try:
-            with DomainHost(uri) as own, told("libvirt did not migrate it", "The VM runs on here; fix that, or use method: copy."):
+            with DomainHost(uri) as own, libvirt_errors("libvirt did not migrate it", "The VM runs on here; fix that, or use method: copy."):
                 own.connection.lookupByUUIDString(uuid).migrateToURI3(tunnel.uri, parameters, flags)
         except BackendError as error:
             failure.append(error)
 
     worker = threading.Thread(target=work, name="migrate", daemon=True)
     with DomainHost(uri) as host:
-        with told("cannot find the domain"):
+        with libvirt_errors("cannot find the domain"):
             domain = host.connection.lookupByUUIDString(uuid)
         worker.start()
         _watch(domain, worker, max_downtime, timeout, progress)
@@ -106,14 +106,14 @@ def stands(uri: str, uuid: str) -> str:
                 return "gone"
             raise BackendError(f"cannot read the domain {uuid}: {error.get_error_message()}.") from error
         until = time.monotonic() + 60
-        with told("cannot end the migration that is under way"):
+        with libvirt_errors("cannot end the migration that is under way"):
             while _busy(domain):
                 with contextlib.suppress(libvirt.libvirtError):
                     domain.abortJob()
                 if time.monotonic() > until:
                     raise BackendError("a migration is under way and does not end.", hint="Look at virsh domjobinfo.")
                 time.sleep(_POLL)
-        with told("cannot read the state"):
+        with libvirt_errors("cannot read the state"):
             state, reason = domain.state(0)
         if state == libvirt.VIR_DOMAIN_SHUTOFF:
             return "left" if reason == libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED else "off"
@@ -124,7 +124,7 @@ def stands(uri: str, uuid: str) -> str:
 
 def cut(host: DomainHost, uuid: str) -> None:
     """End a guest's process at once: one that never ran, or that must not."""
-    with told("cannot end it"):
+    with libvirt_errors("cannot end it"):
         domain = host.connection.lookupByUUIDString(uuid)
         try:
             domain.destroy()

@@ -18,7 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place import partial
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import DISK, STATE, Item
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists, io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord, libvirt, told
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord, libvirt, libvirt_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_host_network import kind_of, networks
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import macs_of, parse, text_of
@@ -222,7 +222,7 @@ def tree_size(path: str) -> int:
 
 def _hypervisor(host: DomainHost) -> dict[str, t.Any]:
     """What two hosts must have in common for a live migration, and must not."""
-    with told("cannot ask the hypervisor"):
+    with libvirt_errors("cannot ask the hypervisor"):
         capabilities = parse(host.connection.getCapabilities())
         cpu = capabilities.find("host/cpu")
         if cpu is not None:

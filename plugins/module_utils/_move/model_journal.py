@@ -43,7 +43,7 @@ class MoveJournal(Journal):
 
     phase: str = PREFLIGHT
     method: str | None = None
-    why_not_live: list[str] = dataclasses.field(default_factory=list)
+    live_blockers: list[str] = dataclasses.field(default_factory=list)
     switched: bool = False
     going: str = MOVED
 
@@ -55,7 +55,7 @@ class MoveJournal(Journal):
         self.phases, self.passes, self.progress, self.downtime = {}, [], {}, {}
         # what the other host knew of the VM before the first attempt
         self.facts = {"before": self.facts.get("before")}
-        self.problems, self.warnings, self.why_not_live = [], [], []
+        self.problems, self.warnings, self.live_blockers = [], [], []
         self.verified = self.switched = False
         self.going = MOVED
         self.phase = PREFLIGHT
@@ -87,7 +87,7 @@ def report(journal: MoveJournal) -> dict[str, t.Any]:
         "phase": journal.phase,
         "attempt": journal.attempt,
         "method": journal.method,
-        "why_not_live": journal.why_not_live,
+        "live_blockers": journal.live_blockers,
         "from": journal.facts.get("from"),
         "to": journal.facts.get("to"),
         "started": journal.started,

@@ -151,7 +151,7 @@ def arriving(there: Facts) -> bool:
     return note is not None and note["state"] == ARRIVING
 
 
-def why_not_live(vm: Facts, there: Facts) -> list[str]:
+def live_blockers(vm: Facts, there: Facts) -> list[str]:
     """Why the VM cannot go while it runs; empty when it can."""
     if vm["type"] == "lxc":
         return ["a container cannot be moved while it runs"]

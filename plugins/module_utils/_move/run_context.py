@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent, run_channel
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_copy import Copier
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, OtherHost, key_name
@@ -94,8 +95,7 @@ class Context:
 
     def note(self, state: str, to: str | None = None) -> Moved:
         """The note about the VM for either host."""
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        return Moved(self.spec.id, self.spec.cluster, self.vm["name"], self.uuid, to or self.spec.destination.name, at, state)
+        return Moved(self.spec.id, self.spec.cluster, self.vm["name"], self.uuid, to or self.spec.destination.name, utc(), state)
 
     def fence(self, state: str) -> None:
         """From now on nobody starts the VM here: a note for us, no autostart, a mark for whoever reads its definition."""

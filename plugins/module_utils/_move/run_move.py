@@ -138,8 +138,8 @@ def _rehearse(params: Params, spec: MoveSpec, journal: MoveJournal, begun: bool)
     problems = [each for each in problems if each.path != plan_move.TOOLS_PATH]
     if problems:
         raise RefusedError(plan_move.problem_text(problems))
-    reasons = plan_move.why_not_live(vm, there)
-    rehearsed = MoveJournal(name=spec.id, state="new", method=plan_move.choose(spec.method, reasons), why_not_live=reasons, facts={"vm": vm})
+    reasons = plan_move.live_blockers(vm, there)
+    rehearsed = MoveJournal(name=spec.id, state="new", method=plan_move.choose(spec.method, reasons), live_blockers=reasons, facts={"vm": vm})
     rehearsed.facts.update({"from": vm["host"]["name"], "to": spec.destination.name})
     result = _result(True, rehearsed)
     result["bytes"] = sum(plan_move.needed_bytes(vm, there).values())

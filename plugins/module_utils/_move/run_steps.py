@@ -40,11 +40,11 @@ def preflight(context: Context) -> None:
     journal.problems = [each.as_dict() for each in problems]
     if problems:
         raise RefusedError(plan_move.problem_text(problems))
-    journal.why_not_live = plan_move.why_not_live(vm, there)
-    journal.method = plan_move.choose(spec.method, journal.why_not_live)
+    journal.live_blockers = plan_move.live_blockers(vm, there)
+    journal.method = plan_move.choose(spec.method, journal.live_blockers)
     if not (journal.facts.get("held") or {}):
         journal.facts["running"] = vm["active"]
-    context.log(f"{journal.method}: {'; '.join(journal.why_not_live) or 'nothing speaks against a live move'}")
+    context.log(f"{journal.method}: {'; '.join(journal.live_blockers) or 'nothing speaks against a live move'}")
 
 
 def receive(context: Context) -> None:

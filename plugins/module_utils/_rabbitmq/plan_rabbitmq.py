@@ -271,7 +271,7 @@ def _closed(members: t.Sequence[Member]) -> list[Member]:
         left = stay
 
 
-def ailments(status: t.Mapping[str, t.Any] | None, node: str, expected: t.Sequence[str] = ()) -> tuple[str, ...]:
+def problems(status: t.Mapping[str, t.Any] | None, node: str, expected: t.Sequence[str] = ()) -> tuple[str, ...]:
     """Why a member must not be relied on; empty when it is healthy.
 
     :arg status: what ``rabbitmq-diagnostics cluster_status`` says on it, ``None`` when it does not answer.

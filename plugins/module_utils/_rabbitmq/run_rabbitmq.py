@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.io_rabbitmq import RabbitMq
-from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import ailments
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import problems
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_schema import contents
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
 
@@ -116,7 +116,7 @@ def _look(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> di
         has = None
     configuration, environment = broker.texts()
     is_there = broker.cookie() if installed else None
-    sick = ailments(status, broker.node, expected) if installed else (f"{broker.node} is not installed",)
+    sick = problems(status, broker.node, expected) if installed else (f"{broker.node} is not installed",)
     return {
         "installed": installed,
         "unit": unit,
@@ -126,7 +126,7 @@ def _look(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> di
         # a node whose broker is stopped answers no question about the cluster, so its unit has to tell that it is there
         "paused": unit == "active" and not running and len(members) > 1,
         "ready": not sick,
-        "ailments": list(sick),
+        "problems": list(sick),
         "members": list(members),
         "running_nodes": running_nodes,
         "last_running": list(last),
@@ -274,7 +274,7 @@ def _await_machine(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[
                 alone_since = now
         if now - begun >= request.timeout:
             raise BackendError(
-                f"the broker does not serve after {int(now - begun)} s: {'; '.join(ailments(status, broker.node))}. Its last words: {broker.last_words()}",
+                f"the broker does not serve after {int(now - begun)} s: {'; '.join(problems(status, broker.node))}. Its last words: {broker.last_words()}",
                 hint=f"Look at `journalctl -u {broker.unit}` and the log on it and on its peers, then run the play again.",
             )
         sleep(_PAUSE)
@@ -316,7 +316,7 @@ def _wait(request: MemberRequest, broker: RabbitMq, cookie: str | None, sleep: t
             return facts
         if time.monotonic() >= until:
             raise BackendError(
-                f"the member is not healthy after {int(request.timeout)} s: {'; '.join(facts['ailments'])}. Its last words: {broker.last_words()}",
+                f"the member is not healthy after {int(request.timeout)} s: {'; '.join(facts['problems'])}. Its last words: {broker.last_words()}",
                 hint="Correct what it says, then run the play again.",
             )
         sleep(_PAUSE)

@@ -18,6 +18,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal, parse_journal
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/migrations")
@@ -111,7 +112,7 @@ class JournalStore:
         with contextlib.suppress(OSError):
             self._make()
             with open(self.directory / "log", "a", encoding="utf-8") as stream:
-                stream.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {message}\n")
+                stream.write(f"{utc()} {message}\n")
 
     def tail(self, lines: int = 20) -> list[str]:
         """The last lines of the log."""

@@ -19,7 +19,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_config import ConfigFile, Folder, PathFound, UnitFound
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import ConfigFile, Folder, PathFound, UnitFound
 
 _PROPERTIES = "LoadState,ActiveState,UnitFileState,ExecMainStartTimestamp,ActiveEnterTimestamp,StateChangeTimestamp,NeedDaemonReload"
 _PATIENCE = 600

@@ -9,10 +9,10 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_nftables import NFT, PacketFilter
-from ansible_collections.reduced.footprint.plugins.module_utils._service import plan_allow_list, plan_service_config
+from ansible_collections.reduced.footprint.plugins.module_utils._service import plan_allow_list, plan_service_files
 from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import AllowList, parse_allow_lists
-from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_config import ConfigFile, PathFound, ServiceConfig, ServiceUnit
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import ConfigFile, PathFound, ServiceConfig, ServiceUnit
 
 FOLDER = "/etc/reduced.footprint/allow-lists"
 ALL = "/etc/reduced.footprint/allow-lists.nft"
@@ -104,7 +104,7 @@ def _apply(lists: t.Sequence[AllowList], check_mode: bool, host: ServiceHost, ke
     units = (ServiceUnit(LOADER, enabled=True, started=None), ServiceUnit(TIMER, enabled=True, started=True))
     config = ServiceConfig(tuple(files), units)
     found = host.paths([*(file.path for file in files), *(file.folder for file in files)])
-    folders, writes, settings = plan_service_config.plan_files(config, found)
+    folders, writes, settings = plan_service_files.plan_files(config, found)
     chains = kernel.chains()
     stale = [one.name for one in lists if plan_allow_list.revision(plan_allow_list.ruleset(one)) not in chains.get(plan_allow_list.table_of(one.name), set())]
     actions = [f"load the allow-list of {name}" for name in stale]
@@ -119,7 +119,7 @@ def _apply(lists: t.Sequence[AllowList], check_mode: bool, host: ServiceHost, ke
             host.settle(file)
         for name in stale:
             kernel.load(path_of(name))
-    plan = plan_service_config.plan(config, found, host.units([unit.name for unit in units]), {}, check_mode)
+    plan = plan_service_files.plan(config, found, host.units([unit.name for unit in units]), {}, check_mode)
     if not check_mode:
         if plan.read_units:
             host.read_units()

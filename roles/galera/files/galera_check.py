@@ -56,7 +56,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # pylint: disable=invalid-name
         """Judge and tell."""
         try:
-            why = galera_plan.ailments(self.database.status(), serves=True)
+            why = galera_plan.problems(self.database.status(), serves=True)
         except (pymysql.MySQLError, OSError) as error:
             why = (f"the server does not answer: {error}",)
         body = ("\n".join(why or ("ready",)) + "\n").encode()

@@ -163,7 +163,7 @@ SCENARIOS = (
     Scenario("growing a disk, running", _first, lambda torn: (_machine(torn, disks=[{"size": "6 MiB"}]), {}), _end_grown),
     Scenario("growing a disk, off", lambda torn: _first(torn, "present"), lambda torn: (_machine(torn, disks=[{"size": "6 MiB"}]), {}), _end_grown),
     Scenario("restart for a change", _first, _restarted, _end_restarted),
-    Scenario("back to the previous", _first_two, lambda torn: ({"id": torn.id, "hypervisor": "qemu"}, {"state": "previous"}), _end_previous),
+    Scenario("back to the previous", _first_two, lambda torn: ({"id": torn.id, "hypervisor": "qemu"}, {"state": "rolled_back"}), _end_previous),
     Scenario("adoption", _first_theirs, lambda torn: (_machine(torn, 48), {"adopt": True}), _end_adopted),
     Scenario("removal with disks", _first, lambda torn: (_machine(torn), {"state": "absent", "remove_disks": True}), _end_absent, always=False),
     Scenario(

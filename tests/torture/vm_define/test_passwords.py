@@ -71,7 +71,7 @@ def test_nobody_reads_a_password(host: Host, display: str) -> None:
     outcomes.append(host.done(_guest(second), template=display))
     assert not outcomes[-1].result["changed"]
     outcomes.append(host.done(_guest(second), template=display.replace("<vcpu>", "<title>x</title><vcpu>")))
-    outcomes.append(host.done({"id": "seen"}, state="previous"))
+    outcomes.append(host.done({"id": "seen"}, state="rolled_back"))
     assert _password(host, "seen", "--inactive") == [second], "the password of today"
     outcomes.append(host.run(_guest(third), template=display.replace("<vcpu>1", "<vcpu>nonsense")))
     assert not outcomes[-1].ok

@@ -23,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstr
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_destination_facts import disk_paths
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import io_rehearsal
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal.plan_rehearsal import stuck, tail
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, told
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt_errors
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
@@ -159,7 +159,7 @@ class BootstrapMachine:
             seed=(plan_bootstrap.SEED_SERIAL, left["seed"]),
             console=left["console"],
         )
-        with told("libvirt does not start the bootstrap system", "Look at the log of libvirt on the destination."):
+        with libvirt_errors("libvirt does not start the bootstrap system", "Look at the log of libvirt on the destination."):
             host.connection.createXML(xml_bootstrap.bootstrap_xml(xml, machine), 0)
         context.log(f"the bootstrap system boots as {name}")
 

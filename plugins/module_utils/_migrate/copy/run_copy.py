@@ -211,8 +211,8 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     context.journal.progress.pop("seconds_left", None)
     if kind == "live":
         reboots = context.spec.quiesce == MAINTENANCE_BOOT
-        foretold = predict(context.journal.passes, context.journal.facts, len(context.spec.services), reboots=reboots)
-        context.journal.downtime.update(predicted=foretold["seconds"], predicted_parts=foretold["parts"])
+        predicted = predict(context.journal.passes, context.journal.facts, len(context.spec.services), reboots=reboots)
+        context.journal.downtime.update(predicted=predicted["seconds"], predicted_parts=predicted["parts"])
     context.log(f"{kind} pass {number}: {entry['files']} files, {entry['bytes']} bytes in {entry['seconds']} s")
     context.save()
 

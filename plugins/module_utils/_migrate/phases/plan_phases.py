@@ -72,7 +72,7 @@ def other_destination(kept: t.Mapping[str, t.Any] | None, source_state: str, hos
     """
     if not kept or kept.get("host_id") in (None, "", host_id):
         return None
-    works = kept["journal"].get("state") == "running" and now - float(kept.get("told", 0)) < SILENT
+    works = kept["journal"].get("state") == "running" and now - float(kept.get("reported_at", 0)) < SILENT
     return str(kept.get("host")) if works or source_state in (QUIESCED, *LENT) else None
 
 

@@ -187,7 +187,7 @@ class Context:
         if time.monotonic() - self.saved >= _SAVE_EVERY:
             self.keep()
 
-    def told(self) -> dict[str, t.Any]:
+    def reported(self) -> dict[str, t.Any]:
         """What the source keeps of the journal: all but its own facts, and who tells it."""
         # from the file: another thread may ask while this one writes into the journal
         journal = dataclasses.asdict(self.store.read() or self.journal)
@@ -196,14 +196,14 @@ class Context:
         if journal["facts"].get("handed_over"):
             # the last word before the key is withdrawn; from there on the source has nothing to do with it
             journal["state"] = "done"
-        return {"journal": journal, "host": platform.node(), "host_id": machine_id(), "told": time.time()}
+        return {"journal": journal, "host": platform.node(), "host_id": machine_id(), "reported_at": time.time()}
 
     def mirror(self) -> None:
         """Let the source keep the journal too; a source that cannot be told keeps nothing from being done."""
         try:
-            self.source.ask("mirror", {"journal": self.told()}, timeout=20)
+            self.source.ask("mirror", {"journal": self.reported()}, timeout=20)
         except FootprintError as error:
-            self.log(f"the source was not told: {error.message}")
+            self.log(f"the source was not informed: {error.message}")
 
     def log(self, message: str) -> None:
         """One line into the log."""

@@ -166,7 +166,7 @@ def _migrate(context: Context) -> None:
     try:
         way = remote(context.spec, context.store, context.code)
         way.identity = context.source.identity
-        with Lease(way, context.spec.return_after, lambda: run_copy.stop_clone(context), context.told, context.guard) as lease:
+        with Lease(way, context.spec.return_after, lambda: run_copy.stop_clone(context), context.reported, context.guard) as lease:
             for phase in PHASES[max(PHASES.index(first), len(STOP_AFTER)) :]:
                 _phase(context, phase, lambda context, phase=phase: _PAUSE[phase](context, lease))
     except Exception as error:

@@ -12,7 +12,7 @@ import shutil
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, told
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt_errors
 
 try:
     import libvirt
@@ -49,13 +49,13 @@ def copy_variables(origin: str, path: str) -> None:
 def start_paused(host: DomainHost, xml: str) -> None:
     """Start a domain that libvirt forgets when it stops, and stops when this process is gone."""
     flags = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
-    with told("libvirt does not start the stand-in", "Look at the log of libvirt on the destination."):
+    with libvirt_errors("libvirt does not start the stand-in", "Look at the log of libvirt on the destination."):
         host.connection.createXML(xml, flags)
 
 
 def destroy(host: DomainHost, uuid: str) -> bool:
     """Cut the stand-in's power; false when there was none."""
-    with told("cannot stop the stand-in"):
+    with libvirt_errors("cannot stop the stand-in"):
         try:
             host.connection.lookupByUUIDString(uuid).destroy()
             return True

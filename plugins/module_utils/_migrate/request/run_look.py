@@ -13,6 +13,7 @@ import platform
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, run_agent
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import parse_containers
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal, io_units
@@ -49,13 +50,13 @@ def look(name: str | None, log_lines: int, wait: float = 0) -> dict[str, t.Any]:
             entry["state"] = "interrupted"
         entry["log"] = store.tail(log_lines) if log_lines else []
         found.append(entry)
-    return {"changed": False, "migrations": found, "told": told(name)}
+    return {"changed": False, "migrations": found, "reported": reported(name)}
 
 
-def told(name: str | None = None) -> list[dict[str, t.Any]]:
-    """What this machine, as a source, was last told of its migrations."""
+def reported(name: str | None = None) -> list[dict[str, t.Any]]:
+    """What this machine, as a source, last heard of its migrations."""
     kept = {each: word for each, word in io_journal_mirror.all_kept().items() if name in (None, each)}
-    return [{**report(Journal(**word["journal"])), "host": word["host"], "told": word["told"]} for word in kept.values()]
+    return [{**report(Journal(**word["journal"])), "host": word["host"], "reported_at": utc(word["reported_at"])} for word in kept.values()]
 
 
 def _await_news(name: str, wait: float) -> None:
@@ -74,4 +75,4 @@ def _news(store: JournalStore) -> tuple[t.Any, ...]:
 
 def look_at_source(services: t.Sequence[str], address: str | None, containers: t.Sequence[t.Any] = ()) -> dict[str, t.Any]:
     """This machine as the source of a migration (``master_migrate_info``); passwords are blotted out."""
-    return {"changed": False, "source_facts": run_agent.gather_facts(services, address, parse_containers(containers)), "told": told()}
+    return {"changed": False, "source_facts": run_agent.gather_facts(services, address, parse_containers(containers)), "reported": reported()}

@@ -16,18 +16,18 @@ HOME = pathlib.Path("/var/lib/reduced.footprint/source")
 _ENDING = ".journal"
 
 
-def keep(name: str, told: t.Mapping[str, t.Any], home: pathlib.Path | None = None) -> None:
-    """Keep the newest word, safe against a power loss."""
-    write_atomic((home or HOME) / f"{name}{_ENDING}", json.dumps(told, indent=1, sort_keys=True) + "\n")
+def keep(name: str, report: t.Mapping[str, t.Any], home: pathlib.Path | None = None) -> None:
+    """Keep the newest report, safe against a power loss."""
+    write_atomic((home or HOME) / f"{name}{_ENDING}", json.dumps(report, indent=1, sort_keys=True) + "\n")
 
 
 def kept(name: str, home: pathlib.Path | None = None) -> dict[str, t.Any] | None:
-    """The last word, ``None`` when there never was one."""
+    """The last report, ``None`` when there never was one."""
     text = read_text((home or HOME) / f"{name}{_ENDING}")
     return dict(json.loads(text)) if text else None
 
 
 def all_kept(home: pathlib.Path | None = None) -> dict[str, dict[str, t.Any]]:
-    """The last words about all migrations this machine was the source of."""
+    """The last reports of all migrations this machine was the source of."""
     found = {path.name[: -len(_ENDING)] for path in (home or HOME).glob(f"*{_ENDING}")} if (home or HOME).is_dir() else set()
-    return {name: told for name in sorted(found) for told in [kept(name, home)] if told}
+    return {name: report for name in sorted(found) for report in [kept(name, home)] if report}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A placement as a report of plain values: what is where and why, what a loss costs, what to beware of."""
+"""A placement as a report of plain values: what is where and why, what a loss costs, what it assumes."""
 
 from __future__ import annotations
 

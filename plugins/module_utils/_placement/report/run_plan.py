@@ -56,9 +56,9 @@ class PlanResult:
     error: FootprintError | None
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Keyword arguments for ``exit_json`` or ``fail_json``; warnings are told apart."""
+        """Keyword arguments for ``exit_json`` or ``fail_json``; warnings get a name of their own, as Ansible has the other."""
         found = {key: value for key, value in self.report.items() if key != "warnings"}
-        return {**found, "beware": self.report["warnings"], "changed": False, **(self.error.as_result() if self.error else {})}
+        return {**found, "assumptions": self.report["warnings"], "changed": False, **(self.error.as_result() if self.error else {})}
 
 
 def hidden_values(params: t.Mapping[str, t.Any]) -> set[str]:

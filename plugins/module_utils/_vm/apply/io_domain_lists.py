@@ -24,7 +24,7 @@ class Kept:
 
 def kept(host: io_domains.DomainHost) -> Kept:
     """Which domains have snapshots or a managed save; two questions for all of them."""
-    with io_domains.told("cannot list the domains"):
+    with io_domains.libvirt_errors("cannot list the domains"):
         flags = (io_domains.libvirt.VIR_CONNECT_LIST_DOMAINS_HAS_SNAPSHOT, io_domains.libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE)
         return Kept(*(frozenset(domain.UUIDString() for domain in host.connection.listAllDomains(flag)) for flag in flags))
 
@@ -34,7 +34,7 @@ def capacities(host: io_domains.DomainHost) -> dict[str, dict[str, int]]:
 
     A guest whose monitor is busy is not waited for; its disks are not in the answer.
     """
-    with io_domains.told("cannot read the sizes of the disks"):
+    with io_domains.libvirt_errors("cannot read the sizes of the disks"):
         try:
             stats = host.connection.getAllDomainStats(io_domains.libvirt.VIR_DOMAIN_STATS_BLOCK, io_domains.libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
         except io_domains.libvirt.libvirtError as error:
@@ -56,7 +56,7 @@ def capacities(host: io_domains.DomainHost) -> dict[str, dict[str, int]]:
 def pool_folders(host: io_domains.DomainHost, inactive: bool = False) -> dict[str, str]:
     """Folder of each active pool → its name; with ``inactive`` those of the others too."""
     folders = {}
-    with io_domains.told("cannot list the storage pools"):
+    with io_domains.libvirt_errors("cannot list the storage pools"):
         try:
             pools = host.connection.listAllStoragePools(0 if inactive else io_domains.libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)
         except io_domains.libvirt.libvirtError as error:

@@ -63,7 +63,7 @@ class DomainRecord(t.NamedTuple):
 
 
 @contextlib.contextmanager
-def told(what: str, hint: str | None = None) -> t.Iterator[None]:
+def libvirt_errors(what: str, hint: str | None = None) -> t.Iterator[None]:
     """Turn libvirt's exception into ours, with what was being done."""
     try:
         yield
@@ -90,7 +90,7 @@ class DomainHost:
         # libvirt prints every error to stderr otherwise, also the expected ones
         libvirt.registerErrorHandler(lambda unused, error: None, None)
         self.uri = uri
-        with told(f"cannot connect to {uri}", "Check that libvirtd runs on the host and has this driver."):
+        with libvirt_errors(f"cannot connect to {uri}", "Check that libvirtd runs on the host and has this driver."):
             self.connection = libvirt.open(uri)
 
     def __enter__(self) -> DomainHost:
@@ -118,7 +118,7 @@ class DomainHost:
 
     def offers(self, kind: str) -> bool:
         """Whether libvirt says that domains of a type can be had; no proof that they run."""
-        with told("cannot read the capabilities"):
+        with libvirt_errors("cannot read the capabilities"):
             return f"<domain type='{kind}'" in self.connection.getCapabilities()
 
     def domains(self) -> list[DomainRecord]:
@@ -126,7 +126,7 @@ class DomainHost:
 
         What can be asked of all at once is: a question per domain costs more than all comparing.
         """
-        with told("cannot list the domains"):
+        with libvirt_errors("cannot list the domains"):
             listed = self.connection.listAllDomains(0)
             running = self._uuids(libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING)
             off = self._uuids(libvirt.VIR_CONNECT_LIST_DOMAINS_SHUTOFF)
@@ -139,7 +139,7 @@ class DomainHost:
                 return _record(domain, "running" if uuid in running else "shutdown", uuid in running, uuid in persistent, uuid in autostart)
             return self._ask_all(domain)
 
-        with told("cannot read the domains"):
+        with libvirt_errors("cannot read the domains"):
             return _all(listed, read)
 
     def _uuids(self, flag: int) -> set[str]:
@@ -147,7 +147,7 @@ class DomainHost:
 
     def domain(self, uuid: str) -> DomainRecord | None:
         """One domain, ``None`` when there is none."""
-        with told(f"cannot read the domain {uuid}"):
+        with libvirt_errors(f"cannot read the domain {uuid}"):
             try:
                 return self._ask_all(self.connection.lookupByUUIDString(uuid))
             except libvirt.libvirtError as error:
@@ -157,7 +157,7 @@ class DomainHost:
 
     def config_xml(self, uuid: str) -> str:
         """The definition of a domain with its passwords, for a new definition alone: never to be shown."""
-        with told("cannot read the definition"):
+        with libvirt_errors("cannot read the definition"):
             return self._lookup(uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
 
     def define(self, xml: str) -> str:
@@ -165,7 +165,7 @@ class DomainHost:
 
         :returns: the definition as libvirt has it now.
         """
-        with told("libvirt refuses the document", "Correct the template or the VM's details."):
+        with libvirt_errors("libvirt refuses the document", "Correct the template or the VM's details."):
             return _document(self.connection.defineXML(xml), libvirt.VIR_DOMAIN_XML_INACTIVE)
 
     def set_metadata(self, uuid: str, namespace: str, prefix: str, xml: str | None, live: bool = False) -> None:
@@ -174,12 +174,12 @@ class DomainHost:
         :arg xml: the element without its namespace; ``None`` removes it.
         """
         flags = libvirt.VIR_DOMAIN_AFFECT_LIVE if live else libvirt.VIR_DOMAIN_AFFECT_CONFIG
-        with told("cannot write the metadata"):
+        with libvirt_errors("cannot write the metadata"):
             self._lookup(uuid).setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml, prefix, namespace, flags)
 
     def saved_xml(self, uuid: str) -> str | None:
         """The document a suspended-to-disk domain goes on with at its next start; ``None`` where nothing is saved."""
-        with told("cannot read the saved memory"):
+        with libvirt_errors("cannot read the saved memory"):
             domain = self._lookup(uuid)
             try:
                 return domain.managedSaveGetXMLDesc(0) if domain.hasManagedSaveImage(0) else None
@@ -190,13 +190,13 @@ class DomainHost:
 
     def set_autostart(self, uuid: str, wanted: bool) -> None:
         """Whether the domain comes up with its host."""
-        with told("cannot set autostart"):
+        with libvirt_errors("cannot set autostart"):
             self._lookup(uuid).setAutostart(int(wanted))
 
     def start(self, uuid: str) -> None:
         """Start a domain; one that runs already is fine."""
         domain = self._lookup(uuid)
-        with told("cannot start"):
+        with libvirt_errors("cannot start"):
             try:
                 domain.create()
             except libvirt.libvirtError:
@@ -209,7 +209,7 @@ class DomainHost:
         :raises BackendError: it does not, with the reason libvirt gives.
         """
         domain = self._lookup(uuid)
-        with told("cannot resume"):
+        with libvirt_errors("cannot resume"):
             self._wake(domain)
             if not _within(timeout, lambda: domain.state(0)[0] in _RUNNING):
                 state, reason = domain.state(0)
@@ -226,7 +226,7 @@ class DomainHost:
         :raises BackendError: it still runs.
         """
         domain = self._lookup(uuid)
-        with told("cannot shut down"):
+        with libvirt_errors("cannot shut down"):
             asked = False
             if domain.state(0)[0] != libvirt.VIR_DOMAIN_CRASHED:
                 with contextlib.suppress(libvirt.libvirtError):
@@ -265,7 +265,7 @@ class DomainHost:
             | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
             | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
         )
-        with told("cannot undefine"):
+        with libvirt_errors("cannot undefine"):
             try:
                 domain.undefineFlags(flags)
             except libvirt.libvirtError as error:
@@ -277,7 +277,7 @@ class DomainHost:
             raise model_errors.BackendError("is still there after its removal.", hint="Somebody started it meanwhile; run again.")
 
     def _lookup(self, uuid: str) -> t.Any:
-        with told(f"cannot find the domain {uuid}"):
+        with libvirt_errors(f"cannot find the domain {uuid}"):
             return self.connection.lookupByUUIDString(uuid)
 
     @staticmethod

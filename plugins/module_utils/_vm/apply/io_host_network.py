@@ -31,5 +31,5 @@ def kind_of(name: str, root: str = _SYS_NET) -> str | None:
 
 def networks(host: io_domains.DomainHost) -> dict[str, bool]:
     """Name of each network of libvirt → whether it is active."""
-    with io_domains.told("cannot list the networks"):
+    with io_domains.libvirt_errors("cannot list the networks"):
         return {network.name(): bool(network.isActive()) for network in host.connection.listAllNetworks(0)}

@@ -35,12 +35,12 @@ class LiveDomain:
     def __init__(self, host: io_domains.DomainHost, uuid: str, timeout: float = 10) -> None:
         self._host = host
         self._timeout = timeout
-        with io_domains.told(f"cannot find the domain {uuid}"):
+        with io_domains.libvirt_errors(f"cannot find the domain {uuid}"):
             self._domain = host.connection.lookupByUUIDString(uuid)
 
     def xml(self) -> str:
         """What runs now."""
-        with io_domains.told("cannot read the running domain"):
+        with io_domains.libvirt_errors("cannot read the running domain"):
             return self._domain.XMLDesc(0)
 
     def attach(self, *forms: str) -> None:
@@ -76,7 +76,7 @@ class LiveDomain:
         """Have the guest give memory back or take it, in KiB, and wait while it gets anywhere."""
         with self._asked():
             self._domain.setMemoryFlags(kib, io_domains.libvirt.VIR_DOMAIN_AFFECT_LIVE)
-        with io_domains.told("cannot read the memory"):
+        with io_domains.libvirt_errors("cannot read the memory"):
             left, until = None, 0.0
             while True:
                 # of a container info() tells what it uses, not what it may
@@ -105,7 +105,7 @@ class LiveDomain:
 
     def _within(self, true: t.Callable[[], bool]) -> bool:
         until = time.monotonic() + self._timeout
-        with io_domains.told("cannot read the running domain"):
+        with io_domains.libvirt_errors("cannot read the running domain"):
             while not true():
                 if time.monotonic() >= until:
                     return False

@@ -199,7 +199,7 @@ class Doing:
         back = before is not None and before.back
         if work.has(*plan_domain.DEFINING):
             if before is not None and before.applied != applied:
-                previous, back = before.applied, wanted.state == "previous"
+                previous, back = before.applied, wanted.state == "rolled_back"
             elif before is None and config is not None:
                 found = copy.deepcopy(config)
                 xml_metadata.strip(found)

@@ -43,7 +43,7 @@ def foresee(
     for vm in vms:
         try:
             kind = choice.of(vm).type
-            if request.state not in ("absent", "previous"):
+            if request.state not in ("absent", "rolled_back"):
                 # a proof may well be recorded by the run that prepares the host
                 choice.check(vm, kind, exists=True)
         except model_errors.InputError as error:
@@ -60,7 +60,7 @@ def foresee(
                 result.error = str(error)
             continue
         actions: list[str] = []
-        if request.state not in ("absent", "previous"):
+        if request.state not in ("absent", "rolled_back"):
             actions.append(plan_domain.DEFINE)
             actions += [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
             if vm.cloud_init is not None and kind != "lxc":
@@ -71,7 +71,7 @@ def foresee(
                 actions.append(plan_domain.AUTOSTART_ON)
             if request.state == "running":
                 actions.append(plan_domain.START)
-        state = {"running": "running", "absent": "absent", "previous": "absent"}.get(request.state, "shutdown")
+        state = {"running": "running", "absent": "absent", "rolled_back": "absent"}.get(request.state, "shutdown")
         results.append(run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=state, changed=bool(actions), actions=actions))
     if failures and len(failures) == len(vms):
         raise failures[0]
@@ -81,7 +81,7 @@ def foresee(
     diff = [{"before_header": "VMs", "after_header": "VMs", "before": before, "after": after}] if before != after else []
     warnings = choice.warnings() if vms else []
     if vms:
-        if request.state not in ("absent", "previous"):
+        if request.state not in ("absent", "rolled_back"):
             warnings += container_warnings((vm.name, vm.hypervisor, False) for vm in new)
             unproven = [vm.name for vm in new if vm.hypervisor == "kvm" and not choice.proven("kvm")]
             if unproven:

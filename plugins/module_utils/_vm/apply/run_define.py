@@ -53,11 +53,11 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
         raise model_errors.InputError("goes with state: absent only.", "remove_disks", "Leave it out, or ask for state: absent.")
     if request.wipe and not request.remove_disks:
         raise model_errors.InputError("overwrites disks that are removed, and none are.", "wipe", "Add remove_disks: true, or leave it out.")
-    if request.recreate_disks and request.state in ("absent", "previous"):
+    if request.recreate_disks and request.state in ("absent", "rolled_back"):
         raise model_errors.InputError("creates volumes again, and this state creates none.", "recreate_disks", "Leave it out, or ask for another state.")
     listed = model_vm.parse_vms(request.vms, cluster=request.cluster, pool=request.pool)
     vms = select(listed, request.only)
-    if request.state in ("absent", "previous") and (request.uri or "").startswith("lxc"):
+    if request.state in ("absent", "rolled_back") and (request.uri or "").startswith("lxc"):
         # details that name no more than the id: what is there tells the type
         vms = tuple(dataclasses.replace(vm, hypervisor="lxc") if vm.hypervisor == "auto" else vm for vm in vms)
     if vms and request.node_roles is not None and _VIRT not in request.node_roles:
@@ -127,8 +127,8 @@ class _Run:
         self.choice = choice
         self.template = template
         self.check_mode = check_mode
-        # absent and previous go by what is there: no template, no disks of the details
-        self.renders = request.state not in ("absent", "previous")
+        # absent and rolled_back go by what is there: no template, no disks of the details
+        self.renders = request.state not in ("absent", "rolled_back")
         self.hosts: dict[str, DomainHost] = {}
         self.stores: dict[str, VolumeStore] = {}
         self.seen: dict[str, run_look.Domains] = {}

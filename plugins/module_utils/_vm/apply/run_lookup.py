@@ -42,7 +42,7 @@ def look_up(
         work.result.macs = xml_domain.macs_of(work.seen.config)
         work.result.hypervisor = work.seen.config.get("type")
         owned = work.seen.owned
-        if request.state == "previous" and owned is not None and owned.previous is not None:
+        if request.state == "rolled_back" and owned is not None and owned.previous is not None:
             work.applied = owned.applied if owned.back else owned.previous
             work.document = xml_domain.parse(work.applied)
             _reveal(work)

@@ -12,7 +12,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 
-STATES = ("running", "present", "shutdown", "absent", "previous")
+STATES = ("running", "present", "shutdown", "absent", "rolled_back")
 
 DEFINE = "define"
 REDEFINE = "redefine"
@@ -48,7 +48,7 @@ class Wanted(t.NamedTuple):
     @property
     def by_mark(self) -> bool:
         """Whether the details may name no more than the id, so that name and UUID say nothing."""
-        return self.state in ("absent", "previous")
+        return self.state in ("absent", "rolled_back")
 
 
 class Actual(t.NamedTuple):
@@ -133,7 +133,7 @@ def plan_domain(wanted: Wanted, actual: Actual | None, needs: Needs = Needs(), a
     """
     if wanted.state == "absent":
         return _plan_absent(wanted, actual)
-    if wanted.state == "previous":
+    if wanted.state == "rolled_back":
         return _plan_previous(wanted, actual, needs, allow_power_cycling)
     actions = _defining(wanted, actual, needs)
     state = "shutdown" if actual is None else actual.state

@@ -46,7 +46,7 @@ class PoolVolumes:
         handle = self._lookup(name)
         if handle is None or self._marker(name).exists():
             return None
-        with io_domains.told(f"cannot read the volume {name}"):
+        with io_domains.libvirt_errors(f"cannot read the volume {name}"):
             kind, capacity, allocation = handle.info()
             place = handle.path()
             document = xml_domain.parse(handle.XMLDesc(0))
@@ -67,7 +67,7 @@ class PoolVolumes:
     def left(self) -> int:
         """Bytes that are free, what others made beside libvirt counted."""
         self._look_again()
-        with io_domains.told(f"cannot read the pool {self._pool.name}"):
+        with io_domains.libvirt_errors(f"cannot read the pool {self._pool.name}"):
             return int(self._handle.info()[3])
 
     def holds(self, name: str) -> int:
@@ -75,7 +75,7 @@ class PoolVolumes:
         handle = self._lookup(name)
         if handle is None:
             return 0
-        with io_domains.told(f"cannot read the volume {name}"):
+        with io_domains.libvirt_errors(f"cannot read the volume {name}"):
             return int(handle.info()[1])
 
     def create(self, plan: model_storage.VolumePlan) -> None:
@@ -87,13 +87,13 @@ class PoolVolumes:
         there = self._unfinished(plan)
         if plan.image is None:
             if there is None:
-                with io_domains.told(f"cannot make the volume {name}"):
+                with io_domains.libvirt_errors(f"cannot make the volume {name}"):
                     self._handle.createXML(_volume_xml(plan), 0)
             self._marker(name).unlink(missing_ok=True)
             return
         marker = self._marker(name)
         write_atomic(marker, f"{plan.pool.name}/{name}\n")
-        with io_domains.told(f"cannot make the volume {name}"):
+        with io_domains.libvirt_errors(f"cannot make the volume {name}"):
             device = (there or self._handle.createXML(_volume_xml(plan), 0)).path()
         # -n: into the device that is there; -t none: through to the disk before the marker goes
         io_command.run([*io_volume_files.with_us(), "qemu-img", "convert", "-n", "-t", "none", "-f", plan.image.format, "-O", "raw", plan.image.path, device])
@@ -104,7 +104,7 @@ class PoolVolumes:
 
         :raises BackendError: the pool cannot do that.
         """
-        with io_domains.told(f"cannot grow the volume {name}", "Check the space of the pool, and that its type can grow volumes."):
+        with io_domains.libvirt_errors(f"cannot grow the volume {name}", "Check the space of the pool, and that its type can grow volumes."):
             handle = self._handle.storageVolLookupByName(name)
             capacity, place = int(handle.info()[1]), handle.path()
             if not self._growing(name).exists():
@@ -132,9 +132,9 @@ class PoolVolumes:
             return
         if wipe:
             write_atomic(marker, f"{self._pool.name}/{name}\n")
-            with io_domains.told(f"cannot wipe the volume {name}"):
+            with io_domains.libvirt_errors(f"cannot wipe the volume {name}"):
                 handle.wipe(0)
-        with io_domains.told(f"cannot remove the volume {name}"):
+        with io_domains.libvirt_errors(f"cannot remove the volume {name}"):
             handle.delete(0)
         marker.unlink(missing_ok=True)
         self.grown(name)
@@ -160,7 +160,7 @@ class PoolVolumes:
         return None
 
     def _lookup(self, name: str) -> t.Any:
-        with io_domains.told(f"cannot look for the volume {name}"):
+        with io_domains.libvirt_errors(f"cannot look for the volume {name}"):
             try:
                 return self._handle.storageVolLookupByName(name)
             except io_domains.libvirt.libvirtError as error:

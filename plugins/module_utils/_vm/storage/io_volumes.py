@@ -82,7 +82,7 @@ class VolumeStore:
                 raise model_errors.InputError(
                     f"the host has no storage pool {model_errors.shown(name)}.", path, "Define the pool first (role virt_host), or name another."
                 ) from error
-            with io_domains.told(f"cannot read the pool {name}"):
+            with io_domains.libvirt_errors(f"cannot read the pool {name}"):
                 if not handle.isActive():
                     raise model_errors.InputError(f"the storage pool {name!r} is not active.", path, "Start the pool and set it to autostart.")
                 document = xml_domain.parse(handle.XMLDesc(0))
@@ -96,7 +96,7 @@ class VolumeStore:
 
     def pool_of(self, path: str) -> tuple[model_storage.Pool, str] | None:
         """The active pool a volume belongs to and its name there, ``None`` when it stands outside of all pools."""
-        with io_domains.told("cannot list the pools"):
+        with io_domains.libvirt_errors("cannot list the pools"):
             for handle in self.host.connection.listAllStoragePools(io_domains.libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
                 with contextlib.suppress(model_errors.InputError, model_errors.RefusedError):
                     self.pool(handle.name(), "pool")
@@ -320,5 +320,5 @@ def grow_open(host: io_domains.DomainHost, uuid: str, path: str, size: int) -> N
 
     :arg size: in bytes.
     """
-    with io_domains.told(f"cannot grow {path} in the running domain", "Shut the VM down and run again."):
+    with io_domains.libvirt_errors(f"cannot grow {path} in the running domain", "Shut the VM down and run again."):
         host.connection.lookupByUUIDString(uuid).blockResize(path, size, io_domains.libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)

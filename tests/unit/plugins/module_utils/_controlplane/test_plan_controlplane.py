@@ -30,7 +30,7 @@ def standing(name: str, *parts: t.Any, held: int | None = 0) -> tuple[str, list[
 MEMCACHED: dict[str, t.Any] = {"units": {"memcached.service": unit()}, "facts": {"version": "1.6.18"}}
 SILENT: dict[str, t.Any] = {"units": {"memcached.service": unit()}, "facts": None}
 ABSENT: dict[str, t.Any] = {"units": {}, "facts": None}
-JOINER = galera(ready=False, local_state="Joining: receiving State Transfer", primary=True, ailments=["it joins"])
+JOINER = galera(ready=False, local_state="Joining: receiving State Transfer", primary=True, problems=["it joins"])
 
 CASES = [
     ("galera", (galera(), galera(), galera()), "ok", []),

@@ -113,7 +113,7 @@ def test_two_left_in_the_middle_are_nobody_s_work() -> None:
 def test_an_unfinished_run_of_another_kind_is_in_the_way_until_it_is_given_up() -> None:
     journal = planned(looks()).journal
     found = planned(looks(), "load_balancer", journal)
-    assert found.why[0].startswith("a rollout begun at 2030-01-01 was not finished. Finish it with -e rolling_action=restart -e components=galera,")
+    assert found.why[0].startswith("a rollout begun at 2030-01-01 was not finished. Finish it with -e rolling_restart_action=restart -e components=galera,")
     assert not planned(looks(), "load_balancer", journal, forget=True).why
 
 
@@ -124,7 +124,7 @@ def test_an_update_asks_everybody_again() -> None:
 
 @pytest.mark.parametrize(
     "action, components, path",
-    [("reboot", [], "rolling_action"), ("restart", "galera, nova", "components[1]"), ("restart", ["etcd"], "components[0]")],
+    [("reboot", [], "rolling_restart_action"), ("restart", "galera, nova", "components[1]"), ("restart", ["etcd"], "components[0]")],
 )
 def test_bad_input_is_named(action: str, components: t.Any, path: str) -> None:
     with pytest.raises(InputError) as caught:
@@ -165,5 +165,9 @@ def test_one_given_up_counts_for_nothing_any_more() -> None:
 
 
 def test_looks_are_read_where_they_are() -> None:
-    hostvars: dict[str, t.Any] = {"c1": {"rolling_look": {"controlplane": {"services": {}}}}, "c2": {"rolling_look": {"unreachable": True}}, "c3": {}}
+    hostvars: dict[str, t.Any] = {
+        "c1": {"rolling_restart_look": {"controlplane": {"services": {}}}},
+        "c2": {"rolling_restart_look": {"unreachable": True}},
+        "c3": {},
+    }
     assert looks_of(hostvars, MEMBERS) == {"c1": {"services": {}}, "c2": None, "c3": None}

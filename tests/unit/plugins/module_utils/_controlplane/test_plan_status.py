@@ -88,7 +88,7 @@ def test_each_breakage_is_told(path: tuple[str, ...], value: t.Any, line: str) -
 
 
 def test_what_starts_right_now_is_no_failure() -> None:
-    part = {"units": {"mariadb.service": unit("activating")}, "facts": None, "ailments": ["mariadb.service is activating"]}
+    part = {"units": {"mariadb.service": unit("activating")}, "facts": None, "problems": ["mariadb.service is activating"]}
     report = build_status(breakage("controllers", "c2", "look", "services", "galera", value=part))
     assert report["ok"]
     assert report["state"] == "wip"

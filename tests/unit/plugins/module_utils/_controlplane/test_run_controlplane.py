@@ -46,36 +46,36 @@ def looked(host: FakeHost, **options: t.Any) -> dict[str, t.Any]:
 def test_all_that_is_installed_is_told_when_nothing_is_named() -> None:
     found = looked(FakeHost({"galera": galera()}), services=())
     assert list(found["services"]) == ["galera"]
-    assert (found["ailments"], found["addresses"]) == ([], ["192.0.2.11"])
+    assert (found["problems"], found["addresses"]) == ([], ["192.0.2.11"])
 
 
 def test_what_is_named_and_not_there_is_told() -> None:
-    assert looked(FakeHost({}), services=("memcached",))["ailments"] == ["memcached: it is not installed"]
+    assert looked(FakeHost({}), services=("memcached",))["problems"] == ["memcached: it is not installed"]
 
 
 def test_one_who_does_not_run_is_not_asked() -> None:
     host = FakeHost({"galera": galera("failed")})
-    assert looked(host, services=("galera",))["ailments"] == ["galera: mariadb.service is failed"]
+    assert looked(host, services=("galera",))["problems"] == ["galera: mariadb.service is failed"]
     assert host.asked == []
 
 
 def test_it_waits_until_all_are_well() -> None:
     host = FakeHost({"galera": galera("activating")}, {"galera": galera(size=2)}, {"galera": galera()})
     found = looked(host, services=("galera",), sizes={"galera": 3}, wait=60)
-    assert (found["ailments"], found["waited"]) == ([], 3)
+    assert (found["problems"], found["waited"]) == ([], 3)
 
 
 def test_it_does_not_wait_for_ever() -> None:
     found = looked(FakeHost({"galera": galera(size=2)}), services=("galera",), sizes={"galera": 3}, wait=10)
-    assert found["ailments"] == ["galera: its cluster has 2 of 3 members"]
+    assert found["problems"] == ["galera: its cluster has 2 of 3 members"]
     assert found["waited"] >= 10
 
 
 def test_the_load_balancer_has_to_send_clients_there() -> None:
     host = FakeHost({"load_balancer": balancer(down=["c2"])}, {"load_balancer": balancer()})
-    assert looked(host, services=("load_balancer",), frontends=("c2",))["ailments"] == ["load_balancer: c2 of mysql is DOWN"]
+    assert looked(host, services=("load_balancer",), frontends=("c2",))["problems"] == ["load_balancer: c2 of mysql is DOWN"]
     host = FakeHost({"load_balancer": balancer(down=["c2"])}, {"load_balancer": balancer()})
-    assert looked(host, services=("load_balancer",), frontends=("c2",), wait=5)["ailments"] == []
+    assert looked(host, services=("load_balancer",), frontends=("c2",), wait=5)["problems"] == []
 
 
 def test_of_several_names_the_one_that_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:

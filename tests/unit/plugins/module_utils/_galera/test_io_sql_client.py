@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The small client for MariaDB; the real server answers it in tests/grow, here it is given what a server never should send."""
+"""The small client for MariaDB; the real server answers it in tests/add_server, here it is given what a server never should send."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def ready(clients=0):
 
 
 def ill(*why):
-    return {"ready": False, "clients": 0, "ailments": list(why)}
+    return {"ready": False, "clients": 0, "problems": list(why)}
 
 
 @pytest.mark.parametrize(

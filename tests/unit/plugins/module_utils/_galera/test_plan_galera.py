@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import (
     NO_UUID,
     Member,
-    ailments,
+    problems,
     components,
     decide,
     describe,
@@ -252,8 +252,8 @@ READY = {
 
 
 def test_ready():
-    assert ailments(READY) == ()
-    assert ailments(READY, A) == ()
+    assert problems(READY) == ()
+    assert problems(READY, A) == ()
 
 
 @pytest.mark.parametrize(
@@ -267,18 +267,18 @@ def test_ready():
     ],
 )
 def test_not_ready(name, value):
-    assert [why for why in ailments({**READY, name: value}, A) if why.startswith(f"{name} is {value}")]
+    assert [why for why in problems({**READY, name: value}, A) if why.startswith(f"{name} is {value}")]
 
 
 def test_an_empty_status_is_not_ready():
-    assert len(ailments({}, A)) == 5
+    assert len(problems({}, A)) == 5
 
 
 def test_a_donor_serves_but_is_not_ready():
     donor = {**READY, "wsrep_local_state_comment": "Donor/Desynced"}
-    assert ailments(donor)
-    assert ailments(donor, serves=True) == ()
-    assert ailments({**donor, "wsrep_ready": "OFF"}, serves=True)
+    assert problems(donor)
+    assert problems(donor, serves=True) == ()
+    assert problems({**donor, "wsrep_ready": "OFF"}, serves=True)
 
 
 LOST = {"wsrep_cluster_status": "non-Primary", "wsrep_connected": "ON", "wsrep_cluster_size": "3"}

@@ -40,7 +40,7 @@ def told(vm=None, there=None):
 
 def test_nothing_in_the_way():
     assert told() == []
-    assert plan_move.why_not_live(VM, THERE) == []
+    assert plan_move.live_blockers(VM, THERE) == []
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_what_is_no_reason(there):
         ({"changed": True}, {}, {}, "previous definition"),
     ],
 )
-def test_why_not_live(vm, here, there, words):
-    found = plan_move.why_not_live({**VM, **vm, "host": {**HOST, **here}}, {**THERE, "host": {**THERE["host"], **there}})
+def test_live_blockers(vm, here, there, words):
+    found = plan_move.live_blockers({**VM, **vm, "host": {**HOST, **here}}, {**THERE, "host": {**THERE["host"], **there}})
     assert len(found) == 1 and words in found[0]
 
 
 def test_a_cpu_that_cannot_be_had():
-    assert "vmx" in plan_move.why_not_live(VM, {**THERE, "cpu": "lacks vmx"})[0]
+    assert "vmx" in plan_move.live_blockers(VM, {**THERE, "cpu": "lacks vmx"})[0]
 
 
 @pytest.mark.parametrize("method, reasons, way", [(AUTO, [], LIVE), (AUTO, ["x"], COPY), (LIVE, [], LIVE), (COPY, [], COPY), (COPY, ["x"], COPY)])

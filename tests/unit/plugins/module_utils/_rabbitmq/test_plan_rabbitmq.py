@@ -11,7 +11,7 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import Decision, Member, ailments, decide, lacking_replicas
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import Decision, Member, problems, decide, lacking_replicas
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -200,12 +200,12 @@ HEALTHY = {
         ({"disk_nodes": [*ALL, "rabbit@x"]}, ("rabbit@x is a member that nobody asked for",)),
     ],
 )
-def test_ailments(change: t.Any, wanted: tuple[str, ...]) -> None:
-    assert ailments(None if change is None else {**HEALTHY, **change}, "rabbit@a", ALL) == wanted
+def test_problems(change: t.Any, wanted: tuple[str, ...]) -> None:
+    assert problems(None if change is None else {**HEALTHY, **change}, "rabbit@a", ALL) == wanted
 
 
 def test_only_this_member_is_asked_for() -> None:
-    assert not ailments({**HEALTHY, "running_nodes": ["rabbit@a"]}, "rabbit@a")
+    assert not problems({**HEALTHY, "running_nodes": ["rabbit@a"]}, "rabbit@a")
 
 
 def queue(name: str, *members: str, kind: str = "quorum") -> dict[str, t.Any]:

@@ -248,7 +248,7 @@ def test_looks() -> None:
     peers = {"a": "192.0.2.1", "b": "192.0.2.2"}
     facts = look(t.cast(t.Any, Node(up=True, app=True, known=[SEED, ME], secret=COOKIE)), COOKIE, [SEED, ME, "rabbit@c"], peers=peers)
     assert (facts["running"], facts["ready"], facts["cookie"], facts["contents"]) == (True, False, "same", [])
-    assert facts["ailments"] == ["rabbit@c does not run"]
+    assert facts["problems"] == ["rabbit@c does not run"]
     assert facts["unresolved"] == ["b resolves to nothing, not to 192.0.2.2"]
     assert look(t.cast(t.Any, Node(up=True, known=[SEED, ME])), COOKIE)["paused"]
     assert look(t.cast(t.Any, Node(known=[ME])), COOKIE)["contents"] is None

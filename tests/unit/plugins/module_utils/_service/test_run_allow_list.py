@@ -12,7 +12,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_nftable
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._service import plan_allow_list
 from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
-from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_config import PathFound, UnitFound
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import PathFound, UnitFound
 from ansible_collections.reduced.footprint.plugins.module_utils._service.run_allow_list import ALL, FOLDER, LOADER, TIMER, enforce, path_of
 
 

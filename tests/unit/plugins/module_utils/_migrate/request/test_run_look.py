@@ -57,10 +57,10 @@ def test_progress_alone_is_no_news_and_the_wait_ends(store):
 
 
 def test_a_source_tells_what_it_was_told(store):
-    assert run_look.look(None, 0)["told"] == []
+    assert run_look.look(None, 0)["reported"] == []
     journal = {**Journal("master", state="running", phase="quiesce").__dict__}
     for name in ("master", "other"):
-        io_journal_mirror.keep(name, {"journal": {**journal, "name": name}, "host": "metal1", "host_id": "1", "told": 5.0})
-    assert [each["name"] for each in run_look.told()] == ["master", "other"]
-    (told,) = run_look.look("master", 0)["told"]
-    assert (told["host"], told["told"], told["phase"], told["state"]) == ("metal1", 5.0, "quiesce", "running")
+        io_journal_mirror.keep(name, {"journal": {**journal, "name": name}, "host": "metal1", "host_id": "1", "reported_at": 5.0})
+    assert [each["name"] for each in run_look.reported()] == ["master", "other"]
+    (told,) = run_look.look("master", 0)["reported"]
+    assert (told["host"], told["reported_at"], told["phase"], told["state"]) == ("metal1", "1970-01-01T00:00:05Z", "quiesce", "running")

@@ -112,11 +112,11 @@ def test_availability_in_plain_words():
         (servers(8), [], {"thin_ratio": 1.5}, "disks may be promised 1.5 times"),
     ],
 )
-def test_what_to_beware_of(machines, vms, policy, words):
+def test_assumptions(machines, vms, policy, words):
     assert any(words in warning for warning in report(machines, vms, **policy)["warnings"])
 
 
-def test_nothing_to_beware_of():
+def test_no_assumptions():
     machines = servers(8, 8, 8, hypervisors=["kvm"], bridges=["b"], pools={"default": 100})
     vms = controllers(nics=[{"bridge": "b"}], disks=[{"size": 10}])
     assert report(machines, vms)["warnings"] == []

@@ -23,7 +23,7 @@ def test_a_plan():
     told = result.as_dict()
     assert told["changed"] is False and told["ha_grade"] == "quorum" and told["feasible"]
     assert told["svg"].startswith("<svg ") and told["text"][0].startswith("Plan for cluster lab")
-    assert "warnings" not in told and told["beware"]
+    assert "warnings" not in told and told["assumptions"]
     json.dumps(told)
 
 

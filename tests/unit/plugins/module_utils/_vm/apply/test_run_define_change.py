@@ -109,16 +109,16 @@ def test_a_change_of_what_runs_and_its_refusal(call: Call, monkeypatch: pytest.M
 
 def test_going_back_keeps_to_it_and_forward_again(call: Call) -> None:
     call(A, state="present")
-    assert "has no previous definition" in str(call.one({"id": "a"}, state="previous").error)
+    assert "has no previous definition" in str(call.one({"id": "a"}, state="rolled_back").error)
     call(dict(A, memory_mb=48), state="present")
-    foreseen = call.one({"id": "a"}, state="previous", check=True)
-    back = call.one({"id": "a"}, state="previous")
+    foreseen = call.one({"id": "a"}, state="rolled_back", check=True)
+    back = call.one({"id": "a"}, state="rolled_back")
     assert foreseen == back
     assert (back.actions, back.state, back.macs) == (["redefine"], "shutdown", call.one(A, state="present", check=True).macs)
     assert "<memory unit='KiB'>32768<" in call.domain("a").XMLDesc(0)
-    assert not call.one({"id": "a"}, state="previous").changed
+    assert not call.one({"id": "a"}, state="rolled_back").changed
     assert call.one(dict(A, memory_mb=48), state="present").actions == ["redefine"]
-    assert "is not there" in str(call.one({"id": "nobody"}, state="previous").error)
+    assert "is not there" in str(call.one({"id": "nobody"}, state="rolled_back").error)
 
 
 def test_adoption_keeps_what_was_there_for_good(call: Call) -> None:
@@ -138,7 +138,7 @@ def test_adoption_keeps_what_was_there_for_good(call: Call) -> None:
 
 def test_nothing_of_somebody_else_is_removed(call: Call) -> None:
     call.host.define(FOREIGN)
-    for options in ({"state": "absent", "adopt": True}, {"state": "previous", "adopt": True}):
+    for options in ({"state": "absent", "adopt": True}, {"state": "rolled_back", "adopt": True}):
         assert "which is not ours" in str(call.one({"id": "a"}, **options).error)
     assert call.domain("a")
 

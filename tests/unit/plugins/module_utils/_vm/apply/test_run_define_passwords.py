@@ -143,16 +143,16 @@ def test_metadata_of_what_runs_are_cleaned_by_the_run_after_one_that_was_killed(
 def test_the_previous_definition_keeps_the_present_password(farm: Farm) -> None:
     farm.run(state="shutdown")
     farm.run(SECOND, inside=f"<title>x</title>{DISPLAY}", state="shutdown")
-    assert farm.run(state="previous").actions == ["redefine"]
+    assert farm.run(state="rolled_back").actions == ["redefine"]
     assert farm.passwords()[0] == SECOND and "<title>" not in farm.domain.XMLDesc(INACTIVE)
-    assert farm.run(state="previous").actions == []
+    assert farm.run(state="rolled_back").actions == []
 
 
 def test_a_previous_password_that_nobody_knows_is_not_left_out(farm: Farm) -> None:
     farm.run(state="shutdown")
     farm.run(inside="<title>x</title>", state="shutdown")
     vms = [{"id": "a"}]
-    (vm,) = define_vms(DefineRequest(cluster="lab", vms=vms, uri="test:///default", state="previous"), check_mode=False).vms
+    (vm,) = define_vms(DefineRequest(cluster="lab", vms=vms, uri="test:///default", state="rolled_back"), check_mode=False).vms
     assert "has a password for vnc" in vm.error and vm.actions == []
 
 

@@ -100,7 +100,7 @@ def test_its_old_copy_is_neither_started_nor_changed_nor_missed_in_the_list(host
 
 
 @pytest.mark.parametrize("check", [False, True])
-@pytest.mark.parametrize("options", [{"state": "absent"}, {"state": "absent", "remove_disks": True}, {"state": "shutdown"}, {"state": "previous"}], ids=str)
+@pytest.mark.parametrize("options", [{"state": "absent"}, {"state": "absent", "remove_disks": True}, {"state": "shutdown"}, {"state": "rolled_back"}], ids=str)
 def test_what_only_its_own_server_can_do_is_refused(host: Host, options: dict[str, t.Any], check: bool) -> None:
     host.run()
     host.note("moving")

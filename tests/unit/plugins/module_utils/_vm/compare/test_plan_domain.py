@@ -72,12 +72,12 @@ CASES: list[tuple[str, dict[str, t.Any], t.Any, Needs, bool, tuple[str, ...], st
     ("absent already", {"state": "absent"}, None, NONE, False, (), "absent", False),
     ("absent", {"state": "absent"}, RUNS, NONE, False, ("shutdown", "undefine"), "absent", False),
     ("absent, was off", {"state": "absent"}, OFF, NONE, False, ("undefine",), "absent", False),
-    ("back", {"state": "previous"}, WITH_PREVIOUS, BOTH, False, ("redefine", "change_live"), "running", False),
-    ("back, asked again", {"state": "previous"}, BACK, NONE, False, (), "running", False),
-    ("back, asked again, half done", {"state": "previous"}, BACK, LIVE, False, ("change_live",), "running", False),
-    ("back, autostart is left", {"state": "previous", "autostart": False}, WITH_PREVIOUS, WAITS, False, ("redefine",), "running", True),
-    ("back, may cycle", {"state": "previous"}, WITH_PREVIOUS, WAITS, True, ("redefine", "power_cycle"), "running", False),
-    ("back, off", {"state": "previous"}, WITH_PREVIOUS._replace(state="shutdown", active=False), CONFIG, False, ("redefine",), "shutdown", False),
+    ("back", {"state": "rolled_back"}, WITH_PREVIOUS, BOTH, False, ("redefine", "change_live"), "running", False),
+    ("back, asked again", {"state": "rolled_back"}, BACK, NONE, False, (), "running", False),
+    ("back, asked again, half done", {"state": "rolled_back"}, BACK, LIVE, False, ("change_live",), "running", False),
+    ("back, autostart is left", {"state": "rolled_back", "autostart": False}, WITH_PREVIOUS, WAITS, False, ("redefine",), "running", True),
+    ("back, may cycle", {"state": "rolled_back"}, WITH_PREVIOUS, WAITS, True, ("redefine", "power_cycle"), "running", False),
+    ("back, off", {"state": "rolled_back"}, WITH_PREVIOUS._replace(state="shutdown", active=False), CONFIG, False, ("redefine",), "shutdown", False),
 ]
 
 
@@ -91,8 +91,8 @@ STAYS: list[tuple[str, dict[str, t.Any], t.Any, str]] = [
     ("protected in the details", {"state": "absent", "protected": True}, OFF, "is protected"),
     ("protected on the host", {"state": "absent"}, OFF._replace(owned=OWNED._replace(protected=True)), "is protected"),
     ("remains of a crash", {}, KEPT_CRASH, "has crashed"),
-    ("nothing to go back to", {"state": "previous"}, RUNS, "has no previous definition"),
-    ("nobody to go back", {"state": "previous"}, None, "is not there"),
+    ("nothing to go back to", {"state": "rolled_back"}, RUNS, "has no previous definition"),
+    ("nobody to go back", {"state": "rolled_back"}, None, "is not there"),
 ]
 
 

@@ -1,0 +1,85 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Filter plugin: the controllers' moves in order."""
+
+from __future__ import annotations
+
+import typing as t
+
+DOCUMENTATION = r"""
+name: add_server_steps
+short_description: Say which controllers have to move where, one after the other
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Makes the steps of a growth from a plan and from what is found on the servers. What was begun and not finished comes first.
+  - Where a VM stands is told by the servers, not by the inventory.
+positional: hostvars, servers, controllers, cluster
+options:
+  _input:
+    description: The result of M(reduced.footprint.footprint_plan).
+    type: dict
+    required: true
+  hostvars:
+    description:
+      - The variables of all hosts, with the result of M(reduced.footprint.vm_info) in C(plan_found) and that of
+        M(reduced.footprint.vm_move_info) in C(add_server_notes).
+    type: dict
+    required: true
+  servers:
+    description: Names of the physical servers.
+    type: list
+    elements: str
+    required: true
+  controllers:
+    description: Names of the controllers.
+    type: list
+    elements: str
+    required: true
+  cluster:
+    description: Name of the cluster.
+    type: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Say what is to be done
+  ansible.builtin.set_fact:
+    todo: "{{ plan | reduced.footprint.add_server_steps(hostvars, groups['virt'], groups['controller'], footprint_cluster) }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - V(steps), each with V(id), V(name), V(source), V(destination), V(reason) and V(begun); V(others), moves of VMs that are no
+      controllers; V(before) and V(after), the grades of availability; V(places), where each controller stands; V(listed), where the
+      inventory lists it if that is elsewhere; V(why), what keeps growth from beginning.
+  type: dict
+"""
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import listed_elsewhere, steps
+
+
+def add_server_steps(
+    plan: t.Mapping[str, t.Any], hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str], cluster: str
+) -> dict[str, t.Any]:
+    """The steps as plain values; see :func:`steps`."""
+    try:
+        found = {name: (hostvars[name].get("plan_found") or {}).get("vms") or [] for name in servers}
+        notes = {name: (hostvars[name].get("add_server_notes") or {}).get("moves") or [] for name in servers}
+        todo = steps(plan, found, notes, controllers, cluster)
+        return {**todo, "listed": listed_elsewhere(todo["places"], {name: hostvars[name].get("vm_host") for name in controllers})}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise AnsibleFilterError(f"add_server_steps: not a plan and what was found: {error!r}") from error
+
+
+class FilterModule:
+    """The filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Their names."""
+        return {"add_server_steps": add_server_steps}

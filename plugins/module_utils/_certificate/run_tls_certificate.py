@@ -1,0 +1,160 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: the certificate at the edge, given by somebody or made here once."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_tls_certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate.io_tls_certificates import Pair
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate.plan_certificate import DAY, Found, complaints, why_new, why_new_authority
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+
+AUTHORITY_DAYS = 3650
+# Ansible passes by such files when the directory is its inventory.
+CA, CA_KEY, CERTIFICATE, KEY = "ca.txt", "ca-key.txt", "certificate.txt", "certificate-key.txt"
+
+
+@dataclasses.dataclass(frozen=True)
+class EdgeRequest:
+    """What is wanted.
+
+    :arg directory: where a certificate that is made here is kept.
+    :arg common: what to call it.
+    :arg names: names and addresses it has to vouch for.
+    :arg given: one that somebody gave; nothing is made then.
+    """
+
+    directory: str
+    common: str
+    names: tuple[str, ...]
+    given: Pair | None = None
+    days: int = 397
+    renew_days: int = 60
+
+
+@dataclasses.dataclass(frozen=True)
+class EdgeResult:
+    """What was done, or in check mode would be."""
+
+    changed: bool
+    actions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    certificate: str | None = None
+    private_key: str | None = None
+    ca: str | None = None
+    not_after: int | None = None
+    fingerprint: str | None = None
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """Keyword arguments for ``exit_json``."""
+        result = {key: list(value) if isinstance(value, tuple) else value for key, value in dataclasses.asdict(self).items()}
+        # Ansible wants warnings told, not returned
+        del result["warnings"]
+        return result
+
+
+def ensure(request: EdgeRequest, *, check_mode: bool, now: float | None = None) -> EdgeResult:
+    """Check the given certificate, or make and renew one.
+
+    :raises InputError: a certificate or key that is none, that do not belong together, or that has ended.
+    """
+    io_tls_certificates.need_cryptography()
+    if not request.names:
+        raise InputError("names nothing to vouch for.", path="names", hint="Give at least one name or address.")
+    now = time.time() if now is None else now
+    return _check(request, request.given, now) if request.given else _make(request, check_mode, now)
+
+
+def _check(request: EdgeRequest, given: Pair, now: float) -> EdgeResult:
+    seen = io_tls_certificates.read(given)
+    if not seen.fits:
+        raise InputError("does not belong to the certificate.", path="load_balancer_private_key", hint="Give the key of load_balancer_certificate.")
+    if seen.not_after <= now:
+        raise InputError("has ended.", path="load_balancer_certificate", hint="Give one that is valid, or none to have one made.")
+    if seen.not_before > now:
+        raise InputError("is not valid yet.", path="load_balancer_certificate", hint="Give one that is valid, or set this machine's clock.")
+    found = Found(True, True, seen.not_after, seen.names)
+    # an authority of the operator's renews it when it likes; a week before its end somebody should know
+    said = complaints(found, request.names, now, 7 * DAY)
+    return EdgeResult(False, warnings=said, not_after=int(seen.not_after), fingerprint=seen.fingerprint)
+
+
+def _make(request: EdgeRequest, check_mode: bool, now: float) -> EdgeResult:
+    folder = pathlib.Path(request.directory)
+    actions: list[str] = []
+    authority = _pair(folder, CA, CA_KEY)
+    found = _found(authority, folder, CA, CA_KEY)
+    certificate = _pair(folder, CERTIFICATE, KEY)
+    if authority is None and (folder / CA).exists() and not (folder / CA_KEY).exists():
+        raise RefusedError(
+            f"{folder / CA_KEY} is missing: without it nothing can be signed, and a new authority would be unknown to the clients.",
+            hint=f"Bring it back, or remove {folder / CA} to have a new authority made.",
+        )
+    # a certificate must not outlive its authority
+    reason = why_new_authority(found, now, (request.days + request.renew_days) * DAY)
+    if reason:
+        actions.append(f"make an authority: {reason}")
+        authority = None if check_mode else io_tls_certificates.make_authority(f"{request.common} authority", now, AUTHORITY_DAYS)
+        _keep(folder, CA, CA_KEY, authority)
+    seen = _found(certificate, folder, CERTIFICATE, KEY, authority)
+    reason = why_new(seen, request.names, now, request.renew_days * DAY)
+    if reason:
+        actions.append(f"make a certificate: {reason}")
+        certificate = (
+            io_tls_certificates.make_certificate(authority, request.common, request.names, now, request.days) if authority and not check_mode else None
+        )
+        _keep(folder, CERTIFICATE, KEY, certificate)
+        seen = None
+    actions += _tidy(folder, check_mode)
+    told = io_tls_certificates.read(certificate) if certificate else None
+    return EdgeResult(
+        bool(actions),
+        tuple(actions),
+        certificate=str(folder / CERTIFICATE),
+        private_key=str(folder / KEY),
+        ca=str(folder / CA),
+        not_after=int(told.not_after) if told else None,
+        fingerprint=told.fingerprint if told else None,
+    )
+
+
+def _pair(folder: pathlib.Path, certificate: str, key: str) -> Pair | None:
+    texts = read_text(folder / certificate), read_text(folder / key)
+    return Pair(*texts) if texts[0] and texts[1] else None
+
+
+def _found(pair: Pair | None, folder: pathlib.Path, name: str, key: str, authority: Pair | None = None) -> Found | None:
+    if pair is None:
+        return None
+    seen = io_tls_certificates.read(pair, str(folder / name), str(folder / key))
+    signed = io_tls_certificates.signed_by(pair.certificate, authority.certificate) if authority else name == CA and seen.authority
+    return Found(seen.fits, signed, seen.not_after, seen.names)
+
+
+def _keep(folder: pathlib.Path, certificate: str, key: str, pair: Pair | None) -> None:
+    """The key first: a certificate without its key would be a riddle, a key that does not fit is made anew."""
+    if pair:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomic(folder / key, pair.key, 0o600)
+        write_atomic(folder / certificate, pair.certificate, 0o600)
+
+
+def _tidy(folder: pathlib.Path, check_mode: bool) -> list[str]:
+    """Keys that others could read are closed."""
+    done = []
+    for name in (CA_KEY, KEY):
+        path = folder / name
+        if path.exists() and path.stat().st_mode & 0o077:
+            done.append(f"set the mode of {path} to 0600")
+            if not check_mode:
+                os.chmod(path, 0o600)
+    return done

@@ -1,0 +1,193 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The configuration of a host's services: files, and the units that read them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
+
+_UNIT = re.compile(r"^[A-Za-z0-9:_.@\\-]+\.(service|socket|timer|path|target)$")
+_ACCOUNT = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\$?$")
+_FILE_KEYS = frozenset({"path", "content", "owner", "group", "mode", "folder_group", "folder_mode", "validate", "secret"})
+_UNIT_KEYS = frozenset({"name", "enabled", "started", "restart_after", "reload_after", "act"})
+
+
+@dataclasses.dataclass(frozen=True)
+class ConfigFile:
+    """One file as it is to be.
+
+    :arg content: its whole text.
+    :arg mode: permission bits.
+    :arg folder_group, folder_mode: of its folder, where the folder has to be made or differs; ``None`` leaves one that is there alone.
+    :arg validate: a command that must accept the text before it is used; ``%s`` stands for a file that has it.
+    :arg secret: differences are not shown.
+    """
+
+    path: str
+    content: str
+    owner: str = "root"
+    group: str = "root"
+    mode: int = 0o644
+    folder_group: str | None = None
+    folder_mode: int | None = None
+    validate: tuple[str, ...] = ()
+    secret: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Where it lies."""
+        return self.path.rpartition("/")[0] or "/"
+
+
+@dataclasses.dataclass(frozen=True)
+class ServiceUnit:
+    """One unit as it is to be.
+
+    :arg enabled, started: ``None`` leaves that alone.
+    :arg restart_after: files; one that is younger than the running service makes it due for a restart.
+    :arg reload_after: files; one that is younger than its last start or reload makes it due for a reload.
+    :arg act: restart or reload when due; without, only tell.
+    """
+
+    name: str
+    enabled: bool | None = True
+    started: bool | None = True
+    restart_after: tuple[str, ...] = ()
+    reload_after: tuple[str, ...] = ()
+    act: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class ServiceConfig:
+    """All that one call is about."""
+
+    files: tuple[ConfigFile, ...]
+    units: tuple[ServiceUnit, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PathFound:
+    """A file or folder that is there; ``written`` in seconds since the epoch, ``text`` of files alone."""
+
+    owner: str
+    group: str
+    mode: int
+    written: float = 0.0
+    text: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class UnitFound:
+    """What systemd says of a unit.
+
+    :arg known: whether there is such a unit.
+    :arg started, settled: when its process started, and when it last changed its state, as a reload does; seconds since the epoch.
+    :arg unread: whether its files changed since systemd read them.
+    :arg masked: whether it cannot be started at all.
+    """
+
+    known: bool = False
+    active: bool = False
+    enabled: bool = False
+    started: float = 0.0
+    settled: float = 0.0
+    unread: bool = False
+    masked: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """A folder as it is to be."""
+
+    path: str
+    group: str
+    mode: int
+
+
+def parse_service_files(files: t.Any, units: t.Any) -> ServiceConfig:
+    """The wish from a module's parameters ``files`` and ``units``, lists of mappings.
+
+    :raises InputError: with the path of the bad value.
+    """
+    found = ServiceConfig(
+        tuple(_file(entry, f"files[{index}]") for index, entry in enumerate(files or ())),
+        tuple(_unit(entry, f"units[{index}]") for index, entry in enumerate(units or ())),
+    )
+    for what, names in (("files", [one.path for one in found.files]), ("units", [one.name for one in found.units])):
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise InputError(f"{name} is named twice.", f"{what}[{index}]", "Name each once.")
+    return found
+
+
+def _file(entry: t.Any, path: str) -> ConfigFile:
+    _keys(entry, _FILE_KEYS, path)
+    if not isinstance(entry.get("content"), str):
+        raise InputError("there is no text for the file.", f"{path}.content", "Give the whole text; it may be empty.")
+    validate = tuple(str(word) for word in entry.get("validate") or ())
+    if validate and "%s" not in validate:
+        raise InputError(f"{shown(list(validate))} has no %s.", f"{path}.validate", "Name the program and its arguments, with %s for the file.")
+    return ConfigFile(
+        path=_path(entry.get("path"), f"{path}.path"),
+        content=entry["content"],
+        owner=_account(entry.get("owner"), f"{path}.owner"),
+        group=_account(entry.get("group"), f"{path}.group"),
+        mode=_mode(entry.get("mode") or "0644", f"{path}.mode"),
+        folder_group=_account(entry["folder_group"], f"{path}.folder_group") if entry.get("folder_group") else None,
+        folder_mode=_mode(entry["folder_mode"], f"{path}.folder_mode") if entry.get("folder_mode") else None,
+        validate=validate,
+        secret=bool(entry.get("secret")),
+    )
+
+
+def _unit(entry: t.Any, path: str) -> ServiceUnit:
+    _keys(entry, _UNIT_KEYS, path)
+    name = str(entry.get("name") or "")
+    if not _UNIT.match(name):
+        raise InputError(f"{shown(name)} is no name of a unit.", f"{path}.name", "Give it with its kind, for example haproxy.service.")
+    return ServiceUnit(
+        name=name,
+        enabled=_switch(entry.get("enabled")),
+        started=_switch(entry.get("started")),
+        restart_after=tuple(_path(one, f"{path}.restart_after[{index}]") for index, one in enumerate(entry.get("restart_after") or ())),
+        reload_after=tuple(_path(one, f"{path}.reload_after[{index}]") for index, one in enumerate(entry.get("reload_after") or ())),
+        act=entry.get("act") is not False,
+    )
+
+
+def _keys(entry: t.Any, known: frozenset[str], path: str) -> None:
+    if not isinstance(entry, t.Mapping):
+        raise InputError(f"{shown(entry)} is no mapping.", path, f"Give {', '.join(sorted(known))}.")
+    strange = sorted(str(key) for key in entry if key not in known)
+    if strange:
+        raise InputError(f"{strange[0]} is not known.", f"{path}.{strange[0]}", f"Use of {', '.join(sorted(known))}.")
+
+
+def _switch(value: t.Any) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def _path(value: t.Any, path: str) -> str:
+    text = str(value or "")
+    if not text.startswith("/") or "\0" in text or "/../" in f"{text}/" or text.endswith("/"):
+        raise InputError(f"{shown(text)} is no path of a file.", path, "Give it from the root, without '..', for example /etc/haproxy/haproxy.cfg.")
+    return text
+
+
+def _account(value: t.Any, path: str) -> str:
+    text = "root" if value is None else str(value)
+    if not _ACCOUNT.match(text):
+        raise InputError(f"{shown(text)} is no name.", path, "Give the name of a user or group.")
+    return text
+
+
+def _mode(value: t.Any, path: str) -> int:
+    if not isinstance(value, str) or not re.fullmatch(r"0?[0-7]{3}", value):
+        raise InputError(f"{shown(value)} is no mode.", path, 'Give it as text, for example "0644".')
+    return int(value, 8)

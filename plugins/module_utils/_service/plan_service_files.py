@@ -1,0 +1,124 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What has to be done so that services use the configuration they are to have; pure.
+
+Whether a service is older than its files is told by the clock and not by what this run has written: a run that is killed
+between the two leaves nothing behind that the next one would not see.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import (
+    ConfigFile,
+    Folder,
+    PathFound,
+    ServiceConfig,
+    ServiceUnit,
+    UnitFound,
+)
+
+_UNIT_FOLDER = "/etc/systemd/system/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is to be done, in this order.
+
+    :arg writes: files whose text differs; :arg:`settings` those of which only owner, group or mode do.
+    :arg unmask, enable, start, restart, reload and their opposites: names of units.
+    :arg needs: unit → ``restart`` or ``reload`` where that is due, also where the caller sees to it.
+    """
+
+    folders: tuple[Folder, ...]
+    writes: tuple[ConfigFile, ...]
+    settings: tuple[ConfigFile, ...]
+    read_units: bool
+    unmask: tuple[str, ...]
+    enable: tuple[str, ...]
+    disable: tuple[str, ...]
+    start: tuple[str, ...]
+    stop: tuple[str, ...]
+    restart: tuple[str, ...]
+    reload: tuple[str, ...]
+    needs: t.Mapping[str, str]
+
+    @property
+    def actions(self) -> list[str]:
+        """In words, one for each."""
+        said = [f"make the folder {one.path}" for one in self.folders]
+        said += [f"write {one.path}" for one in self.writes] + [f"set owner and mode of {one.path}" for one in self.settings]
+        for verb, names in (("unmask", self.unmask), ("enable", self.enable), ("disable", self.disable), ("stop", self.stop), ("start", self.start),
+                            ("restart", self.restart), ("reload", self.reload)):  # fmt: skip
+            said += [f"{verb} {name}" for name in names]
+        return said
+
+
+def plan_files(config: ServiceConfig, found: t.Mapping[str, PathFound]) -> tuple[tuple[Folder, ...], tuple[ConfigFile, ...], tuple[ConfigFile, ...]]:
+    """Folders to make or set, files to write, and files whose owner or mode alone is to be set.
+
+    :arg found: by path, what of the files and their folders is there.
+    """
+    folders: dict[str, Folder] = {}
+    for file in config.files:
+        there = found.get(file.folder)
+        group, mode = file.folder_group or "root", file.folder_mode or 0o755
+        asked = file.folder_group is not None or file.folder_mode is not None
+        if there is None or asked and (there.group, there.mode) != (group, mode):
+            folders[file.folder] = Folder(file.folder, group, mode)
+    writes = [file for file in config.files if file.path not in found or found[file.path].text != file.content]
+    settings = [
+        file for file in config.files
+        if file not in writes and (found[file.path].owner, found[file.path].group, found[file.path].mode) != (file.owner, file.group, file.mode)
+    ]  # fmt: skip
+    return tuple(folders.values()), tuple(writes), tuple(settings)
+
+
+def plan(
+    config: ServiceConfig,
+    found: t.Mapping[str, PathFound],
+    units: t.Mapping[str, UnitFound],
+    times: t.Mapping[str, float],
+    check_mode: bool = False,
+) -> Plan:
+    """What is to be done.
+
+    :arg units: what systemd says, after the files were written.
+    :arg times: when each file that units wait for was written, 0 for one that is not there.
+    :arg check_mode: files were not written: those that would be count as younger than any service.
+    """
+    folders, writes, settings = plan_files(config, found)
+    young = {file.path for file in writes} if check_mode else set()
+    needs, lists = {}, {verb: [] for verb in ("unmask", "enable", "disable", "start", "stop", "restart", "reload")}  # type: ignore[var-annotated]
+    for unit in config.units:
+        seen = units.get(unit.name) or UnitFound()
+        if seen.masked and (unit.enabled or unit.started):
+            lists["unmask"].append(unit.name)
+        if unit.enabled is not None and unit.enabled != seen.enabled:
+            lists["enable" if unit.enabled else "disable"].append(unit.name)
+        if unit.started is not None and unit.started != seen.active:
+            lists["start" if unit.started else "stop"].append(unit.name)
+        need = _need(unit, seen, times, young)
+        if need:
+            needs[unit.name] = need
+            if unit.act and unit.started is not False:
+                lists[need].append(unit.name)
+    read = any(file.path.startswith(_UNIT_FOLDER) for file in writes) or any(units[name].unread for name in units)
+    return Plan(folders, writes, settings, read, **{verb: tuple(names) for verb, names in lists.items()}, needs=needs)
+
+
+def _need(unit: ServiceUnit, seen: UnitFound, times: t.Mapping[str, float], young: t.AbstractSet[str]) -> str:
+    """What a running service is due for; one that is only started reads everything."""
+    if not seen.active:
+        return ""
+
+    def due(paths: t.Sequence[str], since: float) -> bool:
+        return any(path in young or times.get(path, 0) > since for path in paths)
+
+    if due(unit.restart_after, seen.started):
+        return "restart"
+    return "reload" if due(unit.reload_after, seen.settled) else ""

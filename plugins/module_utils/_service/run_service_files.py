@@ -1,0 +1,74 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: services have their configuration and use it; done in one go, told in check mode."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import ConfigFile, Folder, PathFound, parse_service_files
+from ansible_collections.reduced.footprint.plugins.module_utils._service.plan_service_files import Plan, plan, plan_files
+
+
+def configure(params: t.Mapping[str, t.Any], *, check_mode: bool, host: ServiceHost | None = None) -> dict[str, t.Any]:
+    """Bring files and units to what they are to be; the module's result.
+
+    Files are written in their order, each looked at by its program before; then systemd reads its units, and units are started
+    and restarted last. What a broken run has written and not used yet is used by the next.
+
+    :raises InputError: a wish that makes no sense.
+    :raises BackendError: a program refuses its file, or systemd did not do what it was told.
+    """
+    config = parse_service_files(params["files"], params["units"])
+    host = host or ServiceHost()
+    found = host.paths([*(file.path for file in config.files), *(file.folder for file in config.files)])
+    folders, writes, settings = plan_files(config, found)
+    if not check_mode:
+        _write(host, folders, writes, settings)
+    names = [unit.name for unit in config.units]
+    waited_for = {path for unit in config.units for path in (*unit.restart_after, *unit.reload_after)}
+    seen, times = host.units(names), host.times(sorted(waited_for))
+    planned = plan(config, found, seen, times, check_mode)
+    if not check_mode:
+        _order(host, planned)
+    return {
+        "changed": bool(planned.actions),
+        "actions": planned.actions,
+        "needs": {name: planned.needs.get(name, "") for name in names},
+        "diff": [_difference(file, found) for file in writes] + [{"prepared": "".join(f"{line}\n" for line in _rest(planned))}],
+    }
+
+
+def _write(host: ServiceHost, folders: t.Iterable[Folder], writes: t.Iterable[ConfigFile], settings: t.Iterable[ConfigFile]) -> None:
+    for folder in folders:
+        host.make_folder(folder)
+    for file in writes:
+        host.check(file)
+        host.write(file)
+    for file in settings:
+        host.settle(file)
+
+
+def _order(host: ServiceHost, planned: Plan) -> None:
+    if planned.read_units:
+        host.read_units()
+    for verb in ("unmask", "enable", "disable", "stop", "start", "restart", "reload"):
+        host.order(verb, getattr(planned, verb))
+
+
+def _difference(file: ConfigFile, found: t.Mapping[str, PathFound]) -> dict[str, str]:
+    before = found[file.path].text if file.path in found else ""
+    texts = ("(secret)\n", "(another secret)\n") if file.secret else (before or "", file.content)
+    return {"before_header": file.path, "after_header": file.path, "before": texts[0], "after": texts[1]}
+
+
+def _rest(planned: Plan) -> list[str]:
+    return [line for line in planned.actions if not line.startswith("write ")]
+
+
+def secrets_of(params: t.Mapping[str, t.Any]) -> set[str]:
+    """Texts that must not be told."""
+    return {str(file["content"]) for file in params.get("files") or () if isinstance(file, dict) and file.get("secret") and file.get("content")}

@@ -1,0 +1,76 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From two servers to three, while a client writes.
+
+Chapters run in order on one lab. ``ADD_SERVER_WHOLE=1`` adds those in which it is killed and in which moves fail.
+"""
+
+from __future__ import annotations
+
+import pytest
+from add_server_lab import SERVERS, GrowLab, kill_worker, moved_vm, one_of_each, promises_kept, told
+from support import eventually
+
+pytestmark = pytest.mark.chapter
+
+
+def test_two_servers_cannot_lose_the_first(lab: GrowLab) -> None:
+    report = lab.status()
+    assert report["ok"], report["lines"]
+    assert report["ha_grade"] == "restart"
+
+
+def test_a_third_server_joins(lab: GrowLab) -> None:
+    lab.command("up", "--servers", "3")
+    lab.write_inventory(servers=3)
+    assert lab.writing()
+
+
+def test_growth_killed_in_the_middle_of_a_move_harms_nobody(lab: GrowLab) -> None:
+    lab.killed("add_server", kill_at="TASK [Bring the VM", kill_delay=6)
+    kill_worker(lab, "metal1")
+    names = [name for server in SERVERS for name in lab.running(server)]
+    assert len(names) == len(set(names)), "no controller runs twice"
+    eventually("rows are written while one controller is under way", lab.writing, 30)
+
+
+def test_the_next_run_completes_it(lab: GrowLab) -> None:
+    done = lab.succeeds("add_server")
+    assert "goes on from metal1 to metal3" in done.output
+    assert "high availability was restart and is quorum" in done.output or "high availability was quorum and is quorum" in done.output
+    assert len(lab.running("metal3")) == 1
+    one_of_each(lab)
+    felt = told(done.output, r"clients: (\d+) rows written in [\d.]+ s, 0 lost, largest write gap ([\d.]+) s")
+    assert int(felt[1]) > 50
+    promises_kept(lab)
+
+
+def test_again_nothing_moves(lab: GrowLab) -> None:
+    done = lab.succeeds("add_server")
+    assert done.changed == 0, done.changed_tasks()
+    assert "no controller has to move" in done.output
+    assert f"inventory: move the entry of {moved_vm(lab)} from the vms of metal1 to the vms of metal3" in done.output
+
+
+def test_the_old_inventory_makes_no_second_vm(lab: GrowLab) -> None:
+    done = lab.succeeds("spawn_vms", "-e", "spawn_vms_wait=false")
+    assert done.recap["metal1"]["changed"] == 0, done.changed_tasks()
+    assert f"{moved_vm(lab)}" in done.output
+    one_of_each(lab)
+
+
+def test_any_server_may_be_lost_now(lab: GrowLab) -> None:
+    name = moved_vm(lab)
+    lab.write_inventory(servers=3, placement={name: "metal3"})
+    report = lab.status()
+    assert report["ok"], report["lines"]
+    assert report["ha_grade"] == "quorum"
+    again = lab.succeeds("spawn_vms", "-e", "spawn_vms_wait=false")
+    # images are fetched to the new server for VMs to come; the VM itself is as its details say
+    assert not [task for task in again.changed_tasks() if "Make the virtual machines" in task], again.changed_tasks()
+    promises_kept(lab)
+    written = lab.written()
+    assert written["rows_lost"] == 0, written
+    print(f"largest gap a client saw: {written['largest_gap_seconds']} s at {written['largest_gap_at']} of {written['rows_acked']} rows")

@@ -1,0 +1,109 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The files are real; systemd is not, since these tests run without it."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
+from ansible_collections.reduced.footprint.plugins.module_utils._service.run_service_files import configure, secrets_of
+
+ME = {"owner": pwd.getpwuid(os.getuid()).pw_name, "group": grp.getgrgid(os.getgid()).gr_name}
+
+
+class Host(ServiceHost):
+    """Real files, a made-up systemd; :ivar done: what was asked of it, in order."""
+
+    def __init__(self, **unit):
+        self.unit = UnitFound(**{"known": True, "active": True, "enabled": True, "started": 1.0, "settled": 1.0, **unit})
+        self.done = []
+
+    def units(self, names):
+        return {name: self.unit for name in names}
+
+    def read_units(self):
+        self.done.append("read")
+
+    def order(self, verb, names):
+        self.done += [f"{verb} {name}" for name in names]
+
+    def make_folder(self, folder):
+        os.makedirs(folder.path, exist_ok=True)
+
+
+def wish(path, content="new\n", **more):
+    unit = {"name": "x.service", "enabled": True, "started": True, "restart_after": [str(path)], "reload_after": [], "act": True}
+    return {"files": [{"path": str(path), "content": content, **ME, **more}], "units": [unit]}
+
+
+def test_written_used_and_then_left_alone(tmp_path):
+    path, host = tmp_path / "deep" / "x.cfg", Host()
+    first = configure(wish(path), check_mode=False, host=host)
+    assert path.read_text(encoding="utf-8") == "new\n"
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert first["changed"] and first["actions"][-1] == "restart x.service" and first["needs"] == {"x.service": "restart"}
+    assert host.done == ["restart x.service"]
+    again = configure(wish(path), check_mode=False, host=Host(started=9e9, settled=9e9))
+    assert (again["changed"], again["actions"], again["needs"]) == (False, [], {"x.service": ""})
+
+
+def test_check_mode_tells_the_same_and_does_nothing(tmp_path):
+    path, host = tmp_path / "x.cfg", Host()
+    told = configure(wish(path), check_mode=True, host=host)
+    assert not path.exists() and host.done == []
+    assert told["actions"] == configure(wish(path), check_mode=False, host=host)["actions"]
+
+
+def test_killed_before_the_restart_it_is_done_by_the_next(tmp_path):
+    path = tmp_path / "x.cfg"
+
+    class Killed(Host):
+        def order(self, verb, names):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        configure(wish(path), check_mode=False, host=Killed())
+    host = Host()
+    assert configure(wish(path), check_mode=False, host=host)["actions"] == ["restart x.service"]
+    assert host.done == ["restart x.service"]
+
+
+def test_what_its_program_refuses_is_not_used(tmp_path):
+    path = tmp_path / "x.cfg"
+    path.write_text("old\n", encoding="utf-8")
+    with pytest.raises(BackendError, match="x.cfg: the new text is refused: grep ended with exit code 1: it said nothing. Correct") as told:
+        configure(wish(path, validate=["grep", "-q", "old", "%s"]), check_mode=False, host=Host())
+    assert told.value.path == str(path) and path.read_text(encoding="utf-8") == "old\n"
+    assert configure(wish(path, validate=["grep", "-q", "new", "%s"]), check_mode=False, host=Host())["changed"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_text("old\n", encoding="utf-8")
+    link.symlink_to(real)
+    configure(wish(link), check_mode=False, host=Host())
+    assert link.is_symlink() and real.read_text(encoding="utf-8") == "new\n"
+
+
+def test_secrets_are_not_told(tmp_path):
+    path = tmp_path / "x.cfg"
+    path.write_text("old password\n", encoding="utf-8")
+    asked = wish(path, content="new password\n", secret=True)
+    assert "password" not in str(configure(asked, check_mode=True, host=Host()))
+    assert secrets_of(asked) == {"new password\n"}
+    assert secrets_of(wish(path)) == set()
+
+
+def test_a_group_nobody_has(tmp_path):
+    with pytest.raises(BackendError, match="x.cfg: there is no group nobody-has-this on this host. Install"):
+        configure(wish(tmp_path / "x.cfg", group="nobody-has-this"), check_mode=False, host=Host())
+    assert not (tmp_path / "x.cfg").exists()
