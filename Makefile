@@ -25,9 +25,9 @@ test: ## everything: the check gates, real libvirt, the lab, the whole flow
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite test
 
-torture: ## the same under stress, for hours; ROUNDS=3 times the whole flow
+torture: ## every long matrix, for a day; ROUNDS=3 times the whole flow; RESUME=1 continues a run that was interrupted
 	@rm -f tests/output/summary.txt; $(SETUP)
-	@$(GATES) --suite torture
+	@$(GATES) --suite torture $(if $(RESUME),--resume)
 
 bench: ## vm_define beside its peer, a bare floor and a ping: a table of ratios (QUICK=1 shows that it works)
 	@scripts/setup

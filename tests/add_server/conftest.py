@@ -4,13 +4,11 @@
 
 """A footprint on two servers: three controllers, and a writer at their virtual address.
 
-The tests tell one story and run in order; when a chapter fails, the rest is not tried. ``ADD_SERVER_KEEP=1`` leaves the lab up
-afterwards, ``ADD_SERVER_REUSE=1`` takes the one that is up.
+The tests are chapters of one story, and run in order.
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 import typing as t
@@ -22,16 +20,12 @@ sys.path[:0] = [str(ROOT / "lab"), str(ROOT / "tests" / "e2e"), str(pathlib.Path
 
 from add_server_lab import GrowLab  # noqa: E402
 
-# hours, not minutes
-collect_ignore = [] if os.environ.get("ADD_SERVER_WHOLE") == "1" else ["test_grow_whole.py"]
-BROKEN = pytest.StashKey[str]()
-
 
 @pytest.fixture(scope="session")
-def lab() -> t.Iterator[GrowLab]:
+def lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[GrowLab]:
     """The footprint before it grows."""
     it = GrowLab()
-    if not os.environ.get("ADD_SERVER_REUSE"):
+    if not reuse_lab:
         it.command("down")
         it.command("up", "--servers", "2")
         it.write_inventory(servers=2)
@@ -39,23 +33,5 @@ def lab() -> t.Iterator[GrowLab]:
             it.succeeds(playbook)
         it.start_writing()
     yield it
-    if not os.environ.get("ADD_SERVER_KEEP"):
+    if not keep_lab:
         it.command("down")
-
-
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Remember a failed chapter."""
-    if call.excinfo is not None and item.get_closest_marker("chapter"):
-        item.session.stash.setdefault(BROKEN, item.name)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A chapter after a failed one fails too: it cannot be shown."""
-    broken = item.session.stash.get(BROKEN, None)
-    if broken and item.get_closest_marker("chapter"):
-        pytest.fail(f"not tried: {broken} failed before", pytrace=False)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Name the marker."""
-    config.addinivalue_line("markers", "chapter: part of one story; the rest needs it")

@@ -4,7 +4,7 @@
 
 """From two servers to three, while a client writes.
 
-Chapters run in order on one lab. ``ADD_SERVER_WHOLE=1`` adds those in which it is killed and in which moves fail.
+Chapters run in order on one lab. ``--whole`` adds those in which it is killed and in which moves fail.
 """
 
 from __future__ import annotations

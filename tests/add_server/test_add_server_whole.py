@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What goes wrong on the way from two servers to three: killed at each stage, moves that fail. With ``ADD_SERVER_WHOLE=1`` alone.
+"""What goes wrong on the way from two servers to three: killed at each stage, moves that fail. With ``--whole`` alone.
 
 Runs after test_grow.py in the same lab. Each chapter first takes the controller back to the server it came from.
 """
@@ -23,7 +23,7 @@ STAGES = [
     ("TASK [Make it last", 2),
     ("TASK [End the writing", 0.3),
 ]
-pytestmark = pytest.mark.chapter
+pytestmark = [pytest.mark.chapter, pytest.mark.whole]
 
 
 def take_back(lab: GrowLab) -> str:

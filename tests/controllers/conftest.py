@@ -6,14 +6,11 @@
 
 The fixture ``lab`` is a :class:`controllers_lab.ControllersLab`. It takes the lab of ``LAB_NAME`` and ``LAB_NETWORK`` when
 that one is up, and leaves it up; otherwise it brings one up with three empty servers and takes it away in the end.
-``CONTROLLERS_KEEP=1`` leaves that one up too. Each file tells a story of its own: a test marked ``chapter`` needs the ones
-before it in its file, and when one fails the rest of that file is not tried. Tests marked ``whole`` run with
-``CONTROLLERS_WHOLE=1`` alone.
+``--keep-lab`` leaves that one up too. Each file is a story of its own.
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -26,12 +23,9 @@ sys.path[:0] = [str(ROOT / "lab"), str(ROOT / "tests" / "e2e"), str(ROOT / "test
 
 from controllers_lab import SERVERS, ControllersLab  # noqa: E402
 
-WHOLE = os.environ.get("CONTROLLERS_WHOLE") == "1"
-BROKEN = pytest.StashKey[t.Dict[str, str]]()
-
 
 @pytest.fixture(scope="session")
-def lab() -> t.Iterator[ControllersLab]:
+def lab(keep_lab: bool) -> t.Iterator[ControllersLab]:
     """Three empty servers as controllers, and their inventory."""
     it = ControllersLab()
     found = subprocess.run([str(ROOT / "lab" / "lab"), "status"], capture_output=True, check=False).returncode == 0
@@ -42,31 +36,5 @@ def lab() -> t.Iterator[ControllersLab]:
     it.write_inventory()
     yield it
     it.stop_writing()
-    if not found and not os.environ.get("CONTROLLERS_KEEP"):
+    if not found and not keep_lab:
         it.command("down")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: t.List[pytest.Item]) -> None:
-    """What takes long is for the torture."""
-    left = [] if WHOLE else [item for item in items if item.get_closest_marker("whole")]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in left]
-
-
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Remember a failed chapter, by file."""
-    if call.excinfo is not None and item.get_closest_marker("chapter"):
-        item.session.stash.setdefault(BROKEN, {}).setdefault(str(item.path), item.name)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A chapter after a failed one fails too: it cannot be shown."""
-    broken = item.session.stash.get(BROKEN, {}).get(str(item.path))
-    if broken and item.get_closest_marker("chapter"):
-        pytest.fail(f"not tried: {broken} failed before", pytrace=False)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Name the markers."""
-    config.addinivalue_line("markers", "chapter: part of one story; the rest of the file needs it")
-    config.addinivalue_line("markers", "whole: for the torture")

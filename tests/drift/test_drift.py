@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import os
 import typing as t
 
 import drift_containers
@@ -24,8 +23,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_
 REMOVERS = concurrent.futures.ThreadPoolExecutor(4)
 CASES = drift_machine.CASES + drift_devices.CASES + drift_containers.CASES
 # a guest that runs costs seconds: make test takes a slice, make torture all
-WHOLE = bool(os.environ.get("DRIFT_WHOLE"))
-CHOSEN = CASES if WHOLE else [case for case in CASES if not case.running][::3] + [case for case in CASES if case.running][::12]
+_SLICE = {*[case.name for case in CASES if not case.running][::3], *[case.name for case in CASES if case.running][::12]}
+CHOSEN = [pytest.param(case, marks=[] if case.name in _SLICE else [pytest.mark.whole]) for case in CASES]
 
 
 @pytest.fixture(scope="module", name="removals")

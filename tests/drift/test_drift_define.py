@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
-import os
 import pathlib
 import re
 import typing as t
@@ -28,11 +27,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_re
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import macs_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_flatten import flatten
 
-WHOLE = bool(os.environ.get("DRIFT_WHOLE"))
 REMOVERS = concurrent.futures.ThreadPoolExecutor(4)
 TABLE = pathlib.Path(__file__).resolve().parents[1] / "output" / "drift.md"
 CASES = drift_machine.CASES + drift_devices.CASES + drift_containers.CASES
-CHOSEN = CASES if WHOLE else [case for case in CASES if not case.running][1::8] + [case for case in CASES if case.running][5::12]
+_SLICE = {*[case.name for case in CASES if not case.running][1::8], *[case.name for case in CASES if case.running][5::12]}
+CHOSEN = [pytest.param(case, marks=[] if case.name in _SLICE else [pytest.mark.whole]) for case in CASES]
 # what a running guest can be given at once
 AT_ONCE = re.compile(
     r"(?:title|description|currentMemory|vcpu/@current|devices/interface\[[^/]*\](?:/(?:source/.*|link/.*))?"
@@ -79,11 +78,11 @@ def fixture_removals(host: Host) -> t.Iterator[list[concurrent.futures.Future[No
 
 
 @pytest.fixture(scope="module", name="table")
-def fixture_table() -> t.Iterator[dict[str, str]]:
+def fixture_table(whole: bool) -> t.Iterator[dict[str, str]]:
     """Case → row; written where the whole corpus ran."""
     rows: dict[str, str] = {}
     yield rows
-    if WHOLE and rows:
+    if whole and rows:
         TABLE.parent.mkdir(parents=True, exist_ok=True)
         head = "| change | guest | found | class | definition afterwards | what runs afterwards |\n|---|---|---|---|---|---|\n"
         TABLE.write_text(head + "\n".join(rows[case.name] for case in CASES if case.name in rows) + "\n", encoding="utf-8")

@@ -2,14 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server of the lab with libvirt, and beside it an old master that is no container.
-
-``MIGRATE_REUSE=1`` takes the lab that is up and leaves it so.
-"""
+"""A server of the lab with libvirt, and beside it an old master that is no container."""
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 import tempfile
@@ -29,9 +25,9 @@ from source import LOGS, Source, command  # noqa: E402
 
 
 @pytest.fixture(scope="session", name="lab")
-def fixture_lab() -> t.Iterator[Lab]:
+def fixture_lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Lab]:
     """One server as the role leaves it."""
-    if os.environ.get("MIGRATE_REUSE"):
+    if reuse_lab:
         yield current()
         return
     command("down")
@@ -39,7 +35,8 @@ def fixture_lab() -> t.Iterator[Lab]:
     done = play("reduced.footprint.provision_virt", "--limit", "metal1", log=LOGS / "provision.log")
     assert done.rc == 0, done.output[-4000:]
     yield current()
-    command("down")
+    if not keep_lab:
+        command("down")
 
 
 @pytest.fixture(scope="session", name="source")

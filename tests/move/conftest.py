@@ -2,14 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Two servers of the lab with libvirt, and on the first one guests to be moved.
-
-``MOVE_REUSE=1`` takes the lab that is up and leaves it so.
-"""
+"""Two servers of the lab with libvirt, and on the first one guests to be moved."""
 
 from __future__ import annotations
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -26,26 +22,14 @@ from rflab.settings import current  # noqa: E402
 LOGS = ROOT / "tests" / "output" / "move"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "whole: told under MOVE_WHOLE=1 only")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without MOVE_WHOLE a slice: a copy, a live move, and one that was killed."""
-    left = [] if os.environ.get("MOVE_WHOLE") else [item for item in items if item.get_closest_marker("whole")]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in left]
-
-
 def _lab(*arguments: str) -> None:
     subprocess.run([str(ROOT / "lab" / "lab"), *arguments], check=True)
 
 
 @pytest.fixture(scope="session", name="servers")
-def fixture_servers() -> t.Iterator[Pair]:
+def fixture_servers(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Pair]:
     """The servers as the role leaves them."""
-    reuse = os.environ.get("MOVE_REUSE")
-    if not reuse:
+    if not reuse_lab:
         _lab("down")
         _lab("up", "--servers", "2")
         done = play("reduced.footprint.provision_virt", log=LOGS / "provision.log", inventory=current().state / "inventory")
@@ -55,7 +39,7 @@ def fixture_servers() -> t.Iterator[Pair]:
         server.ssh("command -v rsync || apt-get install --yes --no-install-recommends rsync")
     _images(pair)
     yield pair
-    if not reuse:
+    if not (reuse_lab or keep_lab):
         _lab("down")
 
 

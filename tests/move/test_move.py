@@ -4,13 +4,12 @@
 
 """Moves between two servers with real libvirt: a container by copy, a machine live, with what goes wrong on the way.
 
-``MOVE_WHOLE=1`` kills the worker in every phase and tries more of what can go wrong.
+``--whole`` kills the worker in every phase and tries more of what can go wrong.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
 
 import pytest
@@ -18,7 +17,6 @@ from move_pair import CLUSTER, POOL, ROOT, Pair, Refused, Server, container, cou
 from rflab.plays import play
 from rflab.settings import current
 
-WHOLE = bool(os.environ.get("MOVE_WHOLE"))
 # the switch itself takes no longer than finding out that it began
 COPIED = ("preflight", "receive", "precopy", "stop", "copy", "verify", "place", "start", "settle")
 LIVE = ("preflight", "receive", "precopy", "place", "migrate", "start", "settle")
@@ -98,7 +96,7 @@ def test_a_machine_moves_live_and_comes_back_with_what_it_wrote(pair: Pair, coun
     assert pair.move(counter, "returned")["changed"] is False
 
 
-@pytest.mark.parametrize("phases", [(phase,) for phase in COPIED] if WHOLE else [("copy", "start")], ids="-".join)
+@pytest.mark.parametrize("phases", [("copy", "start"), *(pytest.param((phase,), marks=pytest.mark.whole) for phase in COPIED)], ids="-".join)
 def test_a_killed_copy_is_completed(pair: Pair, guest: str, phases: tuple[str, ...]) -> None:
     awkward, before = corpus(pair.here), steps(pair.here, guest)
     when = pair.killed(guest, phases)
@@ -114,7 +112,7 @@ def test_a_killed_copy_is_completed(pair: Pair, guest: str, phases: tuple[str, .
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("phases", [(phase,) for phase in LIVE] if WHOLE else [("migrate",)], ids="-".join)
+@pytest.mark.parametrize("phases", [(phase,) for phase in LIVE], ids="-".join)
 def test_a_killed_live_move_is_completed(pair: Pair, counter: str, phases: tuple[str, ...]) -> None:
     when = pair.killed(counter, phases)
     try:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
 import subprocess
 import sys
@@ -26,18 +25,10 @@ from wire import Wire  # noqa: E402
 Start = t.Callable[[str, str], Server]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "whole: a story that is told under NETWORK_WHOLE=1 only")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All stories of one server, then the next one, as a start takes half a minute; without NETWORK_WHOLE a slice of them."""
+    """All stories of one server, then the next one, as a start takes half a minute."""
     order = list(FILES)
     mine = [item for item in items if hasattr(item, "callspec") and "manager" in item.callspec.params]
-    if not os.environ.get("NETWORK_WHOLE"):
-        left = [item for item in mine if item.get_closest_marker("whole")]
-        config.hook.pytest_deselected(items=left)
-        mine = [item for item in mine if item not in left]
     items[:] = sorted(mine, key=lambda item: order.index((item.callspec.params["manager"], item.callspec.params["addressing"])))
 
 

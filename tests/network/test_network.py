@@ -5,7 +5,7 @@
 """A server's network is changed over the very NIC that is changed, under each network manager.
 
 The tests of one server follow each other: what goes wrong comes first and has to leave nothing behind.
-``NETWORK_WHOLE=1`` tells all stories of all managers, otherwise a slice of them is told.
+``--whole`` runs all stories with all managers, otherwise a slice of them runs.
 """
 
 from __future__ import annotations

@@ -4,13 +4,11 @@
 
 """The lab's master and the server it is to move to, with a writer at work.
 
-The tests tell one story and run in order; when a chapter fails, the rest is not tried. ``REHEARSE_KEEP=1`` leaves the
-lab up afterwards, ``REHEARSE_REUSE=1`` takes the one that is up.
+The tests are chapters of one story, and run in order.
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 import typing as t
@@ -22,36 +20,16 @@ sys.path[:0] = [str(ROOT / "lab"), str(ROOT / "tests" / "e2e"), str(ROOT / "test
 
 from stage import StageLab  # noqa: E402
 
-BROKEN = pytest.StashKey[str]()
-
 
 @pytest.fixture(scope="session")
-def lab() -> t.Iterator[StageLab]:
+def lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[StageLab]:
     """The master on its laptop, and a server with libvirt."""
     it = StageLab()
-    if not os.environ.get("REHEARSE_REUSE"):
+    if not reuse_lab:
         it.command("down")
         it.command("up", "--servers", "1")
         it.command("writer", "start")
         it.succeeds("provision_virt", "--limit", "metal1")
     yield it
-    if not os.environ.get("REHEARSE_KEEP"):
+    if not keep_lab:
         it.command("down")
-
-
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Remember a failed chapter."""
-    if call.excinfo is not None and item.get_closest_marker("chapter"):
-        item.session.stash.setdefault(BROKEN, item.name)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A chapter after a failed one fails too: it cannot be shown."""
-    broken = item.session.stash.get(BROKEN, None)
-    if broken and item.get_closest_marker("chapter"):
-        pytest.fail(f"not tried: {broken} failed before", pytrace=False)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Name the marker."""
-    config.addinivalue_line("markers", "chapter: part of one story; the rest needs it")

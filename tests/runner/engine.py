@@ -23,6 +23,7 @@ import time
 import typing as t
 
 from counts import Count, count_exit, count_junit, table
+from record import Record
 
 #: Seconds a command gets to end itself after SIGTERM; a lab needs a while to take itself down.
 GRACE = 60
@@ -146,11 +147,12 @@ class Lane(threading.Thread):
     :arg back: its commands let those of the others go first.
     """
 
-    def __init__(self, gates: t.Sequence[Gate], logs: pathlib.Path, before: t.Sequence[Lane] = (), back: bool = False) -> None:
+    def __init__(self, gates: t.Sequence[Gate], logs: pathlib.Path, before: t.Sequence[Lane] = (), back: bool = False, record: Record | None = None) -> None:
         super().__init__(name=gates[0].lane if gates else MAIN, daemon=True)
         self.outcomes: dict[str, Outcome] = {}
         self._gates = gates
         self._back = back
+        self._record = record
         self._logs = logs
         self._before = before
         self._stopped = threading.Event()
@@ -161,8 +163,14 @@ class Lane(threading.Thread):
         for gate in self._gates:
             if self._stopped.is_set():
                 return
+            before = self._record and self._record.passed(gate.name)
+            if before:
+                self.outcomes[gate.name] = Outcome(gate.name, *before, remark="passed in an earlier run")
+                continue
             try:
-                self.outcomes[gate.name] = self._gate(gate)
+                outcome = self.outcomes[gate.name] = self._gate(gate)
+                if self._record:
+                    self._record.add(gate.name, outcome.count, outcome.seconds)
             except BaseException as error:  # nothing may end a lane unseen
                 self.outcomes[gate.name] = Outcome(gate.name, Count(failed=1), remark=f"broken gate: {error!r}")
 
@@ -294,26 +302,27 @@ def _step_back(pid: int) -> None:
         pass  # it has ended already, or there are no such groups here
 
 
-def _lanes(gates: t.Sequence[Gate], logs: pathlib.Path) -> list[Lane]:
+def _lanes(gates: t.Sequence[Gate], logs: pathlib.Path, record: Record | None) -> list[Lane]:
     """The lanes there is something for; the first is seen at once, and alone none has to step back."""
     lanes: list[Lane] = []
     for name in LANES:
         its = [gate for gate in gates if gate.lane == name]
         if its:
-            lanes.append(Lane(its, logs, tuple(lanes), back=bool(lanes) and name == ASIDE))
+            lanes.append(Lane(its, logs, tuple(lanes), back=bool(lanes) and name == ASIDE, record=record))
     return lanes
 
 
-def run_all(gates: t.Sequence[Gate], output: pathlib.Path) -> int:
+def run_all(gates: t.Sequence[Gate], output: pathlib.Path, record: Record | None = None) -> int:
     """Run gates, print the table and, last, the honest count.
 
     :arg output: directory for logs, reports and ``summary.txt`` (the count again).
+    :arg record: keeps which gates passed, and knows those that need not run again.
     :returns: exit code, 0 only if nothing failed and something passed.
     """
     summary = output / "summary.txt"
     output.mkdir(parents=True, exist_ok=True)
     summary.unlink(missing_ok=True)
-    lanes = _lanes(gates, output / "gates")
+    lanes = _lanes(gates, output / "gates", record)
     interrupted = threading.Event()
     before = {number: signal.signal(number, lambda *_unused: interrupted.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     began = time.monotonic()

@@ -8,6 +8,7 @@
     gates.py --suite check           what make check runs
     gates.py --suite test            what make test runs
     gates.py --only units sanity     these alone
+    gates.py --suite torture --resume   without those that passed before, as long as no file has changed
 
 Gates go on after a failure, so that one run tells everything. Those marked
 ``aside`` run beside the others, one after the other, and are shown when each
@@ -31,6 +32,7 @@ import labs
 import workspace
 from engine import ASIDE, BESIDE, Gate, Step, run_all
 from labs import with_lab
+from record import Record
 
 ROOT, COPY, OUTPUT = workspace.ROOT, workspace.COPY, workspace.OUTPUT
 CHECK = frozenset({"check", "test"})
@@ -176,29 +178,49 @@ def _stories(of_controllers: bool) -> t.Callable[[], t.Iterator[Step]]:
     return steps
 
 
-def torture() -> t.Iterator[Step]:
-    """Hours, not minutes: random values by the thousand, kills in every phase, whole flows again and again."""
-    yield _pytest("torture-units", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}, timeout=7200)
-    yield _pytest("torture-modules", "tests/torture", env={"TORTURE_WHOLE": "1"}, timeout=10800)
-    yield _pytest("torture-network", "tests/network", env={"NETWORK_WHOLE": "1"}, timeout=7200)
-    yield _pytest("torture-lvm", "tests/lvm", timeout=3600)
-    yield _pytest("torture-drift", "tests/drift", env={"DRIFT_WHOLE": "1"}, timeout=3600)
-    yield _pytest("torture-move", "tests/move", env={"MOVE_WHOLE": "1"}, timeout=7200)
-    yield _pytest("torture-migrate", "tests/migrate", timeout=5400)
-    yield _pytest("torture-rehearse", "tests/rehearse", timeout=3600)
-    yield _pytest("torture-source", "tests/source", env={"SOURCE_WHOLE": "1"}, timeout=3600)
-    yield _pytest("torture-add-server", "tests/add_server", env={"ADD_SERVER_WHOLE": "1"}, timeout=10800)
-    yield _pytest("torture-controllers", "tests/controllers", env={"CONTROLLERS_WHOLE": "1"}, timeout=10800)
-    lab = {"ANSIBLE_CONFIG": str(ROOT / "lab" / "ansible.cfg"), "ANSIBLE_INVENTORY": str(labs.state("torture") / "inventory")}
-    command = labs.COMMAND
-    yield Step([command, "up", "--fresh"], ROOT, env=lab)
-    yield Step([command, "writer", "start"], ROOT, env=lab)
-    yield Step([_tool("ansible-playbook"), "reduced.footprint.provision_virt"], ROOT, env=lab)
-    for script in sorted((ROOT / "tests" / "torture").glob("migration_*.py")):
-        yield Step([PYTHON, str(script)], ROOT, env={**lab, "TORTURE_WHOLE": "1"}, timeout=28800)
-    yield Step([command, "down"], ROOT, timeout=180)
+def _long(name: str, title: str, folder: str, *arguments: str, timeout: float, env: t.Mapping[str, str] | None = None) -> Gate:
+    """A folder of tests as a part of the torture, with everything in it that takes long."""
+    return with_lab(Gate(f"torture-{name}", title, lambda: iter([_pytest(f"torture-{name}", folder, *arguments, timeout=timeout, env=env)]), TORTURE))
+
+
+def _matrix(script: str, title: str) -> Gate:
+    """A matrix of the migration, on a lab whose server is set up and whose master serves a writer."""
+    name = f"torture-{script.replace('_', '-')}"
+
+    def steps() -> t.Iterator[Step]:
+        lab = {"ANSIBLE_CONFIG": str(ROOT / "lab" / "ansible.cfg"), "ANSIBLE_INVENTORY": str(labs.state(name) / "inventory")}
+        yield Step([labs.COMMAND, "up", "--fresh"], ROOT, env=lab)
+        yield Step([labs.COMMAND, "writer", "start"], ROOT, env=lab)
+        yield Step([_tool("ansible-playbook"), "reduced.footprint.provision_virt"], ROOT, env=lab)
+        yield Step([PYTHON, str(ROOT / "tests" / "torture" / f"migration_{script}.py"), "--whole"], ROOT, env=lab, timeout=28800)
+
+    return with_lab(Gate(name, title, steps, TORTURE))
+
+
+def _flows() -> t.Iterator[Step]:
     for number in range(int(os.environ.get("ROUNDS", "3"))):
-        yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", timeout=2400)
+        yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", timeout=3600)
+
+
+#: Hours, not minutes. Each is a gate, so that a run that was broken off can be resumed with the next one.
+LONG = (
+    _long("units", "unit tests with random values by the thousand", "tests/unit", timeout=7200, env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}),
+    _long("modules", "vm_define killed at each step, crowded, cut off", "tests/torture", "--whole", timeout=10800),
+    _long("network", "every network manager, cut off and killed", "tests/network", "--whole", timeout=7200),
+    _long("lvm", "VMs on logical volumes", "tests/lvm", timeout=3600),
+    _long("drift", "the whole drift corpus", "tests/drift", "--whole", timeout=3600),
+    _long("move", "a move killed in every phase", "tests/move", "--whole", timeout=7200),
+    _long("migrate", "an old master under UEFI, LVM and xfs", "tests/migrate", timeout=5400),
+    _long("rehearse", "rehearsals of the migration", "tests/rehearse", timeout=3600),
+    _long("source", "a source that loses power in every state", "tests/source", "--whole", timeout=3600),
+    _long("add-server", "from two servers to three, killed at each stage", "tests/add_server", "--whole", timeout=10800),
+    _long("controllers", "every fault of the control plane", "tests/controllers", "--whole", timeout=10800),
+    _matrix("faults", "every fault in every phase of a migration"),
+    _matrix("guard", "a VM whose worker is gone"),
+    _matrix("kill", "a migration killed at random"),
+    _matrix("options", "every combination of the migration's options"),
+    with_lab(Gate("torture-e2e", "the whole flow, ROUNDS times", _flows, TORTURE)),
+)
 
 
 GATES = (
@@ -227,7 +249,7 @@ GATES = (
     with_lab(Gate("rehearse", "the master's copy rehearsed: well, badly, killed, again; the master never notices", _folder("rehearse"), ASKED)),
     with_lab(Gate("e2e", "the whole flow, once, for real", _folder("e2e", 3600), TEST, lane=BESIDE)),
     with_lab(Gate("molecule", "user stories of servers and their virtual machines", _stories(False), TEST, lane=BESIDE)),
-    with_lab(Gate("torture", "the same under stress", torture, TORTURE)),
+    *LONG,
 )
 
 
@@ -235,15 +257,16 @@ def main(arguments: t.Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--suite", choices=("check", "test", "torture"), default="test", help="which gates to run")
     parser.add_argument("--only", nargs="+", metavar="GATE", choices=[gate.name for gate in GATES], help="run these gates alone")
+    parser.add_argument("--resume", action="store_true", help="do not repeat the gates that passed before, at this commit")
     parser.add_argument("--list", action="store_true", help="name the gates and end")
     wanted = parser.parse_args(arguments)
     if wanted.list:
         for gate in GATES:
-            print(f"{gate.name:12} {gate.title} ({', '.join(sorted(gate.suites)) or 'by name, and in the torture'})")
+            print(f"{gate.name:19} {gate.title} ({', '.join(sorted(gate.suites)) or 'by name, and in the torture'})")
         return 0
     chosen = [gate for gate in GATES if (gate.name in wanted.only if wanted.only else wanted.suite in gate.suites)]
     os.environ.update(workspace.environment())
-    return run_all(chosen, OUTPUT)
+    return run_all(chosen, OUTPUT, Record(OUTPUT / "passed.json", workspace.state(), wanted.resume))
 
 
 if __name__ == "__main__":

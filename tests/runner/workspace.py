@@ -13,6 +13,7 @@ this copy, so none of them sees caches, labs or virtual environments.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import pathlib
 import re
@@ -52,6 +53,15 @@ def tracked() -> list[str]:
     """Paths of all files that are, or after ``git add`` would be, part of the repository."""
     listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     return sorted({name for name in listed if name and (ROOT / name).is_file()})
+
+
+def state() -> str:
+    """A digest of the commit and of everything that is not committed yet."""
+    digest = hashlib.sha256(_git("rev-parse", "HEAD").encode() + _git("diff", "HEAD").encode())
+    for name in _git("ls-files", "--others", "--exclude-standard", "-z").split("\0"):
+        if name:
+            digest.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
+    return digest.hexdigest()
 
 
 def refresh() -> pathlib.Path:

@@ -4,13 +4,11 @@
 
 """The lab's laptop as the source of a migration; this machine stands for the destination host.
 
-Each test begins and ends with a source that serves. ``SOURCE_KEEP=1`` leaves the lab up afterwards, ``SOURCE_REUSE=1``
-takes the one that is up, ``SOURCE_WHOLE=1`` adds what takes minutes.
+Each test begins and ends with a source that serves.
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 import typing as t
@@ -23,18 +21,16 @@ sys.path[:0] = [str(ROOT / "lab"), str(ROOT / "tests" / "e2e"), str(ROOT / "test
 from source_machine import SourceMachine  # noqa: E402
 from support import Lab  # noqa: E402
 
-collect_ignore = [] if os.environ.get("SOURCE_WHOLE") == "1" else ["test_source_whole.py", "test_self_move.py"]
-
 
 @pytest.fixture(scope="session")
-def lab() -> t.Iterator[Lab]:
+def lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Lab]:
     """A lab with one server, which nobody has set up."""
     it = Lab()
-    if not os.environ.get("SOURCE_REUSE"):
+    if not reuse_lab:
         it.command("down")
         it.command("up", "--servers", "1")
     yield it
-    if not os.environ.get("SOURCE_KEEP"):
+    if not keep_lab:
         it.command("down")
 
 

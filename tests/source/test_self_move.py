@@ -15,10 +15,13 @@ import shutil
 import subprocess
 import typing as t
 
+import pytest
 import yaml
 from address_watch import AddressWatch
 from source_machine import SERVICES
 from support import REPOSITORY, Lab, eventually
+
+pytestmark = pytest.mark.whole
 
 HOME = pathlib.PurePosixPath("/opt/move")
 JOURNAL = "/var/lib/reduced.footprint/migrations/master/journal.json"

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from source_machine import LEASE, SourceMachine, lasting
 from support import eventually
+
+pytestmark = pytest.mark.whole
 
 
 def cut_power(source: SourceMachine) -> None:

@@ -10,7 +10,7 @@ touches anything until it has come to an end by itself; the fault is fixed, and 
 until the master serves from the VM, or, for a fault before the pause, until the copy is there. All the while somebody counts
 who answers for the admin address.
 
-``--only FAULT[:PHASE]`` chooses; without ``TORTURE_WHOLE=1`` a slice is done. ``LAB_NAME`` and ``LAB_NETWORK`` choose the
+``--only FAULT[:PHASE]`` chooses; without ``--whole`` a slice is done. ``LAB_NAME`` and ``LAB_NETWORK`` choose the
 lab, as for ``lab/lab``; ``FAULT_LEASE`` is the lease in seconds, for a machine with much else to do. Writes a table to
 tests/output; exit code 0 when every cell held.
 """
@@ -312,10 +312,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", action="append", default=[], metavar="FAULT[:PHASE]")
     parser.add_argument("--keep", action="store_true", help="go on with the copy that an earlier migration left")
+    parser.add_argument("--whole", action="store_true", help="all cells, for hours")
     arguments = parser.parse_args()
     only = [each.partition(":") for each in arguments.only]
-    whole = os.environ.get("TORTURE_WHOLE") == "1"
-    cells = [each for each in CELLS if (whole or only or (each.fault, each.phase, each.when) in SLICE)]
+    cells = [each for each in CELLS if (arguments.whole or only or (each.fault, each.phase, each.when) in SLICE)]
     cells = [each for each in cells if not only or any(fault == each.fault and phase in ("", each.phase) for fault, _colon, phase in only)]
     if not arguments.keep:
         start_anew()

@@ -6,7 +6,7 @@
 """Migrations with the options combined: boot × quiesce × sync × source_after, in a lab that is up and whose writer writes.
 
 Each one is rehearsed, done, run again without a change, and taken back, with a source that was switched off switched on before.
-Without ``TORTURE_WHOLE=1`` as many as have every pair of values. ``--only WORD`` chooses those with an option of this value.
+Without ``--whole`` as many as have every pair of values. ``--only WORD`` chooses those with an option of this value.
 ``LAB_NAME`` and ``LAB_NETWORK`` choose the lab, as for ``lab/lab``. Writes a table to tests/output; exit code 0 when all held.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import sys
 import time
 import typing as t
@@ -97,8 +96,9 @@ def main() -> int:
     """The combinations asked for, those with the same boot one after the other: they go on with one copy."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", action="append", default=[], metavar="WORD")
+    parser.add_argument("--whole", action="store_true", help="all combinations, for hours")
     arguments = parser.parse_args()
-    wanted = [each for each in (ALL if os.environ.get("TORTURE_WHOLE") == "1" else PAIRS) if set(arguments.only) <= set(each)]
+    wanted = [each for each in (ALL if arguments.whole else PAIRS) if set(arguments.only) <= set(each)]
     rows, boot = [], ""
     for combination in sorted(wanted):
         taken_back()

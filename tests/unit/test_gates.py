@@ -25,6 +25,7 @@ sys.path.insert(0, str(RUNNER))
 import counts  # noqa: E402
 import engine  # noqa: E402
 import gates  # noqa: E402
+import record  # noqa: E402
 import workspace  # noqa: E402
 
 LAST_LINE = re.compile(r"\d+ passed, \d+ failed(, \d+ skipped)?")
@@ -121,6 +122,25 @@ def test_reports_of_others_are_neither_counted_nor_removed(tmp_path: pathlib.Pat
 def test_clean_up_runs_after_a_failure(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(tmp_path, capsys, gate("one", "false", cleanup=f"touch {tmp_path}/cleaned"))
     assert (tmp_path / "cleaned").exists()
+
+
+def test_a_resumed_run_repeats_what_failed_alone(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = tmp_path / "ran"
+    wanted = (gate("good", f"echo good >> {ran}"), gate("bad", f"echo bad >> {ran}; test -e {tmp_path}/well"))
+
+    def again(state: str, resume: bool) -> tuple[int, str]:
+        code = engine.run_all(wanted, tmp_path, record.Record(tmp_path / "passed.json", state, resume))
+        return code, capsys.readouterr().out.splitlines()[-1]
+
+    assert again("one", False) == (1, "1 passed, 1 failed")
+    assert again("one", True) == (1, "1 passed, 1 failed") and ran.read_text().split() == ["good", "bad", "bad"]
+    (tmp_path / "well").touch()
+    assert again("one", True) == (0, "2 passed, 0 failed")
+    # nothing is left to run, nothing is lost of the count; another state begins from the start
+    assert again("one", True) == (0, "2 passed, 0 failed") and ran.read_text().split().count("bad") == 3
+    assert again("two", True) == (0, "2 passed, 0 failed") and ran.read_text().split().count("good") == 2
+    (tmp_path / "passed.json").write_text("{")
+    assert again("two", True) == (0, "2 passed, 0 failed") and ran.read_text().split().count("good") == 3
 
 
 def aside(one: engine.Gate) -> engine.Gate:

@@ -25,7 +25,7 @@ import labs  # noqa: E402
 from rflab import network, registry, settings, teardown  # noqa: E402
 from rflab.say import LabError  # noqa: E402
 
-WITH_A_LAB = ("lab", "molecule", "e2e", "torture")
+WITH_A_LAB = ("lab", "molecule", "e2e", "torture-faults")
 
 
 def net(text: str) -> ipaddress.IPv4Network:

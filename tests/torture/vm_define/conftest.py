@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from harden_host import WHOLE, Host  # noqa: E402
+from harden_host import Host  # noqa: E402
 
 OUTPUT = pathlib.Path(__file__).resolve().parents[2] / "output"
 NETWORK = "<network><name>{name}</name><bridge name='{bridge}' stp='off'/></network>"
@@ -61,14 +61,15 @@ def fixture_tell() -> t.Callable[[str, str, str], None]:
     return lambda what, count, result: ROWS.append((what, count, result))
 
 
-def pytest_terminal_summary(terminalreporter: t.Any) -> None:
+def pytest_terminal_summary(terminalreporter: t.Any, config: pytest.Config) -> None:
     """The table, for the eye and for the documentation."""
     if not ROWS:
         return
     lines = ["| what was done | how often | what came of it |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in ROWS)]
     OUTPUT.mkdir(exist_ok=True)
-    name = "vm_define-whole.md" if WHOLE else "vm_define-slice.md"
+    whole = config.getoption("--whole")
+    name = "vm_define-whole.md" if whole else "vm_define-slice.md"
     (OUTPUT / name).write_text("\n".join(lines) + "\n", "utf-8")
-    terminalreporter.section("torture of vm_define, " + ("whole" if WHOLE else "a slice"))
+    terminalreporter.section("torture of vm_define, " + ("whole" if whole else "a slice"))
     for line in lines:
         terminalreporter.write_line(line)

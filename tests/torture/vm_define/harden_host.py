@@ -31,8 +31,6 @@ from lxml import etree
 SUPPORT = pathlib.Path(__file__).resolve().parents[2] / "support" / "libvirtd"
 POOL = "footprint-test"
 CLUSTER = "torture"
-# a slice of everything, or everything
-WHOLE = os.environ.get("TORTURE_WHOLE") == "1"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,10 +13,10 @@ import time
 import typing as t
 
 import pytest
-from harden_host import WHOLE, Host, Outcome, guest
+from harden_host import Host, Outcome, guest
 
 Tell = t.Callable[[str, str, str], None]
-COUNT = 6 if WHOLE else 3
+COUNT = 3
 
 
 def _guests(host: Host) -> dict[str, tuple[int, int]]:
@@ -34,9 +34,9 @@ def _vms(memory: int, disks: int) -> list[dict[str, t.Any]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["restarted", "killed"])
-def test_in_the_middle_of_an_update(host: Host, tell: Tell, number: int) -> None:
+def test_in_the_middle_of_an_update(host: Host, tell: Tell, number: int, whole: bool) -> None:
     host.done(*_vms(32, 1))
-    rounds, hit = 12 if WHOLE else 1, 0
+    rounds, hit = 12 if whole else 1, 0
     for turn in range(rounds):
         before = _guests(host)
         assert len(before) == COUNT
@@ -69,8 +69,8 @@ def _clear_error(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["restarted", "killed"])
-def test_in_the_middle_of_creations(host: Host, tell: Tell, number: int) -> None:
-    rounds, hit = 6 if WHOLE else 1, 0
+def test_in_the_middle_of_creations(host: Host, tell: Tell, number: int, whole: bool) -> None:
+    rounds, hit = 6 if whole else 1, 0
     for turn in range(rounds):
         vms = [guest(f"made{turn}-{each}", disks=[{"size": "2 MiB"}]) for each in range(4)]
         host.done(guest("bystander"))

@@ -11,7 +11,7 @@ import pathlib
 import typing as t
 
 import pytest
-from harden_host import WHOLE, Host, Outcome, disks_of, guest, macs_of, memory_of
+from harden_host import Host, Outcome, disks_of, guest, macs_of, memory_of
 from harden_watch import Death
 from lxml import etree
 
@@ -184,10 +184,10 @@ def fixture_needs(host: Host, network: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name.replace(" ", "-"))
-def test_killed_at_each_step(host: Host, tell: t.Callable[[str, str, str], None], scenario: Scenario) -> None:
+def test_killed_at_each_step(host: Host, tell: t.Callable[[str, str, str], None], scenario: Scenario, whole: bool) -> None:
     killed, unused, steps = _life(host, scenario, None, 0)
     assert not killed and steps > 3
-    if WHOLE:
+    if whole:
         # right before each step, then some time into it; steps more than at first are tried until no run dies any more
         deaths = [Death(number, later) for later in (0.0, 0.01) for number in range(1, steps + 3)]
     else:

@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_hidden
-from harden_host import WHOLE, Host
+from harden_host import Host
 from harden_watch import Death
 
 # not longer than VNC allows
@@ -96,14 +96,14 @@ def test_what_an_earlier_release_wrote_is_cleaned_in_the_running_guest(host: Hos
     assert first not in _readable(host, "seen") and second not in _readable(host, "seen")
 
 
-def test_a_run_that_is_killed_leaves_no_password_behind(host: Host, display: str) -> None:
+def test_a_run_that_is_killed_leaves_no_password_behind(host: Host, display: str, whole: bool) -> None:
     first, second, _third = CANARIES
     titled = display.replace("<vcpu>", "<title>x</title><vcpu>")
     host.done(_guest(first), template=display)
     steps = len(host.done(_guest(second), template=titled).steps)
     assert steps
     shown = []
-    for at in range(1, steps + 1, 1 if WHOLE else 3):
+    for at in range(1, steps + 1, 1 if whole else 3):
         host.done(_guest(first), template=display, allow_power_cycling=True, force=True)
         killed = host.run(_guest(second), template=titled, death=Death(at))
         shown += [killed.output, _readable(host, "seen")]

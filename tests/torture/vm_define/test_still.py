@@ -11,10 +11,9 @@ import signal
 import typing as t
 
 import pytest
-from harden_host import WHOLE, Host, guest
+from harden_host import Host, guest
 
 Tell = t.Callable[[str, str, str], None]
-RUNS = 10 if WHOLE else 2
 
 BRACES = """<domain type='kvm'>
   <name>{id}</name>
@@ -127,9 +126,9 @@ def fixture_population(host: Host, network: str) -> t.Iterator[list[tuple[t.Any,
     yield calls
 
 
-def test_nothing_changes(host: Host, population: list[tuple[t.Any, t.Any]], tell: Tell) -> None:
+def test_nothing_changes(host: Host, population: list[tuple[t.Any, t.Any]], tell: Tell, whole: bool) -> None:
     count = sum(len(vms) for vms, unused in population)
-    runs = _nothing(host, population, RUNS)
+    runs = _nothing(host, population, 10 if whole else 2)
 
     for number in (signal.SIGTERM, signal.SIGKILL):
         host.end_daemon(number)

@@ -15,7 +15,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
-from harden_host import WHOLE, Host, disks_of, guest, memory_of
+from harden_host import Host, disks_of, guest, memory_of
 
 Tell = t.Callable[[str, str, str], None]
 PROCESSES = 20
@@ -32,11 +32,11 @@ def _all_there(host: Host, names: t.Iterable[str], state: str = "running") -> No
     assert not host.leftovers()
 
 
-def test_twenty_creations_on_one_pool(host: Host, tell: Tell) -> None:
+def test_twenty_creations_on_one_pool(host: Host, tell: Tell, whole: bool) -> None:
     host.image("base")
     disks = [{"size": "2 MiB"}, {"image": "base", "format": "qcow2", "backing": True}, {"image": "base", "format": "qcow2"}]
     # starting them is what takes the time, and no matter of the pool
-    rounds, state, after = (3, "running", "running") if WHOLE else (1, "present", "shutdown")
+    rounds, state, after = (3, "running", "running") if whole else (1, "present", "shutdown")
     for number in range(rounds):
         host.clear()
         names = [f"many{number}-{each}" for each in range(PROCESSES)]
@@ -49,8 +49,8 @@ def test_twenty_creations_on_one_pool(host: Host, tell: Tell) -> None:
     tell("20 processes create a VM each on one pool", f"{rounds * PROCESSES} processes", "no error, all there, nothing changes in the next run")
 
 
-def test_the_same_and_other_vms_at_once(host: Host, tell: Tell) -> None:
-    rounds = 8 if WHOLE else 1
+def test_the_same_and_other_vms_at_once(host: Host, tell: Tell, whole: bool) -> None:
+    rounds = 8 if whole else 1
     for number in range(rounds):
         same, one, two = f"same{number}", f"one{number}", f"two{number}"
         # named, because one of the runs may take the other's second disk away again
