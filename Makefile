@@ -17,11 +17,11 @@ help: ## this text
 setup: ## packages, virtual environment and collection path (every target does this itself)
 	@scripts/setup
 
-check: ## all gates that need no lab: units, lint, sanity, docs, changelog, artifact
+check: ## the inner loop: unit tests, static checks of what changed since BASE (the upstream branch, or the commit before)
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite check
 
-test: ## everything: the check gates, real libvirt, the lab, the whole flow
+test: ## everything: units, lint, sanity, artifact, real libvirt, the lab, the whole flow
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite test
 

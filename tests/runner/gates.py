@@ -35,7 +35,8 @@ from labs import with_lab
 from record import Record
 
 ROOT, COPY, OUTPUT = workspace.ROOT, workspace.COPY, workspace.OUTPUT
-CHECK = frozenset({"check", "test"})
+CHECK = frozenset({"check"})
+BOTH = frozenset({"check", "test"})
 TEST = frozenset({"test"})
 TORTURE = frozenset({"torture"})
 #: By name alone, as a part of the torture: its set-up is a whole footprint.
@@ -103,6 +104,27 @@ def sanity() -> t.Iterator[Step]:
 def units() -> t.Iterator[Step]:
     """All unit tests."""
     yield _pytest("units", "tests/unit", "--numprocesses=auto", "--dist=loadfile", timeout=600)
+
+
+def quick() -> t.Iterator[Step]:
+    """The unit tests with a few random values each."""
+    yield _pytest("quick", "tests/unit", "--numprocesses=auto", "--dist=loadfile", "--hypothesis-profile=quick", timeout=600)
+
+
+def changed() -> t.Iterator[Step]:
+    """Style of all YAML; ansible-lint, sanity and documentation of what changed, which ``make test`` does with everything."""
+    workspace.refresh()
+    names = workspace.changed(os.environ.get("BASE"))
+    yield Step([_tool("yamllint"), "--strict", "."], COPY)
+    ansible = [name for name in names if name.endswith(".yml") and name.startswith(("roles/", "playbooks/", "extensions/", "meta/"))]
+    if ansible:
+        yield Step([_tool("ansible-lint"), "--offline", "--strict", "--profile", "production", *ansible], COPY, env=CHECKED)
+    if sane := [name for name in names if name.endswith((".py", ".sh", ".yml")) and name.startswith(("plugins/", "roles/", "playbooks/", "tests/", "lab/"))]:
+        workspace.place_get_pip()
+        argv = [_tool("ansible-test"), "sanity", "--venv", "--color", "no", "--python", "default", *sane]
+        yield Step(argv, COPY, env={"HOME": str(workspace.HOME)})
+    if any(name.startswith(("plugins/", "roles/", "changelogs/")) for name in names):
+        yield from docs()
 
 
 def docs() -> t.Iterator[Step]:
@@ -224,13 +246,15 @@ LONG = (
 
 
 GATES = (
-    Gate("units", "unit tests, layers and conventions", units, CHECK),
-    Gate("shellcheck", "shell scripts", shellcheck, CHECK, lane=ASIDE),
-    Gate("lint", "yamllint and ansible-lint, profile production", yaml_and_ansible, CHECK, lane=ASIDE),
-    Gate("sanity", "ansible-test sanity without an ignore file", sanity, CHECK, lane=ASIDE),
-    Gate("docs", "documentation and changelog", docs, CHECK, lane=ASIDE),
-    Gate("artifact", "build from a fresh clone, galaxy-importer, install and run", artifact, CHECK, lane=ASIDE),
-    Gate("ee", "execution environment requirements", execution_environment, CHECK, lane=ASIDE),
+    Gate("quick", "unit tests with a few random values each, layers and conventions", quick, CHECK),
+    Gate("changed", "static checks of what changed since BASE", changed, CHECK, lane=BESIDE),
+    Gate("units", "unit tests, layers and conventions", units, TEST),
+    Gate("shellcheck", "shell scripts", shellcheck, BOTH, lane=ASIDE),
+    Gate("lint", "yamllint and ansible-lint, profile production", yaml_and_ansible, TEST, lane=ASIDE),
+    Gate("sanity", "ansible-test sanity without an ignore file", sanity, TEST, lane=ASIDE),
+    Gate("docs", "documentation and changelog", docs, TEST, lane=ASIDE),
+    Gate("artifact", "build from a fresh clone, galaxy-importer, install and run", artifact, TEST, lane=ASIDE),
+    Gate("ee", "execution environment requirements", execution_environment, TEST, lane=ASIDE),
     Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage"), TEST),
     Gate("templates", "templates on real libvirt: broken ones, golden ones, UEFI", _folder("templates"), TEST),
     Gate("drift", "what others change on real libvirt: found, put right, nothing else touched", _folder("drift"), TEST),

@@ -55,6 +55,18 @@ def tracked() -> list[str]:
     return sorted({name for name in listed if name and (ROOT / name).is_file()})
 
 
+def changed(base: str | None = None) -> list[str]:
+    """The tracked files that differ from a commit, and those git does not know yet.
+
+    :arg base: the commit; by default where the branch left its upstream, and without one the commit before this one.
+    """
+    if not base:
+        upstream = _git("for-each-ref", "--format=%(upstream)", _git("rev-parse", "--symbolic-full-name", "HEAD").strip()).strip()
+        base = _git("merge-base", "HEAD", upstream).strip() if upstream else _git("rev-list", "--max-count=2", "HEAD").split()[-1]
+    listed = _git("diff", "--name-only", "-z", base) + _git("ls-files", "--others", "--exclude-standard", "-z")
+    return [name for name in listed.split("\0") if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
+
+
 def state() -> str:
     """A digest of the commit and of everything that is not committed yet."""
     digest = hashlib.sha256(_git("rev-parse", "HEAD").encode() + _git("diff", "HEAD").encode())

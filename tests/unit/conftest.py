@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How random the unit tests are: not at all in everyday runs, by the thousand under torture."""
+"""How many random values the unit tests take: always the same hundred, few with ``--hypothesis-profile=quick``, thousands under torture."""
 
 from __future__ import annotations
 
@@ -14,5 +14,6 @@ EXAMPLES = os.environ.get("HYPOTHESIS_MAX_EXAMPLES")
 
 # A deadline would only measure how busy the machine is.
 settings.register_profile("everyday", deadline=None, derandomize=True, database=None)
+settings.register_profile("quick", deadline=None, derandomize=True, database=None, max_examples=15)
 settings.register_profile("torture", deadline=None, max_examples=int(EXAMPLES or 100), database=None)
 settings.load_profile("torture" if EXAMPLES else "everyday")

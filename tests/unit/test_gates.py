@@ -281,10 +281,20 @@ def test_ci_ends_with_the_count_and_the_exit_code(make: str, code: int, last: st
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, last)
 
 
-def test_every_gate_has_its_own_name_and_suites_nest() -> None:
+def test_every_gate_has_its_own_name() -> None:
     names = [one.name for one in gates.GATES]
     assert len(set(names)) == len(names)
-    assert all("test" in one.suites for one in gates.GATES if "check" in one.suites)
+
+
+def test_make_test_has_the_whole_of_what_make_check_has_a_part_of() -> None:
+    assert {one.name for one in gates.GATES if one.suites == {"check"}} == {"quick", "changed"}
+    assert {"units", "lint", "sanity", "docs", "artifact", "ee"} <= {one.name for one in gates.GATES if "test" in one.suites}
+
+
+def test_what_changed_since_a_commit_is_found() -> None:
+    first = subprocess.run(["git", "rev-list", "--max-parents=0", "HEAD"], cwd=workspace.ROOT, check=True, capture_output=True, text=True).stdout.split()[-1]
+    assert "tests/unit/test_gates.py" in workspace.changed(first)
+    assert all((workspace.ROOT / name).is_file() for name in workspace.changed())
 
 
 def test_the_stand_in_for_get_pip_is_python() -> None:

@@ -28,7 +28,7 @@ ALIEN_DEVICES = (
     "<disk type='file' device='floppy'><target dev='fda' bus='fdc'/></disk>",
 )
 # documents are large: fewer of them than of other values
-FEW = settings(max_examples=min(1500, int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "30"))))
+FEW = settings(max_examples=min(1500, int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", min(30, settings.default.max_examples)))))
 words = st.sampled_from(("a", "b", "ü &amp; &lt;c&gt;"))
 
 
