@@ -18,12 +18,16 @@ import sys
 import time
 import typing as t
 
+try:
+    import pymysql
+except ImportError:  # prepare says so; what only looks needs none
+    pymysql = None
+
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_write_gaps import parse_acknowledged, tell
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_sql_client import SqlClient
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/write-probe")
@@ -46,6 +50,8 @@ class ProbeResult:
 
 def prepare(check_mode: bool, home: pathlib.Path = HOME) -> ProbeResult:
     """A password, the same for as long as the probe lives."""
+    if pymysql is None and not check_mode:
+        raise BackendError("PyMySQL is not installed.", hint="Install the package python3-pymysql (python3-PyMySQL on RHEL) on this server.")
     known = read_text(home / "password")
     if known or check_mode:
         return ProbeResult(not known, known)
@@ -109,14 +115,12 @@ def stop(check_mode: bool, home: pathlib.Path = HOME) -> ProbeResult:
 
 
 def _there(home: pathlib.Path) -> set[int] | None:
-    for _attempt in range(20):
+    for _attempt in range(20) if pymysql else ():
         try:
-            client = _connect(home, 30)
-            try:
-                return {int(row[0] or 0) for row in client.query(f"SELECT n FROM {DATABASE}.probe")}
-            finally:
-                client.close()
-        except BackendError:
+            with _connect(home, 30) as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT n FROM probe")
+                return {int(row[0]) for row in cursor.fetchall()}
+        except (pymysql.MySQLError, OSError):
             time.sleep(1)
     return None
 
@@ -129,17 +133,19 @@ def _report(home: pathlib.Path, there: set[int] | None) -> dict[str, t.Any]:
     return tell(_rows(home), there)
 
 
-def _connect(home: pathlib.Path, timeout: float) -> SqlClient:
+def _connect(home: pathlib.Path, timeout: float) -> t.Any:
+    """A connection through the virtual address; ``timeout`` in seconds for each answer."""
     password, target = read_text(home / "password"), read_text(home / "target")
     if not password or not target:
         raise BackendError("the probe was never started.")
     where = json.loads(target)
-    return SqlClient(where["address"], where["port"], USER, password, DATABASE, timeout)
+    times = dict.fromkeys(("connect_timeout", "read_timeout", "write_timeout"), timeout)
+    return pymysql.connect(host=where["address"], port=where["port"], user=USER, password=password, database=DATABASE, autocommit=True, **times)
 
 
 def write(home: pathlib.Path, seconds: float = MOST_SECONDS) -> None:
     """The worker: a row each fifth of a second; what was acknowledged is noted before the next is tried."""
-    client: SqlClient | None = None
+    connection = None
     end = time.monotonic() + seconds
     with open(home / "acknowledged", "a", encoding="ascii", buffering=1) as log:
         while time.monotonic() < end:
@@ -147,13 +153,12 @@ def write(home: pathlib.Path, seconds: float = MOST_SECONDS) -> None:
             # a number is never used twice: a row of unknown fate may have arrived
             number = time.time_ns()
             try:
-                client = client or _connect(home, 2)
-                client.query(f"INSERT INTO probe VALUES ({number})")
+                connection = connection or _connect(home, 2)
+                connection.query(f"INSERT INTO probe VALUES ({number})")
                 log.write(json.dumps({"n": number, "t": round(time.time(), 3)}) + "\n")
-            except BackendError:
-                if client:
-                    client.close()
-                client = None
+            except (pymysql.MySQLError, OSError):
+                # not closed in form, which might wait for an answer
+                connection = None
             time.sleep(max(0.0, PERIOD - (time.monotonic() - began)))
 
 
