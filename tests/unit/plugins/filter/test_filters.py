@@ -1,0 +1,75 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Every filter is called once with what it expects and once with something else; what it decides is tested where it decides."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+FILTERS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[4] / "plugins" / "filter").glob("[a-z]*.py"))
+GROUPS = {"virt": ["metal1"], "controller": ["c1"], "galera": ["c1"]}
+HOSTVARS = {
+    "metal1": {"inventory_hostname": "metal1", "node_roles": ["virt"], "vms": []},
+    "c1": {"inventory_hostname": "c1", "vm_host": "metal1", "footprint_components": ["galera"]},
+}
+#: What is piped into the filter, its arguments, and what its answer must contain.
+CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
+    "add_server_gate": ([{"item": "c1", "controller": None}], (), lambda found: not found["ok"] and found["why"]),
+    "add_server_steps": (
+        {"moves": [], "ha_grade": "none", "placements": [], "feasible": True},
+        (HOSTVARS, ["metal1"], ["c1"], "lab"),
+        lambda found: found["steps"] == [] and "why" in found,
+    ),
+    "controlplane_members": (HOSTVARS, (GROUPS,), lambda found: found["galera"] == ["c1"]),
+    "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
+    "galera_tls_steps": (["off", "off"], (True,), lambda found: found == ["both", "on"]),
+    "galera_tls_wanted": ([{"tls": "off", "tls_written": "off"}, None], (), lambda found: found is False),
+    "keystone_keys_decision": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
+    "plan_servers": (HOSTVARS, (["metal1"],), lambda found: [server["name"] for server in found] == ["metal1"]),
+    "quorum_members": (HOSTVARS, (GROUPS, ["controller"]), lambda found: [member["name"] for member in found["controller"]] == ["c1"]),
+    "rabbitmq_decision": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: found["action"] == "refuse" and found["reason"]),
+    "rolling_restart_plan": (HOSTVARS, (GROUPS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
+    "rolling_restart_verdict": (HOSTVARS, (GROUPS, "galera"), lambda found: bool(found["why"])),
+    "status": (HOSTVARS, (["metal1"], ["c1"], GROUPS), lambda found: not found["ok"] and found["lines"]),
+}
+#: What each says instead of a traceback when it gets something else.
+ELSE: dict[str, tuple[t.Any, tuple[t.Any, ...]]] = {name: (17, arguments) for name, (_given, arguments, _check) in CALLS.items()}
+# any sequence of stages is one
+ELSE.pop("galera_tls_steps")
+
+
+def call(name: str, *arguments: t.Any) -> t.Any:
+    module = importlib.import_module(f"ansible_collections.reduced.footprint.plugins.filter.{name}")
+    return module.FilterModule().filters()[name](*arguments)
+
+
+def test_every_filter_is_called_here() -> None:
+    assert sorted([*CALLS, "galera_backup_member"]) == FILTERS
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_filter_answers(name: str) -> None:
+    given, arguments, check = CALLS[name]
+    found = call(name, given, *arguments)
+    assert check(found), found
+
+
+@pytest.mark.parametrize("name", ELSE)
+def test_filter_names_itself_when_it_cannot_read_its_input(name: str) -> None:
+    given, arguments = ELSE[name]
+    with pytest.raises(AnsibleFilterError, match=name):
+        call(name, given, *arguments)
+
+
+def test_backup_member_that_does_not_serve_is_refused() -> None:
+    with pytest.raises(AnsibleFilterError, match="c1"):
+        call("galera_backup_member", {"c1": None}, "c1")
+    with pytest.raises(AnsibleFilterError, match="galera_backup_member"):
+        call("galera_backup_member", 17)
