@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How vm_define does beside its peer, a bare floor and a ping: measures, prints, writes down.
+"""Benchmark of vm_define compared with community.libvirt, a minimal program and a ping.
 
     python -m benchmarks [--quick | --no-change]
 
-See benchmarks/README.md for how to read what it prints.
+See benchmarks/README.md for the meaning of the results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LIBVIRTD = str(contenders.ROOT / "tests" / "support" / "libvirtd")
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """How much is measured: guests that are started, domains that are only defined, rounds."""
+    """Sizes: number of started guests, number of domains that are only defined, rounds, repetitions."""
 
     started: tuple[int, ...] = (1, 10, 50)
     defined: tuple[int, ...] = (1, 100, 200)
@@ -48,16 +48,16 @@ QUICK = Sizes(started=(1, 5), defined=(1, 10, 20), rounds=1, repeats=2)
 class Bench:
     """One run over all sizes."""
 
-    def __init__(self, who: Contenders, sizes: Sizes, tell: t.Callable[[str], None]) -> None:
+    def __init__(self, who: Contenders, sizes: Sizes, log: t.Callable[[str], None]) -> None:
         self.who = who
         self.sizes = sizes
-        self.tell = tell
+        self.log = log
         self.samples: list[Sample] = []
         self.module: dict[int, Sample] = {}
 
     def run(self) -> None:
-        """Everything; the order of the contenders turns with the rounds."""
-        # libvirtd looks at QEMU once, which is nobody's time
+        """Measure everything; the order of the contenders rotates with the rounds."""
+        # libvirtd probes QEMU once, which must not be measured
         self.who.floor("create", 1, True)
         for size in self.sizes.started:
             for number in range(self.sizes.rounds):
@@ -72,14 +72,14 @@ class Bench:
         self.who.clean()
 
     def no_change(self) -> None:
-        """Only runs without a change, beside pings: minutes instead of an hour, for whoever works on what they cost."""
+        """Measure only runs without a change and pings, for use during development: minutes instead of an hour."""
         self._ours(self.sizes.started[-1], 0)
         self.who.clean()
 
     def _ours(self, size: int, number: int) -> None:
         self._note(OURS, CREATE, size, number, self.who.ours(size, True))
         for unused in range(self.sizes.repeats):
-            # beside each other, so that what disturbs one disturbs all
+            # one after the other, so that other load affects all
             self._note(PING, SAME, size, number, self.who.ping())
             self._note(OURS, SAME, size, number, self.who.ours(size, True), count=True)
             self._note(READ, SAME, size, number, self.who.read())
@@ -96,16 +96,16 @@ class Bench:
         self._note(FLOOR, SAME, size, number, self.who.floor("read", size, True))
 
     def _alone(self, size: int) -> None:
-        """Our module's process without Ansible, on domains that are only defined."""
+        """Measure the process of vm_define without Ansible, on domains that are only defined."""
         if size == self.sizes.defined[-1]:
             self.who.clean()
             self._note(OURS, DEFINE, size, 0, self.who.ours(size, False))
         payload = self.who.ours_payload(size, False)
-        # the first of them may have had to define; the payload is the same
+        # the first run may have defined domains; the payload is the same
         runs = [process.run([contenders.PYTHON, str(payload)], {}, self.who.folder) for unused in range(5)]
         best = min(runs, key=lambda cost: cost.cpu)
         self.module[size] = Sample(OURS, "process", size, 0, best.seconds, best.cpu, max(cost.rss for cost in runs))
-        self.tell(f"{'process alone':24} {size:4} {OURS:18} {best.seconds:8.2f} s  {best.rss / figures.MIB:.0f} MiB")
+        self.log(f"{'process alone':24} {size:4} {OURS:18} {best.seconds:8.2f} s  {best.rss / figures.MIB:.0f} MiB")
 
     def _defined(self, size: int) -> None:
         for unused in range(self.sizes.repeats):
@@ -122,28 +122,28 @@ class Bench:
     def _note(self, who: str, what: str, size: int, number: int, cost: process.Cost, count: bool = False) -> None:
         false = contenders.changed(cost) if count else None
         self.samples.append(Sample(who, what, size, number, cost.seconds, cost.cpu, cost.rss, false))
-        self.tell(f"{what:24} {size:4} {who:18} {cost.seconds:8.2f} s" + (f"  {false} changed" if false else ""))
+        self.log(f"{what:24} {size:4} {who:18} {cost.seconds:8.2f} s" + (f"  {false} changed" if false else ""))
 
 
 def report(bench: Bench, facts: t.Mapping[str, str], table: t.Callable[..., str], title: t.Callable[[str], str]) -> str:
-    """The results as text: targets, ratios, the process alone, the machine."""
+    """Format the results: targets, ratios, the process alone, the machine."""
     samples = figures.Samples(bench.samples)
     verdicts = figures.verdicts(samples, bench.module, bench.sizes.started[-1], bench.sizes.defined[-1])
-    judged = "Targets" if bench.sizes == Sizes() else "Targets, of sizes too small to judge by"
+    targets = "Targets" if bench.sizes == Sizes() else "Targets, not meaningful for these sizes"
     parts = [
-        (title(judged), table(figures.VERDICT_HEADS, figures.verdict_rows(verdicts))),
-        (title("Everybody"), table(figures.HEADS, figures.rows(samples))),
+        (title(targets), table(figures.VERDICT_HEADS, figures.verdict_rows(verdicts))),
+        (title("All contenders"), table(figures.HEADS, figures.rows(samples))),
         (title("The process of vm_define alone, domains defined only, no change"), table(figures.MODULE_HEADS, figures.module_rows(bench.module))),
-        (title("Machine"), table(("what", "is"), [list(fact) for fact in facts.items()])),
+        (title("Machine"), table(("property", "value"), [list(fact) for fact in facts.items()])),
     ]
     return "\n\n".join(f"{head}\n\n{body}" for head, body in parts) + "\n"
 
 
 def write(bench: Bench, facts: t.Mapping[str, str]) -> None:
-    """Markdown for readers, JSON for whoever wants to compute with it."""
+    """Write the results as Markdown and JSON."""
     RESULTS.mkdir(exist_ok=True)
     text = report(bench, facts, figures.markdown, lambda head: f"## {head}")
-    # whole as it is kept: benchmarks/kept/vm_define.md
+    # in the format of benchmarks/kept/vm_define.md
     (RESULTS / "latest.md").write_text(f"{contenders.HERE.joinpath('kept', 'page.md').read_text('utf-8')}\n{text}", "utf-8")
     data = {
         "machine": dict(facts),
@@ -154,22 +154,22 @@ def write(bench: Bench, facts: t.Mapping[str, str]) -> None:
 
 
 def main() -> None:
-    """Set up, measure, print; the libvirtd goes again whatever happens."""
+    """Set up, measure and print; libvirtd is always stopped at the end."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, one round: shows that it works, not how fast")
-    parser.add_argument("--no-change", action="store_true", help="only runs without a change, beside pings; writes nothing down")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round: to test the benchmark itself")
+    parser.add_argument("--no-change", action="store_true", help="only runs without a change and pings; writes no files")
     arguments = parser.parse_args()
     sizes = NO_CHANGE if arguments.no_change else QUICK if arguments.quick else Sizes()
     began = time.monotonic()
-    # or the libvirtd would outlive a benchmark that is told to end
+    # stop libvirtd if the benchmark is terminated
     signal.signal(signal.SIGTERM, lambda *unused: sys.exit("ended"))
     facts = {**process.machine(contenders.PYTHON, contenders.PLAYBOOK), "community.libvirt": contenders.fetch_peer()}
     with tempfile.TemporaryDirectory(prefix="footprint-bench-") as name:
         folder = pathlib.Path(name)
         daemon = folder / "libvirt"
         try:
-            said = subprocess.run([LIBVIRTD, "start", str(daemon)], check=True, capture_output=True, text=True).stdout
-            addresses = dict(line.split("=", 1) for line in said.splitlines())
+            output = subprocess.run([LIBVIRTD, "start", str(daemon)], check=True, capture_output=True, text=True).stdout
+            addresses = dict(line.split("=", 1) for line in output.splitlines())
             who = Contenders(shlex.split(addresses["FOOTPRINT_TEST_QEMU_URI"])[0], folder)
             bench = Bench(who, sizes, lambda line: print(line, file=sys.stderr, flush=True))
             if arguments.no_change:

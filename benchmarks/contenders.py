@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who is measured and how each is asked: our module, its peer, the floor, a ping."""
+"""The contenders of the benchmark: vm_define, community.libvirt, the floor, a ping."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CACHE = ROOT / ".cache" / "benchmarks"
 PYTHON = "/usr/bin/python3"
 PLAYBOOK = str(ROOT / ".venv" / "bin" / "ansible-playbook")
 PREFIX = "bench"
-#: As many starts at once as the module makes unless told otherwise.
+#: Parallel starts, the default of the module.
 PARALLEL = 4
 _COLLECTION = "ansible_collections/community/libvirt/"
 
 
 def fetch_peer() -> str:
-    """community.libvirt out of PyPI's ``ansible`` package, once; returns its version."""
+    """Download community.libvirt from PyPI's ``ansible`` package, once; return its version."""
     manifest = CACHE / "peer" / _COLLECTION / "MANIFEST.json"
     if not manifest.is_file():
         shutil.rmtree(CACHE, ignore_errors=True)
@@ -40,14 +40,14 @@ def fetch_peer() -> str:
         (wheel,) = (CACHE / "download").glob("ansible-*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(CACHE / "part", [name for name in archive.namelist() if name.startswith(_COLLECTION)])
-        # only whole under its name
+        # the final name means that it is complete
         os.rename(CACHE / "part", CACHE / "peer")
         wheel.unlink()
     return str(json.loads(manifest.read_text("utf-8"))["collection_info"]["version"])
 
 
 def details(count: int) -> list[dict[str, t.Any]]:
-    """VM details of diskless emulated guests of 32 MiB."""
+    """Return VM details of diskless emulated guests with 32 MiB."""
     return [
         {
             "id": f"{PREFIX}{index}",
@@ -63,10 +63,10 @@ def details(count: int) -> list[dict[str, t.Any]]:
 
 
 class Contenders:
-    """Everybody, on one libvirtd.
+    """All contenders, on one libvirtd.
 
-    :arg uri: of a libvirtd that is the benchmark's alone.
-    :arg folder: where plays and output go; removed by the caller.
+    :arg uri: of a libvirtd that only the benchmark uses.
+    :arg folder: for plays and output; removed by the caller.
     """
 
     def __init__(self, uri: str, folder: pathlib.Path) -> None:
@@ -83,26 +83,26 @@ class Contenders:
         shutil.copy(HERE / "domain.xml.j2", folder)
 
     def ping(self) -> process.Cost:
-        """The least a module can cost here: ``ansible.builtin.ping``."""
+        """Run ``ansible.builtin.ping``, the lower bound of any module."""
         return self._play("ping", [{"ansible.builtin.ping": {}}])
 
     def read(self) -> process.Cost:
-        """A bare module that reads every domain twice."""
+        """Run a minimal module that reads every domain twice."""
         return self._play("read", [{"read_domains": {"uri": self.uri}}])
 
     def ours(self, count: int, start: bool, *, check: bool = False) -> process.Cost:
-        """One task for all VMs."""
+        """Run one task of vm_define for all VMs."""
         return self._play("ours", self._our_tasks(count, start), check=check)
 
     def ours_payload(self, count: int, start: bool) -> pathlib.Path:
-        """What Ansible sends to the host for our task, kept, to be run without Ansible."""
+        """Return the payload that Ansible sends to the host for this task, to run it without Ansible."""
         remote = self.folder / f"payload{count}"
         self._play("ours", self._our_tasks(count, start), env={"ANSIBLE_KEEP_REMOTE_FILES": "1", "ANSIBLE_REMOTE_TMP": str(remote)})
         (payload,) = remote.rglob("AnsiballZ_vm_define.py")
         return payload
 
     def peer(self, count: int, start: bool, *, check: bool = False) -> process.Cost:
-        """As its documentation shows it: define in a loop, start in a loop."""
+        """Run community.libvirt as documented: define in a loop, start in a loop."""
         xml = "{{ lookup('ansible.builtin.template', 'domain.xml.j2', template_vars=item) }}"
         loop = {"loop": details(count), "loop_control": {"label": "{{ item.name }}"}}
         tasks: list[dict[str, t.Any]] = [{"community.libvirt.virt": {"uri": self.uri, "command": "define", "xml": xml, "autostart": True}, **loop}]
@@ -111,7 +111,7 @@ class Contenders:
         return self._play("peer", tasks, check=check)
 
     def floor(self, action: str, count: int, start: bool) -> process.Cost:
-        """The same calls from bare Python."""
+        """Run the same calls from Python without Ansible."""
         wanted = self.folder / "floor.json"
         domains = [{"name": vm["name"], "uuid": vm["uuid"], "xml": self._filled(vm)} for vm in details(count)]
         wanted.write_text(json.dumps({"prefix": PREFIX, "parallel": PARALLEL, "start": start, "domains": domains}), "utf-8")
@@ -147,5 +147,5 @@ class Contenders:
 
 
 def changed(cost: process.Cost) -> int:
-    """Tasks and loop items that Ansible's own output calls changed."""
+    """Count the tasks and loop items that Ansible reports as changed."""
     return sum(line.startswith("changed: [") for line in cost.output.splitlines())

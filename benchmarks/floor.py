@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The floor: libvirt's Python binding and nothing else, one connection, one process, as a module would be.
+"""The floor: only libvirt's Python binding, with one connection and one process, like a module.
 
     floor.py read|create|clean URI FILE
 
-FILE holds ``{"prefix", "parallel", "start", "domains": [{"name", "uuid", "xml"}]}``. ``create`` does the calls that
-cannot be left out (define, autostart, start, as many starts at once as our module makes), ``read`` looks at
-every domain as often as comparing needs (what it is, what runs), ``clean`` removes what bears the prefix.
+FILE contains ``{"prefix", "parallel", "start", "domains": [{"name", "uuid", "xml"}]}``. ``create`` runs the required calls (define,
+autostart, start, with as many parallel starts as the module), ``read`` reads the definition and the live document of every domain,
+``clean`` removes domains with the prefix.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import libvirt
 
 
 def create(connection: t.Any, wanted: dict[str, t.Any]) -> None:
-    """Define all, then start all."""
+    """Define all domains, then start them."""
     made = []
     for domain in wanted["domains"]:
         one = connection.defineXML(domain["xml"])
@@ -35,7 +35,7 @@ def create(connection: t.Any, wanted: dict[str, t.Any]) -> None:
 
 
 def read(connection: t.Any) -> None:
-    """Both documents of every domain."""
+    """Read both documents of every domain."""
     for domain in connection.listAllDomains(0):
         domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         if domain.isActive():
@@ -52,7 +52,7 @@ def clean(connection: t.Any, prefix: str) -> None:
 
 
 def main() -> None:
-    """One action over one connection."""
+    """Run one action with one connection."""
     action, uri, file = sys.argv[1:]
     libvirt.registerErrorHandler(lambda unused, error: None, None)
     with open(file, encoding="utf-8") as stream:
@@ -65,7 +65,7 @@ def main() -> None:
     elif action == "clean":
         clean(connection, wanted["prefix"])
     else:
-        sys.exit(f"{action} is no action")
+        sys.exit(f"unknown action {action}")
     connection.close()
 
 

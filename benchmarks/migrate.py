@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long the data keep a migrating master's services waiting, beside one offline rsync: measures and prints.
+"""Measure the part of a migration's downtime that is needed for the data, compared with one offline rsync.
 
     LAB_NAME=bench LAB_NETWORK=10.240.0.0/24 python -m benchmarks.migrate [--sizes 1 2 4] [--rate KIB] [--rates 512 4096] [--files 1000000]
 
-Runs as root in a lab of its own, between the lab's laptop and its first server. For each size the same files are
+Run as root; it creates a separate lab and uses its laptop and its first server. For each size the same files are
 copied twice from the same machine to a new disk on the same server: by one rsync after the services stopped, and by the
-steps of the worker, with a service that keeps writing until the pause. See benchmarks/kept/migration.md.
+steps of the worker, with a service that writes until the pause. See benchmarks/kept/migration.md.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ GIB = 1024**3
 SOURCE, DESTINATION = "laptop", "metal1"
 WRITER = "footprint-bench-writer.service"
 FOLDER = "/srv/bench"
-#: The least that the pause is to be shorter at 4 GiB, the least of rsync's own speed, the most memory in bytes.
+#: Minimum ratio of the offline rsync to the pause at 4 GiB, minimum speed relative to rsync, maximum memory in bytes.
 SHORTER, SPEED, MEMORY = 10.0, 0.9, 150 * 1024**2
 HEADS = (
     "size, GiB", "written, KiB/s", "offline rsync, s", "data part of the pause, s", "shorter by", "final, s", "proof, s", "predicted, s",
-    "files brought in the pause, MiB", "first pass, × rsync's speed",
+    "copied in the pause, MiB", "first pass, × rsync's speed",
 )  # fmt: skip
 
 
@@ -48,19 +48,19 @@ class Pair:
 
         self.lab = current()
         if not self.lab.name:
-            sys.exit("Name a lab for this alone: LAB_NAME=bench LAB_NETWORK=10.240.0.0/24.")
+            sys.exit("Set a separate lab, e.g. LAB_NAME=bench LAB_NETWORK=10.240.0.0/24.")
 
     def command(self, *arguments: str, given: bytes | None = None) -> str:
-        """A command of ``lab/lab``."""
+        """Run a command of ``lab/lab``, and return its output."""
         done = subprocess.run([str(ROOT / "lab" / "lab"), *arguments], input=given, stdout=subprocess.PIPE, check=True)
         return done.stdout.decode()
 
     def ssh(self, machine: str, *command: str, given: bytes | None = None) -> str:
-        """A command on a machine."""
+        """Run a command on a machine, and return its output."""
         return self.command("ssh", machine, *command, given=given)
 
     def up(self, room: int) -> None:
-        """Both machines with what they need, and ``room`` bytes on the source."""
+        """Start the lab with the required packages, and ``room`` bytes on the source."""
         self.command("down")
         self.cache(room)
         self.command("up")
@@ -68,11 +68,11 @@ class Pair:
         self.ssh(DESTINATION, "DEBIAN_FRONTEND=noninteractive apt-get -qq -y install rsync python3-libvirt python3-lxml python3-jinja2 fdisk >/dev/null")
         self.ssh(SOURCE, "mkdir", "-p", FOLDER)
         self.ssh(SOURCE, "tee", "/root/migrate_source.py", given=(HERE / "migrate_source.py").read_bytes())
-        # what else writes on this machine is not what is measured
+        # other writing services must not be measured
         self.ssh(SOURCE, "systemctl", "stop", "mariadb", "dnsmasq", "footprint-api")
 
     def cache(self, room: int) -> None:
-        """The lab's cache once more, by links, but for the source's second disk, which has ``room`` bytes."""
+        """Copy the lab's cache by links, except for the source's second disk, which gets ``room`` bytes."""
         known = ROOT / ".cache" / "lab"
         if not list(known.glob("laptop-*/srv.img")):
             self.command("up")
@@ -87,7 +87,7 @@ class Pair:
             image.unlink()
             subprocess.run(["cp", "--sparse=always", str(laptop / "srv.img"), str(image)], check=True)
             os.truncate(image, room + 2 * GIB)
-            # a repair that repaired something ends with 1
+            # the exit code is 1 if something was repaired
             subprocess.run(["e2fsck", "-fy", str(image)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
             subprocess.run(["resize2fs", str(image)], stdout=subprocess.DEVNULL, check=True)
         for each in known.iterdir():
@@ -96,7 +96,7 @@ class Pair:
         os.environ["LAB_CACHE"] = str(own)
 
     def params(self, room: int) -> dict[str, t.Any]:
-        """What the worker is told."""
+        """Return the parameters of the worker."""
         key = self.ssh(SOURCE, "cat", "/etc/ssh/ssh_host_ed25519_key.pub").strip()
         return {
             "name": "bench",
@@ -108,20 +108,20 @@ class Pair:
         }
 
     def write(self, rate: int) -> None:
-        """Start the service that goes on writing."""
+        """Start the service that writes continuously."""
         self.ssh(
             SOURCE,
             f"systemctl stop {WRITER} 2>/dev/null; systemd-run --quiet --collect --unit={WRITER} python3 /root/migrate_source.py write {FOLDER}/live {rate}",
         )
 
     def run(self, what: str, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-        """One run of migrate_destination on the server."""
+        """Run migrate_destination on the server, and return its result."""
         given = json.dumps({"what": what, "params": params}).encode()
         command = f"PYTHONPATH={LIBRARY} unshare -m python3 {LIBRARY}/migrate_destination.py"
         return dict(json.loads(self.ssh(DESTINATION, command, given=given).strip().splitlines()[-1]))
 
     def install(self, params: t.Mapping[str, t.Any]) -> None:
-        """Bring the code to the server, and its key to the source."""
+        """Copy the code to the server, and its key to the source."""
         self.ssh(DESTINATION, "mkdir", "-p", LIBRARY)
         inner = "ansible_collections/reduced/footprint/plugins/module_utils"
         packed = subprocess.run(
@@ -138,7 +138,7 @@ LIBRARY = "/root/footprint-bench"
 
 
 def compared(pair: Pair, size: int, rate: int, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """One size, both ways; what was read once is in the source's memory for both."""
+    """Measure one size both ways; the files are in the source's page cache for both."""
     pair.ssh(SOURCE, "python3", "/root/migrate_source.py", "fill", FOLDER, str(size * 1024))
     pair.write(rate)
     time.sleep(2)
@@ -150,7 +150,7 @@ def compared(pair: Pair, size: int, rate: int, params: t.Mapping[str, t.Any]) ->
 
 
 def row(found: t.Mapping[str, t.Any]) -> list[str]:
-    """One line of the table."""
+    """Return one line of the table."""
     return [
         str(found["size"]),
         str(found["rate"]),
@@ -166,7 +166,7 @@ def row(found: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def slope(found: t.Sequence[t.Mapping[str, t.Any]], by: str) -> float | None:
-    """Seconds of the pause for one more of something (least squares), ``None`` for a single point."""
+    """Return seconds of the pause per unit (least squares), ``None`` for a single point."""
     points = [(float(each[by]), float(each["data"])) for each in found]
     mean_x, mean_y = (sum(each) / len(points) for each in zip(*points)) if points else (0.0, 0.0)
     spread = sum((x - mean_x) ** 2 for x, _y in points)
@@ -174,16 +174,16 @@ def slope(found: t.Sequence[t.Mapping[str, t.Any]], by: str) -> float | None:
 
 
 def main() -> None:
-    """Set up, measure, print, take the lab down."""
+    """Set up, measure, print and remove the lab."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="*", default=[1, 2, 4, 8], metavar="GIB")
-    parser.add_argument("--rate", type=int, default=1024, metavar="KIB", help="what the service writes per second, for all sizes")
-    parser.add_argument("--rates", type=int, nargs="*", default=[], metavar="KIB", help="other rates, at the first size")
-    parser.add_argument("--files", type=int, default=0, help="so many small files for the memory of the unit")
+    parser.add_argument("--rate", type=int, default=1024, metavar="KIB", help="write rate of the service, for all sizes")
+    parser.add_argument("--rates", type=int, nargs="*", default=[], metavar="KIB", help="additional rates, for the first size")
+    parser.add_argument("--files", type=int, default=0, help="number of small files for the memory of the unit")
     asked = parser.parse_args()
     room = max([*asked.sizes, asked.files * 18 // 1024**2, 1]) * GIB
     pair = Pair()
-    # or the lab would outlive a benchmark that is told to end
+    # remove the lab if the benchmark is terminated
     signal.signal(signal.SIGTERM, lambda *unused: sys.exit("ended"))
     facts = process.machine(sys.executable, str(pathlib.Path(sys.executable).with_name("ansible-playbook")))
     results: dict[str, t.Any] = {"machine": facts, "sizes": [], "rates": []}
@@ -209,13 +209,13 @@ def main() -> None:
 
 
 def keep(results: t.Mapping[str, t.Any]) -> None:
-    """What was measured is kept, whatever comes after it."""
+    """Write the results so far."""
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / "migrate.json").write_text(json.dumps(results, indent=1) + "\n", "utf-8")
 
 
 def report(results: t.Mapping[str, t.Any]) -> str:
-    """All tables, in Markdown."""
+    """Format all tables in Markdown."""
     everything = [*results["sizes"], *results["rates"]]
     parts = [figures.markdown(HEADS, [row(each) for each in everything])]
     largest = next((each for each in results["sizes"] if each["size"] == 4), None)
@@ -236,9 +236,9 @@ def report(results: t.Mapping[str, t.Any]) -> str:
         targets.append(
             [f"memory of the unit at {many['files']} files", f"< {MEMORY // 1024**2} MiB", f"{value / 1024**2:.0f} MiB", "met" if value < MEMORY else "MISS"]
         )
-        targets.append(["the worker's own part of it", "", f"{many['worker_bytes'] / 1024**2:.0f} MiB", ""])
+        targets.append(["of these, the worker", "", f"{many['worker_bytes'] / 1024**2:.0f} MiB", ""])
     parts.append(figures.markdown(("what", "limit", "measured", ""), targets))
-    parts.append(figures.markdown(("machine", "is"), [list(each) for each in results["machine"].items()]))
+    parts.append(figures.markdown(("machine", "value"), [list(each) for each in results["machine"].items()]))
     return "\n\n".join(parts)
 
 

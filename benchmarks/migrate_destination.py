@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What benchmarks/migrate.py runs on the destination: the worker's own steps, or one plain rsync. One JSON document in, one out.
+"""The part of benchmarks/migrate.py on the destination: the steps of the worker, or one plain rsync. One JSON document in, one out.
 
 ``ours`` and ``offline`` fill an image; ``many`` is ``ours`` without a boot loader, for its memory.
 """
@@ -31,14 +31,14 @@ HOME = pathlib.Path("/var/lib/reduced.footprint/bench")
 
 
 class Memory(threading.Thread):
-    """Peak of what this process and all below it hold for themselves, in bytes; files that are cached do not count."""
+    """Peak of the private memory of this process and all its descendants, in bytes, without cached files."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.peak = self.alone = 0
 
     def run(self) -> None:
-        """Look ten times a second."""
+        """Measure ten times a second."""
         while True:
             own = _private(os.getpid())
             self.alone = max(self.alone, own)
@@ -49,7 +49,7 @@ class Memory(threading.Thread):
 def _below(parent: int) -> t.Iterator[int]:
     try:
         children = pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
-        # a thread has children of its own
+        # children of other threads are listed separately
         for task in pathlib.Path(f"/proc/{parent}/task").iterdir():
             if task.name != str(parent):
                 children += (task / "children").read_text(encoding="ascii").split()
@@ -69,7 +69,7 @@ def _private(process: int) -> int:
 
 
 def context_of(params: t.Mapping[str, t.Any]) -> Context:
-    """A context as the worker has it after its preflight, with a disk that is new."""
+    """Return the context of the worker after its preflight, with a new disk."""
     spec = parse_spec(params)
     store = JournalStore(spec.name, HOME)
     code = io_units.keep_code()
@@ -91,12 +91,12 @@ def context_of(params: t.Mapping[str, t.Any]) -> Context:
 
 
 def stop_writer(context: Context) -> None:
-    """What the services of a master do: they end, and the source keeps still."""
+    """Stop the service that writes, as the services of a master are stopped."""
     subprocess.run([*context.source.ssh_argv(), context.source.address, f"systemctl stop {WRITER} && sync"], check=True)
 
 
 def ours(context: Context, bootable: bool = True) -> dict[str, t.Any]:
-    """The steps of a migration up to the proof, timed."""
+    """Measure the steps of a migration up to the verification."""
     if bootable:
         run_copy.precopy(context)
     else:
@@ -125,7 +125,7 @@ def ours(context: Context, bootable: bool = True) -> dict[str, t.Any]:
 
 
 def offline(context: Context) -> dict[str, t.Any]:
-    """What is done by hand: services down, one rsync of everything."""
+    """Measure a manual migration: services stopped, one rsync of everything."""
     stop_writer(context)
     root = context.disk().mount()
     mounts = [each["mount"] for each in context.source_facts["filesystems"]]
@@ -135,13 +135,13 @@ def offline(context: Context) -> dict[str, t.Any]:
         out += [f"--exclude={each}/*" for each in mounts if mount == "/" and each != "/"]
         argv = ["rsync", "-aHAXS", "--numeric-ids", *out, "-e", " ".join(context.source.ssh_argv())]
         subprocess.run([*argv, f"{context.source.address}:{mount.rstrip('/')}/", f"{root}{mount.rstrip('/')}/"], check=True)
-    # as ours: a copy that is in this host's memory is none yet
+    # as in the migration, data must be on the disk
     context.disk().settle()
     return {"data": round(time.monotonic() - began, 3)}
 
 
 def main() -> None:
-    """Read what to do, do it, tell."""
+    """Read the request, run it and print the result."""
     asked = json.load(sys.stdin)
     if asked["what"] == "key":
         print(json.dumps({"key": io_remote_source.ensure_key(HOME / asked["params"]["name"], asked["params"]["name"])}))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What benchmarks/migrate.py runs on the source: files to move, and a service that goes on writing. Standard library only.
+"""The part of benchmarks/migrate.py on the source: files to copy, and a service that writes continuously. Standard library only.
 
 ``fill FOLDER MIB``, ``many FOLDER NUMBER``, ``write FOLDER KIB_PER_SECOND``.
 """
@@ -21,9 +21,9 @@ SIZES = ((0.10, 4 * KIB, 64 * KIB), (0.60, 64 * KIB, MIB), (0.30, MIB, 16 * MIB)
 
 
 def fill(folder: str, size: int) -> None:
-    """Files of all sizes, MiB in all; what is there already counts."""
+    """Create files of all sizes, ``size`` MiB in total, including existing ones."""
     for share, least, most in SIZES:
-        # of its own, so that more files are the same files and more
+        # separate generators, so that a larger size contains the files of a smaller one
         draw = random.Random(least)
         left, number = int(size * MIB * share), 0
         while left > 0:
@@ -37,7 +37,7 @@ def fill(folder: str, size: int) -> None:
 
 
 def many(folder: str, number: int) -> None:
-    """A great number of small files, a thousand in each folder."""
+    """Create a large number of small files, a thousand in each folder."""
     for at in range(number):
         if at % 1000 == 0:
             inner = os.path.join(folder, f"{at // 1000:05}")
@@ -46,7 +46,7 @@ def many(folder: str, number: int) -> None:
 
 
 def write(folder: str, rate: int) -> None:
-    """As a database and its log: half of it pages in the middle of a file, half at the end of another; some small files come and go."""
+    """Write like a database and its log: half in pages in the middle of a file, half to the end of another, and some small files."""
     os.makedirs(folder, exist_ok=True)
     draw, page = random.Random(), os.urandom(16 * KIB)
     table = os.open(os.path.join(folder, "table"), os.O_RDWR | os.O_CREAT)

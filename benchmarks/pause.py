@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long a moving master is away in all, beside what nobody can do without: a boot of its VM and a last copy of nothing.
+"""Measure the complete downtime of a migration, compared with its minimum: a boot of the VM and a last copy without changes.
 
     LAB_NAME=bench LAB_NETWORK=10.240.0.0/24 PYTHONPATH=.cache/collections:. .venv/bin/python -m benchmarks.pause [--rounds 3]
 
-Runs as root in a lab of its own. Each round moves the lab's laptop into a VM, boots that VM once more, takes everything
-back, stops what writes and copies twice. ``--reuse`` takes a lab that is up, provisioned and with a writer, and leaves it.
+Run as root; it creates a separate lab. Each round migrates the lab's laptop into a VM, boots that VM again, rolls
+back, stops the writing services and copies twice. ``--reuse`` uses a running, provisioned lab with a writer, and does not remove it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from support import Lab, eventually  # noqa: E402
 RESULTS = ROOT / "benchmarks" / "results"
 DESTINATION, SOURCE = "metal1", "laptop"
 JOURNAL = "/var/lib/reduced.footprint/migrations/master/journal.json"
-#: Of the floor, at most; how far the predicted may be from what came.
+#: Maximum downtime relative to the minimum; maximum error of the prediction.
 MOST, OFF = 1.3, 0.3
 BOOTED = 400.0
-HEADS = ("round", "away, s", "predicted, s", "a client's gap, s", "boot alone, s", "last copy of nothing, s", "× both", "predicted off by")
+HEADS = ("round", "downtime, s", "predicted, s", "gap of a client, s", "boot only, s", "last copy without changes, s", "× both", "prediction error")
 
 
 class Round(t.NamedTuple):
-    """Seconds of one migration, and of its floor; ``parts`` of the pause by name."""
+    """Seconds of one migration, and of its minimum; ``parts`` of the pause by phase."""
 
     away: float
     predicted: float
@@ -49,17 +49,17 @@ class Round(t.NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How many times as long as what nobody can do without."""
+        """The downtime relative to the minimum."""
         return self.away / (self.boot + self.idle)
 
     @property
     def off(self) -> float:
-        """The error of what was predicted, as a share of what came."""
+        """The error of the prediction, relative to the downtime."""
         return (self.predicted - self.away) / self.away
 
 
 def rows(rounds: t.Sequence[Round]) -> list[list[str]]:
-    """One line for each round."""
+    """Return one line for each round."""
     return [
         [str(number), f"{each.away:.1f}", f"{each.predicted:.1f}", f"{each.gap:.1f}", f"{each.boot:.1f}", f"{each.idle:.2f}",
          f"{each.ratio:.2f}", f"{each.off:+.0%}"]
@@ -68,40 +68,40 @@ def rows(rounds: t.Sequence[Round]) -> list[list[str]]:
 
 
 def verdicts(rounds: t.Sequence[Round]) -> list[list[str]]:
-    """The two figures against their limits: the median ratio, and the worst of what was predicted."""
+    """Return the targets: the median ratio, and the worst error of the prediction."""
     ratio = statistics.median(each.ratio for each in rounds)
     worst = max((each.off for each in rounds), key=abs)
     return [
-        ["away, × a boot of the VM and a last copy of nothing (median)", f"≤ {MOST:g}", f"{ratio:.2f}", "met" if ratio <= MOST else "MISS"],
-        ["predicted, off by (worst)", f"≤ {OFF:.0%}", f"{worst:+.0%}", "met" if abs(worst) <= OFF else "MISS"],
+        ["downtime, × a boot of the VM and a last copy without changes (median)", f"≤ {MOST:g}", f"{ratio:.2f}", "met" if ratio <= MOST else "MISS"],
+        ["prediction error (worst)", f"≤ {OFF:.0%}", f"{worst:+.0%}", "met" if abs(worst) <= OFF else "MISS"],
     ]
 
 
 class Bench:
-    """The lab and what is done in it."""
+    """The measurements in a lab."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
 
     def journal(self) -> dict[str, t.Any]:
-        """What the migration wrote down."""
+        """Return the journal of the migration."""
         return dict(json.loads(self.lab.ssh(DESTINATION, "cat", JOURNAL)))
 
     def acknowledged(self, since: float = 0.0) -> list[tuple[int, float]]:
-        """Number and time of the rows that were acknowledged."""
+        """Return number and time of the acknowledged rows."""
         lines = map(json.loads, (self.lab.state / "writer.jsonl").read_text(encoding="ascii").splitlines())
         return [(int(each["n"]), float(each["t"])) for each in lines if each["t"] >= since]
 
     def keep_promises(self, since: float) -> None:
-        """The VM has every row; what an earlier one was told before it was taken back is not asked for."""
-        # the promises first: rows are written while the VM is asked
+        """Check that the VM has every acknowledged row since the given time, without those of rolled back migrations."""
+        # acknowledged rows first: rows are written during the query
         promised = {number for number, _at in self.acknowledged(since)}
         lost = promised - {int(number) for number in self.lab.ssh(SOURCE, "mariadb", "-N", "-e", "'SELECT n FROM footprint.events'").split()}
         if lost:
-            sys.exit(f"{len(lost)} acknowledged rows are lost: nothing to measure.")
+            sys.exit(f"{len(lost)} acknowledged rows are lost; measurement aborted.")
 
     def boot(self) -> float:
-        """Seconds from the start of the VM to the first row a client was promised."""
+        """Return the seconds from the start of the VM to the first acknowledged row."""
         self.lab.ssh(DESTINATION, "virsh", "shutdown", "master")
         eventually("the VM is off", lambda: "shut off" in self.lab.ssh(DESTINATION, "virsh", "domstate", "master"), 180)
         began = time.time()
@@ -110,11 +110,11 @@ class Bench:
         return self.acknowledged(began)[0][1] - began
 
     def idle(self) -> float:
-        """Seconds of a copy when nothing has changed since the one before it."""
+        """Return the seconds of a copy without changes since the previous one."""
         self.lab.command("writer", "stop")
         self.lab.ssh(SOURCE, "systemctl", "stop", "mariadb", "dnsmasq", "footprint-api")
         try:
-            # the first brings what the source wrote since its return
+            # the first one copies the changes since the rollback
             for _once in range(2):
                 self.lab.succeeds("migrate_master", "-e", "master_migrate_stop_after=precopy")
             return float(self.journal()["passes"][-1]["seconds"])
@@ -124,10 +124,10 @@ class Bench:
             eventually("rows are written", self.lab.writing, 60)
 
     def round(self) -> Round:
-        """Everything once."""
+        """Measure one round."""
         since = time.time()
         self.lab.succeeds("migrate_master")
-        told = self.journal()["downtime"]
+        downtime = self.journal()["downtime"]
         eventually("the VM serves", self.lab.writing, BOOTED)
         times = [at for _number, at in self.acknowledged(since)]
         gap = max(after - before for before, after in zip(times, times[1:]))
@@ -135,33 +135,33 @@ class Bench:
         self.keep_promises(since)
         self.lab.succeeds("rollback_master")
         eventually("the source serves", self.lab.writing, 120)
-        return Round(told["seconds"], told["predicted"], gap, boot, self.idle(), told["parts"])
+        return Round(downtime["seconds"], downtime["predicted"], gap, boot, self.idle(), downtime["parts"])
 
 
 def report(rounds: t.Sequence[Round], machine: t.Mapping[str, str]) -> str:
-    """All tables, in Markdown."""
+    """Format all tables in Markdown."""
     names = list(dict.fromkeys(name for each in rounds for name in each.parts))
     parts = [[name, *(f"{each.parts[name]:.2f}" if name in each.parts else "-" for each in rounds)] for name in names]
     return "\n\n".join(
         (
             figures.markdown(HEADS, rows(rounds)),
-            figures.markdown(("part of it, s", *(f"round {number}" for number in range(1, len(rounds) + 1))), parts),
+            figures.markdown(("phase, s", *(f"round {number}" for number in range(1, len(rounds) + 1))), parts),
             figures.markdown(("what", "limit", "measured", ""), verdicts(rounds)),
-            figures.markdown(("machine", "is"), [list(each) for each in machine.items()]),
+            figures.markdown(("machine", "value"), [list(each) for each in machine.items()]),
         )
     )
 
 
 def main() -> None:
-    """Set up, measure, print, take the lab down."""
+    """Set up, measure, print and remove the lab."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--reuse", action="store_true")
     asked = parser.parse_args()
     lab = Lab()
     if not lab.settings.name:
-        sys.exit("Name a lab for this alone: LAB_NAME=bench LAB_NETWORK=10.240.0.0/24.")
-    # or the lab would outlive a benchmark that is told to end
+        sys.exit("Set a separate lab, e.g. LAB_NAME=bench LAB_NETWORK=10.240.0.0/24.")
+    # remove the lab if the benchmark is terminated
     signal.signal(signal.SIGTERM, lambda *unused: sys.exit("ended"))
     machine = process.machine(sys.executable, str(pathlib.Path(sys.executable).with_name("ansible-playbook")))
     rounds: list[Round] = []

@@ -2,13 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long a plan takes, beside plain first fit: measures and prints.
+"""Measure the time of a plan, compared with first fit.
 
     python -m benchmarks.placement [--quick]        # from the root of the collection, PYTHONPATH as for the unit tests
 
-The floor takes the VMs as they come and puts each on the first server with memory and CPUs enough: no groups,
-no pools, no bridges, no balance, no report. Planner and floor are measured in turn, so a machine that is slow
-for a while is so for both; the ratios are medians of the rounds.
+First fit places each VM on the first server with sufficient memory and CPUs, without groups, pools, bridges, balance and report. Planner
+and first fit are measured in turn, so a temporarily slow machine affects both; the ratios are medians of the rounds.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve
 SIZES = ((3, 15), (10, 50), (30, 150), (100, 500), (178, 890), (300, 1500), (1000, 5000))
 QUICK = ((3, 15), (30, 150), (178, 890))
 COLUMNS = (
-    "servers × VMs", "memory asked for", "plan, s", "× first fit", "with parsing, report and picture, s", "ms per VM", "without a server (first fit)",
+    "servers × VMs", "memory requested", "plan, s", "× first fit", "with parsing, report and picture, s", "ms per VM", "without a server (first fit)",
     "proven up to",
 )  # fmt: skip
-#: Shares of all memory that is asked for.
+#: Shares of the total memory that is requested.
 FILLS = (0.5, 0.9, 0.97)
 
 
 def raw(servers: int, vms: int, fill: float) -> tuple[list[dict[str, t.Any]], list[dict[str, t.Any]]]:
-    """Servers and VM details as a user writes them: three sizes of servers, five controllers, groups of three kept apart."""
+    """Return servers and VM details in the format of a user: three sizes of servers, five controllers, anti-affinity groups of three."""
     draw = random.Random(servers * 100000 + vms)
     rams = [draw.choice((2, 4, 8, 16)) for unused in range(vms)]
     each = sum(rams) / fill / servers
@@ -59,7 +58,7 @@ def raw(servers: int, vms: int, fill: float) -> tuple[list[dict[str, t.Any]], li
             "roles": ["controller"] if number < 5 else ["web"] if number % 2 else ["worker"],
             "anti_affinity": f"shard{number // 3}",
             "disks": [{"size": 40}],
-            # a hash of 24 bits is not enough for thousands
+            # the default hash of 24 bits has collisions with thousands of VMs
             "nics": [{"bridge": "br-admin", "mac": f"52:54:00:{number >> 16:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"}],
         }
         for number, ram in enumerate(rams)
@@ -68,7 +67,7 @@ def raw(servers: int, vms: int, fill: float) -> tuple[list[dict[str, t.Any]], li
 
 
 def first_fit(memory: list[int], vcpus: list[int], asked: t.Sequence[tuple[int, int]]) -> list[int]:
-    """The floor."""
+    """Place each VM on the first server that fits; -1 if there is none."""
     place = []
     for ram, cpu in asked:
         found = -1
@@ -92,7 +91,7 @@ def _floor(question: PlacementQuestion) -> tuple[float, int]:
 
 
 def measure(servers: int, vms: int, fill: float, rounds: int) -> dict[str, t.Any]:
-    """One size: medians of seconds, and the ratio to the floor."""
+    """Measure one size: medians of seconds, and the ratio to first fit."""
     machines, details = raw(servers, vms, fill)
     samples: dict[str, list[float]] = {"floor": [], "plan": [], "whole": [], "ratio": []}
     question = parse_question("bench", machines, details, (), parse_placement_policy())
@@ -113,7 +112,7 @@ def measure(servers: int, vms: int, fill: float, rounds: int) -> dict[str, t.Any
 
 
 def main() -> None:
-    """Measure all sizes, print a table."""
+    """Measure all sizes and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="three sizes, one round")
     quick = parser.parse_args().quick

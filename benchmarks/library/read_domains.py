@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A bare module: reads both documents of every domain, compares nothing. What no module of this kind can beat."""
+"""A minimal module that reads both documents of every domain and compares nothing: the lower bound for such a module."""
 
 from __future__ import annotations
 

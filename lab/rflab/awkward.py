@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that a careless copy loses, on both file systems of the master."""
+"""Files that are difficult to copy, on both file systems of the master."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .say import run
 
 
 def plant(top: pathlib.Path) -> None:
-    """Hard links, xattrs, ACLs, a capability, sparse files, odd names and modes."""
+    """Create hard links, xattrs, ACLs, a capability, sparse files, unusual names and modes."""
     for home in (top / "opt/awkward", top / "srv/awkward"):
         home.mkdir(parents=True)
         (home / "one-of-two").write_text("two names, one file\n")

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One control group per machine, in every hierarchy of the host.
 
-Whatever a machine's own libvirt makes inside then lies below one place, so
-that a machine can be killed whole and leaves no empty groups behind.
+All groups that a machine's own libvirt creates are below it, so that a machine can be killed completely and leaves no empty
+groups.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ ROOT = pathlib.Path("/sys/fs/cgroup")
 
 
 def old_layout() -> bool:
-    """True where controllers are mounted one by one (cgroup v1 or hybrid)."""
+    """Return whether controllers are mounted one by one (cgroup v1 or hybrid)."""
     return not (ROOT / "cgroup.controllers").exists()
 
 
 @functools.lru_cache(maxsize=None)
 def _hierarchies() -> tuple[pathlib.Path, ...]:
-    """Where this process stands in each mounted hierarchy; asked before it moves aside."""
+    """Return the group of this process in each mounted hierarchy, cached before the process moves."""
     if not old_layout():
         with open("/proc/self/cgroup", encoding="ascii") as stream:
             path = next((line.strip().split(":", 2)[2] for line in stream if line.startswith("0::")), "/")
@@ -51,9 +51,9 @@ def _hierarchies() -> tuple[pathlib.Path, ...]:
 
 
 def make(name: str) -> list[pathlib.Path]:
-    """Make the groups ``name`` below this process's own; answer their paths.
+    """Create the groups ``name`` below the group of this process; return their paths.
 
-    A hierarchy that is read-only here (this host may be a container) is left out.
+    A read-only hierarchy (this host may be a container) is left out.
     """
     groups = []
     for parent in _hierarchies():
@@ -63,7 +63,7 @@ def make(name: str) -> list[pathlib.Path]:
                 _hand_down(parent)
             group.mkdir(exist_ok=True)
             for knob in ("cpuset.cpus", "cpuset.mems"):
-                # Empty in a new v1 group, and then no process may enter it.
+                # Empty in a new v1 group, which no process can enter then.
                 if old_layout() and (group / knob).exists() and not (group / knob).read_text().strip():
                     (group / knob).write_text((parent / knob).read_text())
         except OSError as error:
@@ -75,9 +75,9 @@ def make(name: str) -> list[pathlib.Path]:
 
 
 def _hand_down(parent: pathlib.Path) -> None:
-    """Let groups below this unit's own use its controllers (cgroup v2).
+    """Enable the controllers for groups below this unit's group (cgroup v2).
 
-    A group that has processes of its own may not, so they move aside.
+    This is not allowed for a group with processes, so they are moved to another group.
     """
     aside = parent / "lab"
     aside.mkdir(exist_ok=True)
@@ -87,23 +87,23 @@ def _hand_down(parent: pathlib.Path) -> None:
         try:
             (parent / "cgroup.subtree_control").write_text(f"+{controller}")
         except OSError:
-            pass  # not every controller can be handed down
+            pass  # not every controller can be delegated
 
 
 def enter(groups: list[pathlib.Path]) -> None:
-    """Move the calling process there (in a child, before exec)."""
+    """Move the calling process to these groups (in a child, before exec)."""
     for group in groups:
         (group / "cgroup.procs").write_text(str(os.getpid()))
 
 
 def find(name: str) -> list[pathlib.Path]:
-    """Every group of that name on the host, wherever it hangs."""
+    """Return every group of this name on the host."""
     found = []
     for top, directories, unused in os.walk(ROOT):
         if name in directories:
             found.append(pathlib.Path(top) / name)
             directories.remove(name)
-        # Ours hang at the top, or below a unit; never deeper.
+        # The lab's groups are at the top or below a unit, never deeper.
         if len(pathlib.Path(top).relative_to(ROOT).parts) >= 4:
             directories.clear()
     return found
@@ -121,7 +121,7 @@ def processes(groups: list[pathlib.Path]) -> set[int]:
 
 
 def kill(name: str, patience: float = 10.0) -> None:
-    """Kill all that lives in the groups ``name`` and remove the groups."""
+    """Kill all processes in the groups ``name`` and remove the groups."""
     groups = find(name)
     deadline = time.monotonic() + patience
     while True:

@@ -20,13 +20,13 @@ from .settings import CACHE, MAX_SERVERS, Lab, current
 
 @contextmanager
 def _lock(lab: Lab) -> t.Iterator[None]:
-    """One ``up`` or ``down`` of a lab at a time."""
+    """Allow only one ``up`` or ``down`` of a lab at a time."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with open(CACHE / f"lock-{lab.title}", "w", encoding="ascii") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise LabError(f"another command is changing the lab {lab.title!r} now", "wait for it, then try again") from exc
+            raise LabError(f"another command is changing the lab {lab.title!r}", "wait until it ends, then try again") from exc
         yield
 
 
@@ -70,7 +70,7 @@ def _writer(lab: Lab, args: argparse.Namespace) -> None:
         print(json.dumps(writer.report(lab, args.address), indent=2))
     elif args.what == "start":
         if procs.alive(lab, "writer"):
-            raise LabError("the writer runs already")
+            raise LabError("the writer is already running")
         if not (lab.state / "run").exists():
             raise LabError("the lab is not up", "run: lab/lab up")
         procs.launch(lab, "writer", ["rflab.writer", args.address or f"{lab.net}.2"])
@@ -81,8 +81,8 @@ def _writer(lab: Lab, args: argparse.Namespace) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="lab/lab", description="A whole footprint on one machine.",
-                                  epilog="LAB_NAME and LAB_NETWORK (a /24) make a second lab beside the first.")
+    top = argparse.ArgumentParser(prog="lab/lab", description="A complete footprint on one machine.",
+                                  epilog="LAB_NAME and LAB_NETWORK (a /24) select another lab.")
     commands = top.add_subparsers(dest="action", required=True, metavar="COMMAND")
 
     def add(name: str, action: t.Callable[[Lab, argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
@@ -90,25 +90,25 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(run=action)
         return command
 
-    up = add("up", _up, "bring the lab up (again: only what is missing)")
-    up.add_argument("--servers", type=int, default=2, choices=range(1, MAX_SERVERS + 1), help="simulated servers (2)")
-    up.add_argument("--fresh", action="store_true", help="take a running lab down first")
-    down = add("down", _down, "take the lab away; leaves only its cache")
-    down.add_argument("--all", action="store_true", help="every lab of this checkout, whatever its name")
-    down.add_argument("--force", action="store_true", help="also one that still runs though its checkout is gone")
-    add("status", _status, "what runs; exit code 3 when the lab is not up").add_argument("--json", action="store_true")
-    ssh = add("ssh", _ssh, "a shell, or one command, on a machine")
+    up = add("up", _up, "start the lab, or add what is missing")
+    up.add_argument("--servers", type=int, default=2, choices=range(1, MAX_SERVERS + 1), help="number of simulated servers (2)")
+    up.add_argument("--fresh", action="store_true", help="remove a running lab first")
+    down = add("down", _down, "remove the lab, except for its cache")
+    down.add_argument("--all", action="store_true", help="remove every lab of this checkout")
+    down.add_argument("--force", action="store_true", help="also remove a running lab whose checkout no longer exists")
+    add("status", _status, "show the state; exit code 3 if the lab is not up").add_argument("--json", action="store_true")
+    ssh = add("ssh", _ssh, "run a shell, or one command, on a machine")
     ssh.add_argument("machine", help="metal1, metal2, metal3, laptop, or an address")
     ssh.add_argument("command", nargs=argparse.REMAINDER)
-    for name, text in (("start", "switch a machine on"), ("stop", "shut a machine down and wait"),
-                       ("kill", "cut a machine's power"), ("reboot", "restart a machine from its own init")):
+    for name, text in (("start", "power on a machine"), ("stop", "shut down a machine and wait"),
+                       ("kill", "cut the power of a machine"), ("reboot", "restart a machine by its own init")):
         power = add(name, _power, text)
         power.add_argument("machine")
         power.add_argument("--no-wait", dest="wait", action="store_false", help="do not wait until it answers")
-    write = add("writer", _writer, "rows written through the master's address")
+    write = add("writer", _writer, "write rows through the master's address")
     write.add_argument("what", choices=("start", "stop", "report"))
     write.add_argument("address", nargs="?", help="database address (start: 10.213.0.2; report: none, no check of losses)")
-    add("prepare", lambda lab, args: prepare.prepare(), "install what the lab needs (apt)")
+    add("prepare", lambda lab, args: prepare.prepare(), "install the packages that the lab requires (apt)")
     return top
 
 
@@ -120,5 +120,5 @@ def main() -> int:
         complain(error)
         return 1
     except KeyboardInterrupt:
-        print("lab: interrupted; lab/lab up or down goes on from here", file=sys.stderr)
+        print("lab: interrupted; run lab/lab up or down to continue", file=sys.stderr)
         return 130

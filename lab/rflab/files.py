@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plain files that go into the machines, kept as trees under ``lab/files``."""
+"""Files for the machines, kept as trees under ``lab/files``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fill(text: str, words: t.Mapping[str, str], where: object = "") -> str:
 
     def one(match: re.Match) -> str:
         if match.group(1) not in words:
-            raise LabError(f"{where}: nothing known for {match.group(0)}")
+            raise LabError(f"{where}: unknown variable {match.group(0)}")
         return words[match.group(1)]
 
     return re.sub(r"@([A-Z]+)@", one, text)
@@ -55,14 +55,14 @@ def lay(tree: str, root: pathlib.Path, words: t.Mapping[str, str]) -> None:
 
 
 def enable(root: pathlib.Path, *units: str, target: str = "multi-user.target") -> None:
-    """What ``systemctl enable`` would link, without running anything."""
+    """Create the links that ``systemctl enable`` would create, without running it."""
     wants = root / "etc/systemd/system" / f"{target}.wants"
     wants.mkdir(parents=True, exist_ok=True)
     for unit in units:
         home = next((f"/{d}/systemd/system/{unit}" for d in ("etc", "usr/lib", "lib")
                      if (root / d / "systemd/system" / unit).exists()), None)
         if home is None:
-            raise LabError(f"no unit {unit} in {root}")
+            raise LabError(f"{root} has no unit {unit}")
         link = wants / unit
         if not link.is_symlink():
             os.symlink(home, link)
@@ -78,7 +78,10 @@ def mask(root: pathlib.Path, *units: str) -> None:
 
 
 def remove(path: pathlib.Path) -> None:
-    """Remove a file or tree; mounts below it are an error, not a loss."""
+    """Remove a file or tree.
+
+    :raises LabError: a file system is mounted below it.
+    """
     if not path.exists() and not path.is_symlink():
         return
     prefix = str(path.resolve()) + "/"
@@ -86,7 +89,7 @@ def remove(path: pathlib.Path) -> None:
         for line in mounts:
             point = line.split()[1].replace("\\040", " ")
             if (point + "/").startswith(prefix):
-                raise LabError(f"{path} has {point} mounted", f"umount {point}")
+                raise LabError(f"cannot remove {path}: {point} is mounted", f"run: umount {point}")
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

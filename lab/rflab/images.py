@@ -1,10 +1,10 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Package pool, roots and images, made once and kept in the cache.
+"""Package pool, roots and images, created once and kept in the cache.
 
-Everything is built from one pool of .debs, which is also what the lab's mirror
-offers: the machines get exactly what was downloaded, with no internet inside.
+Everything is built from one pool of .debs, which the lab's mirror also serves: the machines use exactly the downloaded packages and
+have no access to the internet.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ SUITE = "bookworm"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-# No documentation and no translations in the machines: smaller and quicker.
+# No documentation and translations in the machines: smaller and faster.
 DPKG_OPTIONS = ("force-unsafe-io", "path-exclude=/usr/share/man/*", "path-exclude=/usr/share/doc/*",
                 "path-exclude=/usr/share/locale/*", "path-exclude=/usr/share/info/*")
-# Mounts and processes of a build end with the build, also when it is killed.
+# Mounts and processes of a build end with it, also if it is killed.
 APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 
 def packages() -> dict[str, list[str]]:
-    """``packages.txt`` by section."""
+    """Return ``packages.txt`` by section."""
     found: dict[str, list[str]] = {}
     section = ""
     for line in (LAB_DIR / "packages.txt").read_text().splitlines():
@@ -47,7 +47,7 @@ def packages() -> dict[str, list[str]]:
 
 
 def sources() -> tuple[str, str]:
-    """Addresses of Debian and its security archive as this machine uses them."""
+    """Return the addresses of Debian and its security archive that this machine uses."""
     main, security = DEFAULT_MIRROR, DEFAULT_SECURITY
     homes = [pathlib.Path("/etc/apt/sources.list"), *sorted(pathlib.Path("/etc/apt/sources.list.d").glob("*"))]
     for home in homes:
@@ -94,7 +94,7 @@ class Cache:
         return CACHE / f"guest-{key}.tar"
 
     def clean(self, lab: Lab) -> None:
-        """Drop what earlier versions of the lists and files left; only while no lab stands on it."""
+        """Remove files of earlier versions of the lists and files; only while no lab uses the cache."""
         keep = {path.name for path in (self.pool, self.base, self.laptop, self.guest_tar(lab))}
         keep.add(f"{self.guest_tar(lab).name}.sha256")
         for path in CACHE.iterdir():
@@ -103,7 +103,7 @@ class Cache:
 
 
 def public_key() -> str:
-    """The lab's ssh key lives in the cache, since the cached roots admit it."""
+    """Return the lab's public ssh key, which is in the cache because cached roots authorize it."""
     CACHE.mkdir(parents=True, exist_ok=True)
     key = CACHE / "id_ed25519"
     with _alone("key"):
@@ -114,7 +114,7 @@ def public_key() -> str:
 
 @contextmanager
 def _alone(kind: str) -> t.Iterator[None]:
-    """Two labs share the cache; each thing in it is made once."""
+    """Lock a part of the cache, which several labs share."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with open(CACHE / f"lock-{kind}", "w", encoding="ascii") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -175,7 +175,7 @@ Acquire::Retries "3";
 
 
 def _pool(cache: Cache) -> None:
-    """All listed packages with all dependencies, as if nothing were installed."""
+    """Download all listed packages with all dependencies, independent of installed packages."""
     work = CACHE / "part-pool"
     files.remove(work)
     work.mkdir()
@@ -214,7 +214,7 @@ def _base(cache: Cache) -> None:
 
 
 def _laptop(cache: Cache) -> None:
-    """The master's two file systems, as sparse ext4 images: ``/`` and ``/srv``."""
+    """Build the master's two file systems ``/`` and ``/srv`` as sparse ext4 images."""
     work = CACHE / "part-laptop"
     files.remove(work)
     work.mkdir()
@@ -222,10 +222,10 @@ def _laptop(cache: Cache) -> None:
     run(["cp", "-a", str(cache.base), str(root)])
     shutil.copytree(cache.pool, root / "debs", copy_function=os.link)
     files.put(root, "etc/apt/sources.list", "deb [trusted=yes] copy:///debs ./\n")
-    # Nothing may start while it is installed in a chroot.
+    # No service may start while packages are installed in a chroot.
     files.put(root, "usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n", 0o755)
-    # "dep" would ask this machine for its drivers; so the ones a laptop has are
-    # listed for the build. None of them drives a virtual machine's disk.
+    # "dep" would use the drivers of this machine, so those of a laptop are listed for the build. None of them is for the disk
+    # of a virtual machine.
     files.put(root, "etc/initramfs-tools/conf.d/driver-policy", "MODULES=list\n")
     files.put(root, "etc/initramfs-tools/modules", "nvme\next4\n")
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "HOME": "/root"}
@@ -255,7 +255,7 @@ def _laptop(cache: Cache) -> None:
 
 
 def _guest(cache: Cache, lab: Lab, target: pathlib.Path) -> None:
-    """The LXC root that virt hosts unpack: the minimal root plus ``files/guest``."""
+    """Build the LXC root that virt hosts unpack: the minimal root and ``files/guest``."""
     work = CACHE / "part-guest"
     files.remove(work)
     root = work / "root"
@@ -266,7 +266,7 @@ def _guest(cache: Cache, lab: Lab, target: pathlib.Path) -> None:
     os.chmod(root / "root", 0o700)
     os.chmod(root / "root/.ssh", 0o700)
     part = work / "guest.tar"
-    # each path once: tar puts absolute links in place last, also over a file that came after them
+    # each path only once: tar creates absolute links last, also over a later file
     laid = [f"--exclude=./{path.relative_to(root)}" for path in sorted(root.rglob("*")) if path.is_symlink() or not path.is_dir()]
     run(["tar", "--create", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--acls", "--sort=name", "--one-file-system",
          "--anchored", "--no-wildcards", *laid, f"--file={part}", f"--directory={cache.base}", "."])
@@ -281,7 +281,10 @@ def _guest(cache: Cache, lab: Lab, target: pathlib.Path) -> None:
 
 
 def check_space(path: pathlib.Path, need: int = 6 << 30) -> None:
-    """:raises LabError: when the disk cannot hold a lab."""
+    """Check the free space for a lab.
+
+    :raises LabError: insufficient space.
+    """
     free = shutil.disk_usage(path).free
     if free < need:
-        raise LabError(f"{path} has {free >> 20} MiB free, the lab needs {need >> 20}", "free some space, or set LAB_CACHE")
+        raise LabError(f"{path} has {free >> 20} MiB free, the lab requires {need >> 20} MiB", "free some space, or set LAB_CACHE")

@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Up, down and status of a whole lab."""
+"""Up, down and status of a lab."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from .settings import LAB_DIR, Lab
 
 
 def up(lab: Lab, servers: int, fresh: bool) -> None:
-    """Bring the lab up, or say that it is.
+    """Start the lab.
 
-    A complete lab stays as it is (with more servers when asked for); a half-dead
-    one is cleared first.
+    A complete lab is left unchanged, except that missing servers are added; a broken one is removed first.
     """
     other = teardown.elsewhere(lab)
     if other:
-        raise LabError(f"a lab named {lab.title!r} runs from {other}",
-                       "take it down there, or set LAB_NAME and LAB_NETWORK for a second one")
+        raise LabError(f"a lab named {lab.title!r} is running from {other}",
+                       "remove it there, or set LAB_NAME and LAB_NETWORK for another one")
     teardown.sweep(lab)
     wanted = ["laptop", *(f"metal{n}" for n in range(1, servers + 1))]
     cache = images.Cache()
     if not fresh and _whole(lab):
-        _papers(lab)
+        _write_access(lab)
         _extend(lab, wanted, cache)
         return
     left = teardown.remains(lab)
     if left:
-        with step(f"clearing an earlier lab ({'; '.join(left)})"):
+        with step(f"removing an earlier lab ({'; '.join(left)})"):
             teardown.clear(lab)
     images.check_space(lab.state.parent)
     images.public_key()
@@ -42,7 +41,7 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
         network.check_free(lab)
         if not registry.entries():
             cache.clean(lab)
-        # First the directory: an entry without one is taken for a lab whose checkout is gone.
+        # First the directory: an entry without one is treated as a lab whose checkout no longer exists.
         lab.state.mkdir(mode=0o755)
         registry.register(lab)
     _kernel()
@@ -51,10 +50,10 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
         images.build_base(cache)
         tar = pool.submit(images.build_guest, cache, lab)
         laptop = pool.submit(images.build_laptop, cache)
-        with step("network and mirror"):
+        with step("creating the network"):
             registry.register(lab, loops_made=loops.provide(), limits_before=limits.widen())
             network.make_bridge(lab)
-            _papers(lab)
+            _write_access(lab)
         with step("booting the servers"):
             for name in wanted[1:]:
                 machines.create(lab, lab.machine(name), cache)
@@ -64,24 +63,24 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
         with step("booting the laptop"):
             machines.create(lab, lab.machine("laptop"), cache)
             machines.start(lab, lab.machine("laptop"))
-        _shop(lab, cache, tar.result())
+        _fill_mirror(lab, cache, tar.result())
         procs.launch(lab, "mirror", ["rflab.mirror"])
         procs.wait_alive(lab, "mirror")
-        with step("waiting until all answer"):
+        with step("waiting until all machines answer"):
             list(pool.map(lambda name: machines.wait_ready(lab, lab.machine(name)), wanted))
         machines.check_reach(lab, lab.machine("metal1"))
     say(f"the lab is up: {', '.join(wanted)} on {lab.bridge} {lab.cidr}")
 
 
 def _kernel() -> None:
-    """Ask for the drivers the machines need: they have no modules of their own."""
+    """Load the drivers that the machines need; they have no modules."""
     for module in ("loop", "overlay", "tun", "fuse", "bridge", "veth"):
         if not os.path.exists(f"/sys/module/{module}") and shutil.which("modprobe"):
             run(["modprobe", "--quiet", module], check=False)
 
 
 def _whole(lab: Lab) -> bool:
-    """Up and complete: machines may be off, but nothing of it has died."""
+    """Return whether the lab is up and complete; machines may be off."""
     if not lab.state.exists() or not registry.registered(lab) or not procs.alive(lab, "mirror"):
         return False
     if lab.bridge not in network.interfaces():
@@ -93,7 +92,7 @@ def _whole(lab: Lab) -> bool:
         machine = lab.machine(name)
         if not os.path.ismount(machines.root(lab, machine)):
             return False
-        # A record without its process: the supervisor was killed, not switched off.
+        # A record without a process: the supervisor was killed.
         if procs.known(lab, name) and not machines.is_on(lab, machine):
             return False
     return True
@@ -112,12 +111,12 @@ def _extend(lab: Lab, wanted: list[str], cache: images.Cache) -> None:
                 machines.start(lab, machine)
                 machines.wait_ready(lab, machine)
         elif not machines.is_on(lab, machine):
-            say(f"{name} is off (switch it on: lab/lab start {name})")
+            say(f"{name} is off; to power it on: lab/lab start {name}")
     say(f"the lab is up: {', '.join(_made(lab))} on {lab.bridge} {lab.cidr}")
 
 
-def _papers(lab: Lab) -> None:
-    """Key and inventory of this lab in its state directory."""
+def _write_access(lab: Lab) -> None:
+    """Write the key and the inventory of this lab to its state directory."""
     shutil.copy(images.CACHE / "id_ed25519", lab.key)
     os.chmod(lab.key, 0o600)
     shutil.copy(images.CACHE / "id_ed25519.pub", lab.state / "id_ed25519.pub")
@@ -126,13 +125,13 @@ def _papers(lab: Lab) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         text = source.read_text().replace("10.213.0.", f"{lab.net}.").replace("../../.lab/", "../")
         if lab.name:
-            # MAC addresses derive from the cluster's name, and all labs' neighbours are in this host's one table.
+            # MAC addresses derive from the name of the cluster, and all labs share the neighbour table of this host.
             text = text.replace("cluster: lab\n", f"cluster: lab-{lab.name}\n")
         target.write_text(text)
 
 
-def _shop(lab: Lab, cache: images.Cache, tar: os.PathLike) -> None:
-    """What the mirror offers: packages and the guests' root."""
+def _fill_mirror(lab: Lab, cache: images.Cache, tar: os.PathLike) -> None:
+    """Link the content of the mirror: packages and the guests' root."""
     www = lab.state / "www"
     (www / "images").mkdir(parents=True)
     os.symlink(cache.pool, www / "debs")
@@ -141,19 +140,19 @@ def _shop(lab: Lab, cache: images.Cache, tar: os.PathLike) -> None:
 
 
 def down(lab: Lab, force: bool = False) -> None:
-    """Take the lab away; with ``force`` also one that runs on though its checkout is gone."""
+    """Remove the lab; with ``force`` also a running one whose checkout no longer exists."""
     other = teardown.elsewhere(lab)
     if other:
-        raise LabError(f"the lab named {lab.title!r} runs from {other}", "take it down there")
+        raise LabError(f"the lab named {lab.title!r} is running from {other}", "remove it there")
     teardown.sweep(lab, force)
     if not teardown.remains(lab):
-        say("nothing to take down")
+        say("nothing to remove")
         return
     teardown.clear(lab)
 
 
 def status(lab: Lab) -> dict[str, t.Any]:
-    """What runs, as data: ``machines[]`` with name, address, power on/off, ssh."""
+    """Return the state: ``machines[]`` with name, address, power on/off, ssh."""
     found = []
     for name in _made(lab):
         machine = lab.machine(name)
@@ -168,7 +167,7 @@ def status(lab: Lab) -> dict[str, t.Any]:
 def show(lab: Lab, facts: dict[str, t.Any]) -> None:
     if not facts["up"]:
         left = teardown.remains(lab)
-        print(f"lab {facts['lab']}: " + (f"half dead ({'; '.join(left)}); lab/lab up or down clears it" if left else "not up"))
+        print(f"lab {facts['lab']}: " + (f"broken ({'; '.join(left)}); lab/lab up or down removes it" if left else "not up"))
         if not left:
             return
     print(f"lab {facts['lab']} on {facts['bridge']} {facts['network']}, mirror {facts['mirror'] or 'not running'}, "
@@ -178,7 +177,7 @@ def show(lab: Lab, facts: dict[str, t.Any]) -> None:
 
 
 def ssh_argv(lab: Lab, where: str) -> list[str]:
-    """ssh to a machine of the lab, or to any address on its network."""
+    """Return the ssh command for a machine of the lab, or for any address in its network."""
     address = where if where.startswith(f"{lab.net}.") else lab.machine(where).address
     if not lab.key.exists():
         raise LabError("the lab is not up", "run: lab/lab up")

@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Limits of this host that all machines of all labs share, since they share its kernel.
+"""Limits of this host's kernel, which all machines of all labs share.
 
-A dozen inits under one user outgrow the usual number of inotify instances, and
-then units fail with "Too many open files" here and there.
+A dozen init processes under one user exceed the default number of inotify instances, and units fail with "Too many open files".
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def _path(name: str) -> pathlib.Path:
 
 
 def widen() -> dict[str, int]:
-    """Raise what is too low; answer the values before, by name."""
+    """Raise limits that are too low; return the previous values by name."""
     before = {}
     for name, wanted in WANTED.items():
         value = int(_path(name).read_text())
@@ -29,13 +28,13 @@ def widen() -> dict[str, int]:
             try:
                 _path(name).write_text(str(wanted))
             except OSError:
-                continue  # read-only here: this host is a container itself
+                continue  # read-only: this host is a container
             before[name] = value
     return before
 
 
 def restore(before: t.Mapping[str, int]) -> None:
-    """Put back the values from before, unless somebody changed them since."""
+    """Restore the previous values, unless they were changed in the meantime."""
     for name, value in before.items():
         if int(_path(name).read_text()) == WANTED.get(name):
             _path(name).write_text(str(value))

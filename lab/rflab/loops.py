@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Loop devices: nodes for the machines, and no device left behind."""
+"""Loop devices: create nodes for the machines, and remove all devices afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GET_STATUS64 = 0x4C05
 
 
 def provide() -> list[int]:
-    """Make /dev/loop0 and up exist; answer the numbers made."""
+    """Create missing devices from /dev/loop0 on; return their numbers."""
     made = []
     for number in range(LOOPS):
         if os.path.exists(f"/dev/loop{number}"):
@@ -38,7 +38,7 @@ def provide() -> list[int]:
 
 
 def withdraw(numbers: t.Iterable[int]) -> None:
-    """Remove the devices made, unless somebody uses one by now."""
+    """Remove created devices, except those in use."""
     for number in numbers:
         if os.path.exists(f"/sys/block/loop{number}/loop/backing_file"):
             continue
@@ -56,7 +56,7 @@ def attach(image: pathlib.Path) -> str:
 
 
 def _used() -> t.Iterator[tuple[str, str, int, int]]:
-    """Device, backing file as the kernel tells it, and its device and inode numbers."""
+    """Yield device, backing file as the kernel reports it, and its device and inode numbers."""
     for block in pathlib.Path("/sys/block").glob("loop*"):
         try:
             backing = (block / "loop/backing_file").read_text().strip()
@@ -70,15 +70,14 @@ def _used() -> t.Iterator[tuple[str, str, int, int]]:
 
 
 def release(home: pathlib.Path, overlays: t.Iterable[pathlib.Path] = ()) -> list[str]:
-    """Detach every loop device whose file lies below ``home`` or on ``overlays``.
+    """Detach every loop device whose file is below ``home`` or on ``overlays``; return their names.
 
-    A device that a machine made names a path only that machine knew, so files
-    are recognised by device and inode, not by name.
+    The path of a device created in a machine is only valid there, so files are identified by device and inode.
     """
     used = list(_used())
     if not used:
         return []
-    # The loop status holds the kernel's own (new_encode_dev) form.
+    # The loop status contains the kernel's form (new_encode_dev).
     overlay_devices = {_encode(os.stat(path).st_dev) for path in overlays if path.exists()}
     inodes: set[tuple[int, int]] = set()
     if home.exists():

@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The simulated machines: their file systems, and their power button."""
+"""The simulated machines: file systems and power control."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from .say import LabError, run
 from .settings import LOOPS, MIRROR_PORT, Lab, Machine
 
 
-# What virtualization needs of the kernel: node, place in the machine, numbers.
-# Notably absent: /dev/kvm.
+# Device nodes for virtualization: node, path in the machine, numbers. There is no /dev/kvm.
 DEVICES = [("tun", "net/tun", stat.S_IFCHR, 10, 200), ("fuse", "fuse", stat.S_IFCHR, 10, 229),
            ("loop-control", "loop-control", stat.S_IFCHR, 10, 237),
            *((f"loop{n}", f"loop{n}", stat.S_IFBLK, 7, n) for n in range(LOOPS))]
@@ -35,7 +34,7 @@ def root(lab: Lab, machine: Machine) -> pathlib.Path:
 
 
 def create(lab: Lab, machine: Machine, cache: images.Cache) -> None:
-    """Make and mount the file systems of a machine, ready to boot."""
+    """Create and mount the file systems of a machine."""
     base = home(lab, machine)
     base.mkdir()
     if machine.kind == "server":
@@ -48,14 +47,14 @@ def create(lab: Lab, machine: Machine, cache: images.Cache) -> None:
 def _create_server(lab: Lab, machine: Machine, cache: images.Cache, base: pathlib.Path) -> None:
     for name in ("upper", "work", "root", "libvirt", "dev"):
         (base / name).mkdir()
-    # Nodes of its own: its init sets their modes, which must not reach the host's.
+    # Separate nodes: its init sets their modes, which must not change those of the host.
     run(["mount", "-t", "tmpfs", "-o", "mode=755", f"rflab-{machine.name}", str(base / "dev")])
     for name, unused, kind, major, minor in DEVICES:
         os.mknod(base / "dev" / name, kind | 0o600, os.makedev(major, minor))
     run(["mount", "-t", "overlay", f"rflab-{machine.name}", "-o",
          f"lowerdir={cache.base},upperdir={base}/upper,workdir={base}/work", str(base / "root")])
     top = base / "root"
-    # Guests' disks lie on a plain file system: sparse, and no copy-up.
+    # Guests' disks are on a plain file system: sparse, and without copy-up.
     (top / "var/lib/libvirt").mkdir()
     run(["mount", "--bind", str(base / "libvirt"), str(top / "var/lib/libvirt")])
     words = lab.words(machine)
@@ -72,7 +71,7 @@ def _create_laptop(lab: Lab, machine: Machine, cache: images.Cache, base: pathli
     top = base / "root"
     top.mkdir()
     for image, point in (("root.img", top), ("srv.img", top / "srv")):
-        # barrier=0 and friends would hide what a power cut does; keep the defaults.
+        # keep the defaults: options like barrier=0 would hide the effects of a power cut
         run(["mount", "-t", "ext4", loops.attach(base / image), str(point)])
     words = lab.words(machine)
     files.lay("debian", top, words)
@@ -88,7 +87,7 @@ def _admit(top: pathlib.Path) -> None:
 
 
 def _host_keys(lab: Lab, machine: Machine) -> None:
-    """Give the machine its ssh host key, and tell the lab's known_hosts."""
+    """Create the machine's ssh host key, and add it to the lab's known_hosts."""
     key = root(lab, machine) / "etc/ssh/ssh_host_ed25519_key"
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", machine.name, "-f", str(key)])
     public = " ".join(key.with_suffix(".pub").read_text().split()[:2])
@@ -98,7 +97,7 @@ def _host_keys(lab: Lab, machine: Machine) -> None:
 
 
 def nspawn(lab: Lab, machine: Machine) -> list[str]:
-    """The command that boots a machine."""
+    """Return the command that boots a machine."""
     argv = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot", f"--directory={root(lab, machine)}",
             f"--machine={lab.unit(machine.name)}", f"--hostname={machine.name}", "--console=pipe",
             f"--network-veth-extra={lab.host_nic(machine.name)}:{machine.nic}", "--capability=all",
@@ -114,7 +113,7 @@ def is_on(lab: Lab, machine: Machine) -> bool:
 
 def start(lab: Lab, machine: Machine) -> None:
     if is_on(lab, machine):
-        raise LabError(f"{machine.name} is on already")
+        raise LabError(f"{machine.name} is already on")
     if not os.path.ismount(root(lab, machine)):
         raise LabError(f"{machine.name} has no mounted root", "run: lab/lab up")
     procs.forget(lab, machine.name)
@@ -123,21 +122,21 @@ def start(lab: Lab, machine: Machine) -> None:
 
 
 def stop(lab: Lab, machine: Machine) -> None:
-    """Shut down cleanly, as the power button would, and wait."""
+    """Shut down a machine cleanly, and wait."""
     if not procs.stop(lab, machine.name, signal.SIGTERM, patience=120):
-        raise LabError(f"{machine.name} is off already")
+        raise LabError(f"{machine.name} is already off")
 
 
 def cut(lab: Lab, machine: Machine) -> None:
-    """Power loss: nothing in the machine runs another instruction."""
+    """Cut the power: all processes of the machine are killed at once."""
     if not is_on(lab, machine):
-        raise LabError(f"{machine.name} is off already")
+        raise LabError(f"{machine.name} is already off")
     os.kill(procs.known(lab, machine.name)["pid"], signal.SIGUSR1)
     _wait_off(lab, machine)
 
 
 def reboot(lab: Lab, machine: Machine) -> None:
-    """Ask the machine's init to restart it; answers when it is going down."""
+    """Ask the machine's init to restart it; returns when the machine is shutting down."""
     leader = procs.known(lab, f"{machine.name}-init").get("pid")
     if not is_on(lab, machine) or not leader:
         raise LabError(f"{machine.name} is off", f"run: lab/lab start {machine.name}")
@@ -145,7 +144,7 @@ def reboot(lab: Lab, machine: Machine) -> None:
     deadline = time.monotonic() + 120
     while procs.known(lab, f"{machine.name}-init").get("pid") == leader:
         if time.monotonic() > deadline:
-            raise LabError(f"{machine.name} does not go down; see {lab.state}/log/{machine.name}-console.log")
+            raise LabError(f"{machine.name} does not shut down; see {lab.state}/log/{machine.name}-console.log")
         time.sleep(0.1)
 
 
@@ -153,12 +152,12 @@ def _wait_off(lab: Lab, machine: Machine, seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while is_on(lab, machine):
         if time.monotonic() > deadline:
-            raise LabError(f"{machine.name} does not go off")
+            raise LabError(f"{machine.name} does not power off")
         time.sleep(0.05)
 
 
 def answers(machine: Machine, port: int = 22) -> bool:
-    """True when something on the machine's address says hello (ssh does)."""
+    """Return whether a service on the machine's address accepts connections; ssh must send its banner."""
     try:
         with socket.create_connection((machine.address, port), timeout=1) as connection:
             connection.settimeout(2)
@@ -173,7 +172,7 @@ def wait_ready(lab: Lab, machine: Machine, seconds: float = 120) -> None:
     for port in ports:
         while not answers(machine, port):
             if not is_on(lab, machine):
-                raise LabError(f"{machine.name} went off while booting; see {lab.state}/log/{machine.name}-console.log")
+                raise LabError(f"{machine.name} powered off while booting; see {lab.state}/log/{machine.name}-console.log")
             if time.monotonic() > deadline:
                 raise LabError(f"{machine.name} does not answer on {machine.address}:{port} after {seconds:.0f} s; "
                                f"see {lab.state}/log/{machine.name}-console.log")
@@ -181,7 +180,10 @@ def wait_ready(lab: Lab, machine: Machine, seconds: float = 120) -> None:
 
 
 def check_reach(lab: Lab, machine: Machine) -> None:
-    """:raises LabError: when this host's firewall stands between the machines."""
+    """Check that a machine reaches the mirror and the master.
+
+    :raises LabError: this host's firewall blocks the connection.
+    """
     leader = procs.known(lab, f"{machine.name}-init").get("pid")
     inside = ["nsenter", f"--net=/proc/{leader}/ns/net", sys.executable, "-c",
               "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=5)"]
@@ -189,5 +191,5 @@ def check_reach(lab: Lab, machine: Machine) -> None:
             ("the lab's mirror", lab.host_address, MIRROR_PORT, "INPUT", f"-i {lab.bridge}"),
             ("the master", f"{lab.net}.2", 8080, "FORWARD", f"-i {lab.bridge} -o {lab.bridge}")):
         if run([*inside, address, str(port)], check=False).returncode != 0:
-            raise LabError(f"{machine.name} does not reach {what} at {address}:{port}; this host's firewall may filter {lab.bridge}",
+            raise LabError(f"{machine.name} cannot reach {what} at {address}:{port}; this host's firewall may block {lab.bridge}",
                            f"allow it, for example: iptables -I {chain} {match} -j ACCEPT")

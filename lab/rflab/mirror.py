@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab's package mirror and image shop: plain HTTP on the host's lab address alone."""
+"""The lab's mirror of packages and images: plain HTTP on the host's lab address only."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The admin network: one bridge of the lab's own, on a range nobody uses.
+"""The admin network: a separate bridge for each lab, with a free network.
 
-No route, no address translation, no firewall rule: nothing outside the bridge
-is read or written except to see that the range is free.
+No routes, address translation or firewall rules are created. Other interfaces are only read to check that the network is free.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def interfaces() -> list[str]:
 
 
 def in_use() -> list[tuple[ipaddress.IPv4Network, str]]:
-    """Every network that an address or a route of this machine touches, and which in words."""
+    """Return every network of an address or a route of this machine, with a description."""
     found = []
     for link in _ip("-4", "address", "show"):
         for address in link.get("addr_info", []):
@@ -39,18 +38,21 @@ def in_use() -> list[tuple[ipaddress.IPv4Network, str]]:
         if route.get("dst", "default") == "default" or route.get("type") in ("broadcast", "multicast"):
             continue
         theirs = ipaddress.IPv4Network(route["dst"], strict=False)
-        # A route that covers half the internet is a default route in disguise.
+        # A route with prefix length 1 or less is half of a default route.
         if theirs.prefixlen > 1:
-            found.append((theirs, f"a route to {route['dst']} goes by {route.get('dev') or route.get('gateway') or '?'}"))
+            found.append((theirs, f"a route to {route['dst']} uses {route.get('dev') or route.get('gateway') or '?'}"))
     return found
 
 
 def check_free(lab: Lab) -> None:
-    """:raises LabError: naming what already uses the range or the bridge's name."""
+    """Check that the network and the name of the bridge are free.
+
+    :raises LabError: with the interface, route or lab that uses them.
+    """
     ours = ipaddress.IPv4Network(lab.cidr)
     if lab.bridge in interfaces():
-        raise LabError(f"an interface named {lab.bridge} exists and is not this lab's",
-                       f"remove it if it is yours (ip link del {lab.bridge}), or set LAB_NAME")
+        raise LabError(f"an interface named {lab.bridge} already exists and does not belong to this lab",
+                       f"remove it if it is not needed (ip link del {lab.bridge}), or set LAB_NAME")
     for theirs, words in in_use() + registry.networks(but=lab.title):
         if theirs.overlaps(ours):
             raise LabError(f"{lab.cidr} is in use: {words}", "set LAB_NETWORK to a free /24, like LAB_NETWORK=10.214.0.0/24")

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""Running the collection's playbooks against the lab, as an operator would."""
+"""Run the collection's playbooks against the lab."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class PlayRun:
 
     @property
     def changed(self) -> int:
-        """How many tasks changed something, over all hosts."""
+        """Number of changed tasks of all hosts."""
         return sum(counts["changed"] for counts in self.recap.values())
 
     def changed_tasks(self) -> list[str]:
-        """The names of the tasks that changed something."""
+        """Return the names of changed tasks, with the host."""
         names, task = [], ""
         for line in self.output.splitlines():
             if line.startswith(("TASK [", "RUNNING HANDLER [")):
@@ -47,7 +47,7 @@ class PlayRun:
 
 
 def environment() -> dict[str, str]:
-    """The environment in which the collection of this checkout is found and the lab is reached."""
+    """Return the environment variables to use the collection of this checkout with the lab."""
     collections = REPOSITORY / ".cache" / "collections"
     link = collections / "ansible_collections" / "reduced" / "footprint"
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -75,9 +75,9 @@ def play(
     """Run one playbook.
 
     :arg playbook: its fully qualified name, or a path.
-    :arg log: where to keep the output as well.
-    :arg echo: show the output while it runs.
-    :arg kill_at: kill -9 the whole run when a line of its output contains this text, ``kill_delay`` seconds later.
+    :arg log: file for the output.
+    :arg echo: also show the output while the playbook is running.
+    :arg kill_at: kill -9 the whole run ``kill_delay`` seconds after a line of its output contains this text.
     :arg extra: more environment variables.
     """
     command = [str(REPOSITORY / ".venv" / "bin" / "ansible-playbook"), "-i", str(inventory or current().state / "inventory"), playbook, *arguments]
@@ -116,7 +116,7 @@ def play(
 
 
 def _kill(pid: int) -> None:
-    """Kill -9 a process and all below it; Ansible's workers are in sessions of their own."""
+    """Kill -9 a process and all its descendants; Ansible's workers are in separate sessions."""
     children: dict[int, list[int]] = {}
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():

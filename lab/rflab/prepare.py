@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The distribution packages the lab itself stands on."""
+"""The distribution packages that the lab requires."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shutil
 
 from .say import LabError, run, say, step
 
-# A command that proves the package -> the package.
+# Command of a package -> package.
 NEEDS = {
     "mmdebstrap": "mmdebstrap",
     "systemd-nspawn": "systemd-container",
@@ -40,18 +40,18 @@ def missing() -> list[str]:
 
 
 def prepare() -> None:
-    """Install what is missing; quick when nothing is.
+    """Install missing packages.
 
-    :raises LabError: not root, or not a machine with apt.
+    :raises LabError: not root, or a machine without apt.
     """
     if os.geteuid() != 0:
-        raise LabError("the lab makes bridges and mounts, so it needs root", "run it with sudo")
+        raise LabError("the lab must run as root to create bridges and mounts", "run it with sudo")
     names = missing()
     if not names:
-        say("the lab's packages are there")
+        say("all required packages are installed")
         return
     if not shutil.which("apt-get"):
-        raise LabError(f"missing: {', '.join(names)}; and no apt-get here", "use Debian or Ubuntu as lab host")
+        raise LabError(f"missing packages: {', '.join(names)}; apt-get is not available", "use Debian or Ubuntu as lab host")
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     with step(f"installing {' '.join(names)}"):
         run(["apt-get", "-q", "update"], env=env)

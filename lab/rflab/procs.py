@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Long-lived processes of the lab, told apart from others by pid and start time."""
+"""Long-lived processes of the lab, identified by pid and start time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def systemd() -> bool:
 
 
 def started(pid: int) -> int | None:
-    """Start time in ticks since boot; with the pid it names one process for ever."""
+    """Return the start time in ticks since boot, which with the pid identifies a process."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -55,7 +55,7 @@ def forget(lab: Lab, name: str) -> None:
 
 
 def alive(lab: Lab, name: str) -> int | None:
-    """The pid of the recorded process when it still runs."""
+    """Return the pid of the recorded process if it is still running."""
     facts = known(lab, name)
     pid = facts.get("pid")
     if pid and facts.get("started") is not None and started(pid) == facts["started"]:
@@ -64,10 +64,9 @@ def alive(lab: Lab, name: str) -> int | None:
 
 
 def launch(lab: Lab, part: str, argv: list[str], delegate: bool = False) -> None:
-    """Start ``python3 -m rflab.<...>`` so that it outlives this command.
+    """Start ``python3 -m rflab.<...>`` in the background.
 
-    With systemd it becomes a transient unit, since a session's end would kill
-    it otherwise; without, a process group of its own.
+    With systemd it is a transient unit, because the end of a session would kill it otherwise; without, a separate session.
     """
     log = lab.state / "log" / f"{part}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +100,7 @@ def wait_alive(lab: Lab, name: str, seconds: float = 10.0) -> int:
 
 
 def stop(lab: Lab, name: str, first: int = signal.SIGTERM, patience: float = 90.0) -> bool:
-    """Signal a recorded process and wait; SIGKILL when patience ends. True if it ran."""
+    """Signal a recorded process and wait, with SIGKILL after ``patience`` seconds; return whether it was running."""
     pid = alive(lab, name)
     if pid is None:
         return False

@@ -1,10 +1,10 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which labs run on this machine, whichever checkout they belong to, and which networks are promised to labs to come.
+"""Registry of the labs of all checkouts on this machine, and of networks reserved for future labs.
 
-``NAME.json`` is a lab's entry. ``NAME.promise`` keeps a network for a lab that goes down and up again, for as long as
-the process that asked for it lives.
+``NAME.json`` is the entry of a lab. ``NAME.promise`` reserves a network for a lab that is removed and started again, as long as
+the process that reserved it is running.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .settings import REGISTRY, Lab
 
 @contextmanager
 def locked() -> t.Iterator[None]:
-    """Who looks for what is free and takes it does so alone on this machine."""
+    """Lock the registry while a free name or network is searched and reserved."""
     while True:
         REGISTRY.mkdir(exist_ok=True)
         handle = os.open(REGISTRY, os.O_RDONLY)
@@ -34,7 +34,7 @@ def locked() -> t.Iterator[None]:
             except FileNotFoundError:
                 current = False
             if not current:
-                continue  # the last lab removed it while we waited
+                continue  # the last lab removed it in the meantime
             try:
                 yield
             finally:
@@ -46,13 +46,13 @@ def locked() -> t.Iterator[None]:
 
 
 def entries() -> dict[str, dict[str, t.Any]]:
-    """What every lab on this machine told, by its title."""
+    """Return the entries of all labs on this machine, by title."""
     found = {path.stem: _read(path) for path in sorted(REGISTRY.glob("*.json"))}
     return {title: facts for title, facts in found.items() if {"state", "cidr"} <= facts.keys()}
 
 
 def registered(lab: Lab) -> dict[str, t.Any]:
-    """What the running (or half-dead) lab of this name told the machine."""
+    """Return the entry of the running or broken lab of this name."""
     return entries().get(lab.title, {})
 
 
@@ -70,22 +70,22 @@ def forget(title: str) -> None:
 
 
 def lab_of(title: str, facts: t.Mapping[str, t.Any]) -> Lab:
-    """The lab of an entry, with the state directory it has in its own checkout."""
+    """Return the lab of an entry, with the state directory in its checkout."""
     return Lab("" if title == "default" else title, facts["cidr"].rpartition(".")[0], pathlib.Path(facts["state"]))
 
 
 def promise(title: str, cidr: str = "") -> None:
-    """Keep a name, and a network, for the lab ``title`` while this process lives. Only under the lock."""
+    """Reserve a name, and a network, for the lab ``title`` while this process is running. Requires the lock."""
     _write(REGISTRY / f"{title}.promise", {"cidr": cidr, "pid": os.getpid(), "started": procs.started(os.getpid())})
 
 
 def withdraw(title: str) -> None:
-    """Give a promised network back."""
+    """Release a reserved network."""
     (REGISTRY / f"{title}.promise").unlink(missing_ok=True)
 
 
 def promises() -> dict[str, dict[str, t.Any]]:
-    """Promises whose process lives, by the title of their lab; the others are dropped."""
+    """Return reservations whose process is running, by the title of their lab; remove the others."""
     found = {}
     for path in sorted(REGISTRY.glob("*.promise")):
         facts = _read(path)
@@ -98,10 +98,10 @@ def promises() -> dict[str, dict[str, t.Any]]:
 
 
 def networks(but: str | None = None) -> list[tuple[ipaddress.IPv4Network, str]]:
-    """Networks that labs have or were promised, in words too; ``but`` is the title of one to leave out."""
+    """Return networks that labs use or have reserved, with a description; ``but`` is the title of a lab to leave out."""
     found = []
-    for words, told in (("the lab {} has it", entries()), ("it is kept for the lab {}", promises())):
-        for title, facts in told.items():
+    for words, labs in (("it is used by the lab {}", entries()), ("it is reserved for the lab {}", promises())):
+        for title, facts in labs.items():
             if title != but and facts["cidr"]:
                 found.append((ipaddress.IPv4Network(facts["cidr"]), words.format(title)))
     return found

@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the lab tells the person at the terminal, and how it fails."""
+"""Messages and errors of the lab."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 
 class LabError(Exception):
-    """Something the person can fix; ``hint`` says how."""
+    """An error for the user; ``hint`` describes the fix."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -24,13 +24,13 @@ _BEGIN = time.monotonic()
 
 
 def say(text: str) -> None:
-    """One line with the seconds since the command began."""
+    """Print a line with the seconds since the start of the command."""
     print(f"[{time.monotonic() - _BEGIN:6.1f}s] {text}", flush=True)
 
 
 @contextmanager
 def step(text: str) -> t.Iterator[None]:
-    """Name a piece of work and, at its end, how long it took."""
+    """Print a step and, at its end, its duration."""
     begin = time.monotonic()
     say(f"{text} ...")
     yield
@@ -38,7 +38,7 @@ def step(text: str) -> t.Iterator[None]:
 
 
 def run(argv: t.Sequence[str], *, check: bool = True, quiet: bool = True, **kwargs: t.Any) -> subprocess.CompletedProcess:
-    """Run a command; its output is shown only when it fails.
+    """Run a command; its output is only shown if it fails.
 
     :raises LabError: with the last lines of the output.
     """
@@ -52,11 +52,11 @@ def run(argv: t.Sequence[str], *, check: bool = True, quiet: bool = True, **kwar
         raise LabError(f"command not found: {argv[0]}", "run: lab/lab prepare") from exc
     if check and done.returncode != 0:
         tail = "\n".join((done.stdout or "").strip().splitlines()[-12:])
-        raise LabError(f"{' '.join(argv[:6])} failed with code {done.returncode}\n{tail}")
+        raise LabError(f"{' '.join(argv[:6])} failed with exit code {done.returncode}\n{tail}")
     return done
 
 
 def complain(error: LabError) -> None:
     print(f"lab: {error}", file=sys.stderr)
     if error.hint:
-        print(f"lab: to fix it: {error.hint}", file=sys.stderr)
+        print(f"lab: hint: {error.hint}", file=sys.stderr)

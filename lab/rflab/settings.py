@@ -1,9 +1,9 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names and addresses of one lab; everything else derives from these.
+"""Names and addresses of a lab.
 
-Two labs live side by side when ``LAB_NAME`` and ``LAB_NETWORK`` differ.
+Several labs can run at the same time with different ``LAB_NAME`` and ``LAB_NETWORK``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LAB_DIR = pathlib.Path(__file__).resolve().parent.parent
 REPO = LAB_DIR.parent
 FILES = LAB_DIR / "files"
 CACHE = pathlib.Path(os.environ.get("LAB_CACHE") or REPO / ".cache" / "lab")
-# Which lab runs where, for all checkouts on this machine; gone with the last lab.
+# Registry of the labs of all checkouts on this machine; removed with the last lab.
 REGISTRY = pathlib.Path("/run/rflab")
 
 DEFAULT_NETWORK = "10.213.0.0/24"
@@ -62,7 +62,7 @@ class Lab:
 
     @property
     def tag(self) -> str:
-        """Short and unique, for names the kernel limits to 15 characters."""
+        """Short unique prefix, for names that the kernel limits to 15 characters."""
         if not self.name:
             return "rf"
         return "rf" + hashlib.sha256(self.name.encode()).hexdigest()[:4]
@@ -77,7 +77,7 @@ class Lab:
 
     @property
     def temporary_address(self) -> str:
-        """Where the laptop is reached once the master's VM has its admin address."""
+        """Address of the laptop after the master's VM has taken its admin address."""
         return f"{self.net}.3"
 
     @property
@@ -104,12 +104,12 @@ class Lab:
             return Machine("laptop", "laptop", "enp0s31f6", f"{self.net}.2", "02:52:46:00:00:02")
         found = re.fullmatch(r"metal([1-3])", name)
         if not found:
-            raise LabError(f"no machine is named {name!r}", "use metal1, metal2, metal3 or laptop")
+            raise LabError(f"unknown machine {name!r}", "use metal1, metal2, metal3 or laptop")
         number = 10 + int(found.group(1))
         return Machine(name, "server", "eno1", f"{self.net}.{number}", f"02:52:46:00:00:{number:02x}")
 
     def words(self, machine: Machine | None = None) -> dict[str, str]:
-        """What ``@WORD@`` stands for in the files under ``lab/files``."""
+        """Return the values of ``@WORD@`` in the files under ``lab/files``."""
         words = {"NET": self.net, "MIRROR": self.mirror_url, "ADMIN": f"{self.net}.2"}
         if machine:
             words.update(NAME=machine.name, NIC=machine.nic, ADDRESS=machine.address, MAC=machine.mac)
@@ -117,20 +117,20 @@ class Lab:
 
 
 def current() -> Lab:
-    """The lab that the environment names.
+    """Return the lab selected by the environment variables.
 
-    :raises LabError: for a name or network that cannot be used.
+    :raises LabError: an invalid name or network.
     """
     name = os.environ.get("LAB_NAME", "")
     if name == "default":
         name = ""
     if name and not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,15}", name):
-        raise LabError(f"LAB_NAME={name!r} is not a usable name", "use up to 16 of a-z, 0-9 and -")
+        raise LabError(f"LAB_NAME={name!r} is not a valid name", "use up to 16 of a-z, 0-9 and -")
     text = os.environ.get("LAB_NETWORK") or DEFAULT_NETWORK
     try:
         network = ipaddress.IPv4Network(text)
     except ValueError as exc:
-        raise LabError(f"LAB_NETWORK={text!r}: {exc}", "give a private /24, like 10.214.0.0/24") from exc
+        raise LabError(f"LAB_NETWORK={text!r}: {exc}", "use a private /24, e.g. 10.214.0.0/24") from exc
     if network.prefixlen != 24 or not network.is_private:
-        raise LabError(f"LAB_NETWORK={text!r} is not a private /24", "give one like 10.214.0.0/24")
+        raise LabError(f"LAB_NETWORK={text!r} is not a private /24", "use one such as 10.214.0.0/24")
     return Lab(name, str(network.network_address).rpartition(".")[0])

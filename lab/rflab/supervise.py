@@ -1,11 +1,10 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The process behind one machine's power button.
+"""The supervisor process of a machine.
 
-It boots the machine, gives its port to the bridge, boots it again when it asked
-for a reboot, and leaves nothing of it behind. SIGTERM: clean shutdown.
-SIGUSR1: power loss.
+It boots the machine, attaches its port to the bridge, boots it again after a reboot, and removes all its resources at the end.
+SIGTERM: clean shutdown. SIGUSR1: power loss.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Supervisor:
             self.nspawn.send_signal(signal.SIGTERM)
 
     def _cut(self) -> None:
-        # Freeze first: between two kills a guest must not see the other's death.
+        # Repeat until no process is left: new ones may be started between two kills.
         groups = cgroups.find(self.group)
         for unused in range(50):
             pids = cgroups.processes(groups)
@@ -75,7 +74,7 @@ class Supervisor:
         return code
 
     def plug(self) -> None:
-        """Put the machine's port on the bridge and its address on the port."""
+        """Attach the machine's port to the bridge, and set its MAC address."""
         nic = self.lab.host_nic(self.machine.name)
         deadline = time.monotonic() + 20
         while self.nspawn.poll() is None and time.monotonic() < deadline:
@@ -90,7 +89,7 @@ class Supervisor:
         say(f"{self.machine.name}: its port {nic} did not appear")
 
     def _leader(self) -> int | None:
-        """The machine's init: a child of nspawn in a process namespace of its own."""
+        """Return the pid of the machine's init: a child of nspawn in another pid namespace."""
         pid = self.nspawn.pid
         try:
             mine = os.readlink("/proc/self/ns/pid")
@@ -102,7 +101,7 @@ class Supervisor:
         return None
 
     def clear(self) -> None:
-        """Whatever an earlier boot left: processes, groups, port, loop devices."""
+        """Remove processes, groups, port and loop devices of an earlier boot."""
         cgroups.kill(self.group)
         nic = self.lab.host_nic(self.machine.name)
         if os.path.exists(f"/sys/class/net/{nic}"):

@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Taking a lab away, whole or half dead, until nothing of it is left."""
+"""Remove a lab completely, running or broken."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def names(lab: Lab) -> list[str]:
 
 
 def elsewhere(lab: Lab) -> str | None:
-    """The state directory of a lab of this name that another checkout runs."""
+    """Return the state directory of a lab of this name that belongs to another checkout."""
     facts = registry.registered(lab)
     if not facts:
         return None
@@ -34,21 +34,21 @@ def elsewhere(lab: Lab) -> str | None:
 
 
 def _command_of(lab: Lab) -> bool:
-    """Whether the checkout of a lab is still there to take it down."""
+    """Return whether the checkout of a lab still exists."""
     return (lab.state.parent / LAB_DIR.name / "lab").is_file()
 
 
 def sweep(lab: Lab, force: bool = False) -> None:
-    """Clear what labs of checkouts that are gone have left, and say so.
+    """Remove labs whose checkout no longer exists, with a message.
 
-    One that still runs is left alone, unless it has the name of ``lab`` and ``force`` is given.
+    A running one is left unchanged, unless it has the name of ``lab`` and ``force`` is given.
 
-    :raises LabError: one of this name still runs.
+    :raises LabError: a lab of this name is still running.
     """
     for title, facts in registry.entries().items():
         lost = registry.lab_of(title, facts)
         same = title == lab.title
-        # A checkout that was moved takes its labs along.
+        # The labs of a checkout that was moved belong to it.
         if lost.state == lab.state or same and lab.state.exists():
             continue
         if _command_of(lost) and (not same or lost.state.is_dir()):
@@ -56,15 +56,15 @@ def sweep(lab: Lab, force: bool = False) -> None:
         pids = living(lost)
         if pids and same and not force:
             named = f"LAB_NAME={lost.name} " if lost.name else ""
-            raise LabError(f"a lab named {title!r} still runs ({len(pids)} processes) from {lost.state}, whose checkout is gone",
-                           f"end it with {named}lab/lab down --force, or set LAB_NAME and LAB_NETWORK for another one")
+            raise LabError(f"a lab named {title!r} is still running ({len(pids)} processes) from {lost.state}, whose checkout no longer exists",
+                           f"remove it with {named}lab/lab down --force, or set LAB_NAME and LAB_NETWORK for another one")
         if not pids or same:
-            say(f"the lab {title!r} of {lost.state}, whose checkout is gone, is {'still running' if pids else 'dead'}: clearing what is left of it")
+            say(f"the lab {title!r} of {lost.state}, whose checkout no longer exists, is {'still running' if pids else 'dead'}: removing its remains")
             clear(lost)
 
 
 def here() -> list[Lab]:
-    """All labs of this checkout: what has a state directory or an entry."""
+    """Return all labs of this checkout, with a state directory or an entry."""
     found = {path.name.removeprefix(".lab").removeprefix("-"): "" for path in REPO.glob(".lab*") if path.name == ".lab" or path.name.startswith(".lab-")}
     for title, facts in registry.entries().items():
         lab = registry.lab_of(title, facts)
@@ -74,7 +74,7 @@ def here() -> list[Lab]:
 
 
 def remains(lab: Lab) -> list[str]:
-    """What exists of this lab, in words; empty when nothing does."""
+    """Return descriptions of what exists of this lab."""
     found = []
     if lab.state.exists():
         found.append(f"directory {lab.state}")
@@ -90,7 +90,7 @@ def remains(lab: Lab) -> list[str]:
 
 
 def mounts(lab: Lab) -> list[str]:
-    """Mount points below the lab's directory, innermost last."""
+    """Return mount points below the lab's directory, innermost last."""
     prefix = f"{lab.state}/"
     with open("/proc/self/mounts", encoding="utf-8") as stream:
         points = [line.split()[1].replace("\\040", " ") for line in stream]
@@ -98,9 +98,9 @@ def mounts(lab: Lab) -> list[str]:
 
 
 def clear(lab: Lab) -> None:
-    """Remove everything of this lab. Its disks go too, so nobody is shut down politely.
+    """Remove the lab. Its disks are removed as well, so machines are not shut down cleanly.
 
-    :raises LabError: naming what would not go.
+    :raises LabError: something could not be removed.
     """
     for helper in HELPERS:
         procs.stop(lab, helper, patience=5)
@@ -140,7 +140,7 @@ def _machines_off(lab: Lab) -> None:
 
 
 def living(lab: Lab) -> set[int]:
-    """Processes of the lab, recorded or not."""
+    """Return the processes of the lab, recorded or not."""
     found = set(_unrecorded(lab))
     for name in names(lab):
         found |= cgroups.processes(cgroups.find(lab.unit(name)))
@@ -148,7 +148,7 @@ def living(lab: Lab) -> set[int]:
 
 
 def _unrecorded(lab: Lab) -> t.Iterator[int]:
-    """Processes of the lab by what they show themselves: root, command line, environment."""
+    """Yield processes of the lab, identified by root, command line and environment."""
     prefix = f"{lab.state}/"
     mine = os.getpid()
     for entry in pathlib.Path("/proc").iterdir():
@@ -168,7 +168,7 @@ def _unrecorded(lab: Lab) -> t.Iterator[int]:
 
 
 def _strays(lab: Lab) -> None:
-    """Kill processes of the lab that nobody recorded."""
+    """Kill unrecorded processes of the lab."""
     for pid in _unrecorded(lab):
         try:
             os.kill(pid, 9)
@@ -187,12 +187,12 @@ def _unmount(lab: Lab) -> None:
             subprocess.run(["umount", *(["--lazy"] if late else []), point], check=False, capture_output=True)
         if mounts(lab):
             if time.monotonic() > deadline + 5:
-                raise LabError(f"still mounted: {', '.join(mounts(lab))}", "find who holds it: fuser -vm " + mounts(lab)[-1])
+                raise LabError(f"still mounted: {', '.join(mounts(lab))}", "find the processes that use it: fuser -vm " + mounts(lab)[-1])
             time.sleep(0.2)
 
 
 def _unregister(lab: Lab) -> None:
-    """Forget the lab; the last one on this machine puts back what all of them used."""
+    """Remove the lab's entry; with the last one on this machine, restore limits and loop devices."""
     with registry.locked():
         mine = registry.registered(lab)
         registry.forget(lab.title)

@@ -1,10 +1,9 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes numbered rows into the master's database, and counts what came of it.
+"""Write numbered rows into the master's database, and report gaps and losses.
 
-Every acknowledged row is logged before the next is tried, so the log is the
-list of promises the database has to keep.
+Every acknowledged row is logged before the next one is sent, so the log contains the rows that the database must have.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ GAP = 1.0
 
 
 def _connect(lab: Lab, address: str):
-    import pymysql  # the lab's own host has it; see prepare
+    import pymysql  # installed on the lab host by prepare
 
     password = (lab.state / "writer-password").read_text().strip()
     return pymysql.connect(host=address, user="writer", password=password, database="footprint", autocommit=True,
@@ -35,7 +34,7 @@ def _connect(lab: Lab, address: str):
 
 
 def _last(path: pathlib.Path) -> int:
-    """The last number tried, whether or not it was acknowledged."""
+    """Return the highest logged number."""
     last = 0
     if path.exists():
         for line in path.read_text().splitlines():
@@ -47,11 +46,11 @@ def _last(path: pathlib.Path) -> int:
 
 
 def write(lab: Lab, address: str) -> None:
-    """Insert a row each fifth of a second for ever; reconnect as needed."""
+    """Insert a row five times a second, without end; reconnect as needed."""
     import pymysql
 
     log = lab.state / "writer.jsonl"
-    # A number is never used twice: a row of unknown fate may have arrived.
+    # A number is never used twice: a row that was not acknowledged may have been written.
     number = _last(log) + 1000 if log.exists() else 0
     connection = None
     with open(log, "a", encoding="ascii", buffering=1) as stream:
@@ -75,7 +74,7 @@ def write(lab: Lab, address: str) -> None:
 
 
 def report(lab: Lab, address: str | None = None) -> dict[str, t.Any]:
-    """Rows acknowledged, pauses in them, and rows the database at ``address`` lost.
+    """Return the number of acknowledged rows, gaps, and rows that the database at ``address`` lost.
 
     Seconds and UTC times; ``rows_lost`` is null when no address is given.
     """
@@ -119,7 +118,7 @@ def report(lab: Lab, address: str | None = None) -> dict[str, t.Any]:
                 there = {row[0] for row in cursor.fetchall()}
             connection.close()
         except (pymysql.MySQLError, OSError) as exc:
-            raise LabError(f"the database at {address} does not answer: {exc}", "give the address that serves now") from exc
+            raise LabError(f"the database at {address} does not answer: {exc}", "give the address that is serving now") from exc
         lost = [row["n"] for row in rows if row["n"] not in there]
         result.update(rows_in_database=len(there), rows_lost=len(lost), lost=lost[:20])
     return result

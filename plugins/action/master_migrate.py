@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module, and somebody on the control node who watches what it started and says how far it is."""
+"""Run the module without waiting, then poll the migration from the controller and show its progress."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
 _MODULE = "reduced.footprint.master_migrate"
 _INFO = "reduced.footprint.master_migrate_info"
 _GOOD: t.Mapping[str, t.Container[str]] = {"migrated": ("done", "stopped"), "rolled_back": ("rolled_back",), "retired": ("retired",)}
-# seconds for one look, which ends earlier when there is something to tell
-_LOOK = 10
+# seconds for one poll, which returns earlier on a change
+_POLL = 10
 _RETRY = 5.0
 
 display = Display()
 
 
 class ActionModule(ActionBase):
-    """Starts the migration, tells its progress, returns what the module would have returned."""
+    """Start the migration, show its progress, and return what the module would have returned."""
 
     TRANSFERS_FILES = False
     _supports_async = True
@@ -38,50 +38,50 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         given = dict(self._task.args)
         state = given.get("state") or "migrated"
-        # somebody who does not wait, or waits in the background, has nobody to tell it to
-        alone = self._task.async_val or self._task.check_mode or state not in _GOOD or not boolean(given.get("wait", True), strict=False)
-        if alone:
+        # no progress is shown without waiting, in check mode and with async
+        module_only = self._task.async_val or self._task.check_mode or state not in _GOOD or not boolean(given.get("wait", True), strict=False)
+        if module_only:
             return self._execute_module(module_name=_MODULE, module_args=given, task_vars=task_vars, wrap_async=bool(self._task.async_val))
         started = self._execute_module(module_name=_MODULE, module_args={**given, "wait": False}, task_vars=task_vars)
         if started.get("failed") or not started.get("changed"):
             for line in started.get("summary", []):
-                _tell(line, "")
+                _show(line, "")
             return started
-        seen = self._watch(started["migration"]["name"], float(given.get("wait_timeout") or 7200), task_vars)
-        if "migration" not in seen:
-            return {**seen, "changed": True}
-        return {**started, **_ended(seen["migration"], _GOOD[state])}
+        ended = self._watch(started["migration"]["name"], float(given.get("wait_timeout") or 7200), task_vars)
+        if "migration" not in ended:
+            return {**ended, "changed": True}
+        return {**started, **_result(ended["migration"], _GOOD[state])}
 
     def _watch(self, name: str, timeout: float, task_vars: t.Any) -> dict[str, t.Any]:
-        """Look until the worker has ended; ``migration`` is how it stands then."""
+        """Poll until the worker has ended; returns its ``migration``, or a failed result."""
         until = time.monotonic() + timeout
         last = ""
         while True:
             left = until - time.monotonic()
             if left <= 0:
                 return {"failed": True, **still_running(name).as_result()}
-            look: dict[str, t.Any] = {"name": name, "wait": max(1, min(_LOOK, round(left))), "log_lines": 5}
+            arguments: dict[str, t.Any] = {"name": name, "wait": max(1, min(_POLL, round(left))), "log_lines": 5}
             try:
-                answer = self._execute_module(module_name=_INFO, module_args=look, task_vars=task_vars)
+                answer = self._execute_module(module_name=_INFO, module_args=arguments, task_vars=task_vars)
             except AnsibleConnectionFailure as error:
-                # the host works on without us
-                last = _tell(f"{name}: the host cannot be asked, its work goes on ({error})", last)
+                # the worker continues without the connection
+                last = _show(f"{name}: the host cannot be reached, the migration continues ({error})", last)
                 time.sleep(_RETRY)
                 continue
             if answer.get("failed") or not answer.get("migrations"):
-                return answer if answer.get("failed") else {"failed": True, "msg": f"The migration {name} is gone from its host."}
+                return answer if answer.get("failed") else {"failed": True, "msg": f"The migration {name} does not exist on its host any more."}
             migration = answer["migrations"][0]
             if not migration["active"]:
                 for line in summary(migration):
-                    last = _tell(line, "")
+                    last = _show(line, "")
                 return {"migration": migration}
             if migration["state"] == "running":
-                # else its worker has not begun to tell, or has told all
-                last = _tell(progress_line(migration), last)
+                # otherwise its worker has not reported yet, or has ended
+                last = _show(progress_line(migration), last)
 
 
-def _ended(migration: dict[str, t.Any], good: t.Container[str]) -> dict[str, t.Any]:
-    """The part of the result that was not known at the start."""
+def _result(migration: dict[str, t.Any], good: t.Container[str]) -> dict[str, t.Any]:
+    """Return the part of the result that is known at the end only."""
     log = migration.pop("log", [])
     migration.pop("active", None)
     if migration["state"] in good:
@@ -89,9 +89,9 @@ def _ended(migration: dict[str, t.Any], good: t.Container[str]) -> dict[str, t.A
     return {"failed": True, **MigrationFailed(migration, log).as_result()}
 
 
-def _tell(text: str, last: str) -> str:
-    """One line to whoever looks, in a terminal as in a job's output; nothing twice in a row."""
+def _show(text: str, last: str) -> str:
+    """Display a line unless it repeats the last one; returns the line."""
     if text != last:
-        # a result that a program reads must stay one document
+        # to stderr with a JSON callback, whose stdout must remain one document
         display.display(f"    {text}", stderr="json" in str(constants.DEFAULT_STDOUT_CALLBACK))
     return text

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Lines for whoever runs the play, as they are."""
+"""Display lines without formatting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ display = Display()
 
 
 class ActionModule(ActionBase):
-    """Prints; asks no host."""
+    """Display the lines; needs no connection to a host."""
 
     TRANSFERS_FILES = False
     _requires_connection = False

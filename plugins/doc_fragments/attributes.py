@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What several modules say of how they run."""
+"""Attributes of several modules."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Attribute blocks, to be named one by one."""
+    """Attribute blocks, each extended by name."""
 
     LINUX = r"""
 options: {}
@@ -16,7 +16,7 @@ attributes:
   platform:
     support: full
     platforms: linux
-    description: Systems the module runs on.
+    description: Platforms the module runs on.
 """
 
     LIBVIRT = r"""

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the MariaDB server of a host is found."""
+"""Options for the MariaDB server of a host."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The server's unit, and its data where a module looks into them."""
+    """The systemd unit and the data directory of the server."""
 
     UNIT = r"""
 options:

@@ -2,49 +2,49 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options of a master's migration, part by part."""
+"""Options for the migration of the master."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """How the source is brought to rest, what is copied where, what is asked of the VM, how the migration runs its course."""
+    """Options to quiesce the source, to copy it, to check the VM, and to control the phases."""
 
     SOURCE_AT_REST = r"""
 options:
   quiesce:
     description:
-      - How the source is brought to rest before the last copy. V(stop_services) stops O(services).
-      - With V(maintenance_boot) the source restarts once into a level with nothing but network and ssh. Everything rests then,
-        whatever O(services) names. On a return it starts what it usually does without another restart; any other restart, such as
-        after a power loss, is a usual one. The pause contains that restart. A source that asks for a passphrase at its boot is refused.
+      - How the source is quiesced before the final copy. V(stop_services) stops O(services).
+      - With V(maintenance_boot) the source reboots once into a mode with only network and SSH, in which nothing else runs, regardless of
+        O(services). If the source takes over again, it starts its usual units without another reboot; any other reboot, such as after a
+        power loss, is a normal one. The pause includes the reboot. A source that asks for a passphrase at boot is refused.
     type: str
     choices: [stop_services, maintenance_boot]
     default: stop_services
   services:
     description:
-      - Units of the source to stop before the last copy, in this order. They are started in the reverse order on a return.
-      - V(all) alone stops every service that runs, and every socket, timer and path that could start one, in systemd's own order,
-        and all containers that run. What stays is ssh, the network and its firewall, disks, D-Bus, the journal, logins and systemd's own.
+      - Units of the source to stop before the final copy, in this order. They are started in reverse order if the source takes over again.
+      - V(all), as the only entry, stops every running service, and every socket, timer and path that could start one, in systemd's order,
+        and all running containers. SSH, the network and its firewall, disks, D-Bus, the journal, logins and the services of systemd continue.
     type: list
     elements: str
     default: []
   containers:
     description:
-      - Containers of the source to stop before the last copy, in this order, before O(services), and to start again in the reverse
-        order, after them. One that does not run stays as it is.
-      - The first boot of the VM starts those that ran, whatever their restart policy.
+      - Containers of the source to stop before the final copy, in this order and before O(services), and to start again in reverse
+        order after them. Stopped containers stay stopped.
+      - The first boot of the VM starts the containers that were running, regardless of their restart policy.
     type: list
     elements: dict
     default: []
     suboptions:
       engine:
-        description: What runs it.
+        description: Container engine.
         type: str
         choices: [docker, podman]
         required: true
       name:
-        description: Its name.
+        description: Name of the container.
         type: str
         required: true
 """
@@ -53,48 +53,49 @@ options:
 options:
   boot:
     description:
-      - Who makes the new disks. With V(image) this host does, and fills them as files.
-      - With V(pxe) the VM boots a bootstrap system over the network before the source is touched, made of this host's own packages
-        and kernel. It hands its disks out over ssh, by a key and a host key that are made anew for every boot; they are partitioned,
-        filled and proven through that. It is off while the copy is rehearsed, and when the VM boots as the master.
-      - V(pxe) needs an x86_64 VM of QEMU or KVM whose first card is on a bridge of this host.
+      - How the new disks are written. With V(image) this host writes them as image files.
+      - With V(pxe) the VM boots a bootstrap system over the network before the source is changed. The bootstrap system consists of the
+        packages and kernel of this host and exports its disks over SSH, with a key and a host key that are generated for each boot. The disks
+        are partitioned, filled and verified over this connection. It is off during the rehearsal and when the VM boots as the master.
+      - V(pxe) requires an x86_64 VM of QEMU or KVM whose first NIC is on a bridge of this host.
     type: str
     choices: [image, pxe]
     default: image
   pxe_serve:
     description:
-      - Serve the bootstrap system from this host with O(boot=pxe). DHCP and TFTP are asked on the bridge then, answer the VM's card
-        alone, use link-local addresses, and come before a DHCP server of that network.
-      - With V(false) the source does, or whoever serves its network. What it has to serve lies in
-        C(/var/cache/reduced.footprint/bootstrap-NAME) of this host once V(prepare) was gone through, see O(stop_after).
+      - Serve the bootstrap system from this host with O(boot=pxe). DHCP and TFTP run on the bridge, answer only the NIC of the VM,
+        use link-local addresses, and take precedence over a DHCP server of that network.
+      - With V(false) the source, or another boot server of its network, must serve the files in
+        C(/var/cache/reduced.footprint/bootstrap-NAME) of this host, which exist after the phase V(prepare), see O(stop_after).
     type: bool
     default: true
   sync:
     description:
-      - How its content comes over. With V(rsync) files do.
-      - With V(rsync_dd) what holds no file system comes too, block by block and only what changed since the copy before; partitions,
-        volumes and opened disks whose content nothing on the source knows with O(disk_schema=same), else those it names as C(raw).
-        They are never made smaller, keep their names and owners, and are proven by hashes in the pause.
+      - How the content is copied. V(rsync) copies files.
+      - V(rsync_dd) also copies devices without a file system, block by block and only the blocks that changed since the previous copy.
+        With O(disk_schema=same) these are partitions, volumes and opened disks whose content the source does not recognise, otherwise the
+        C(raw) entries of O(disk_schema). They never shrink, keep their names and owners, and are verified by hashes during the pause.
     type: str
     choices: [rsync, rsync_dd]
     default: rsync
   disk_schema:
     description:
-      - The new disks' partitions. V(same) makes them as the source has them, LVM, md and encryption flattened. Each is as large as
-        there but the largest of a disk, which takes the rest; what does not fit so is made smaller as far as its files allow.
+      - Partitions of the new disks. V(same) creates the layout of the source, without LVM, md and encryption. Each partition has its
+        original size, except for the largest of a disk, which gets the remaining space; partitions that do not fit are shrunk as far as
+        their files allow.
       - Otherwise a list of mappings with C(mount) (none for swap), C(fs) (ext4, xfs, btrfs, vfat, swap), C(size) and C(disk), the
-        number of the VM's disk, counted from 0. C(size) is a size with a unit (a bare number counts in GiB), a part of the disk
-        such as C(30%), or C(rest), the default, which takes what the others leave.
-      - In place of C(mount) and C(fs) an entry may have C(raw), any name below C(/dev) of a block device of the source that is
-        copied block by block, with O(sync=rsync_dd). Without a C(size) it is as large as there.
-      - File systems of the source that get no partition of their own are copied into the one above them.
+        number of the VM's disk, counted from 0. C(size) is a size with a unit (default GiB), a part of the disk
+        such as C(30%), or C(rest), the default, which is the remaining space.
+      - Instead of C(mount) and C(fs) an entry may have C(raw), any name below C(/dev) of a block device of the source that is
+        copied block by block, with O(sync=rsync_dd). C(size) defaults to its original size.
+      - File systems of the source without their own partition are copied into the parent file system.
     type: raw
     default: same
   bandwidth_limit:
-    description: The copies before the pause take at most so much per second, a bare number counts in KiB. No limit when left out.
+    description: Bandwidth limit per second of the copies before the pause; a number without a unit is in KiB. No limit by default.
     type: str
   excludes:
-    description: Absolute paths or rsync patterns that are not copied.
+    description: Absolute paths or rsync patterns to exclude from the copy.
     type: list
     elements: str
     default: []
@@ -104,24 +105,24 @@ options:
 options:
   rehearse:
     description:
-      - Boot the copy on a network of its own before the pause, put O(health_checks) to it, and throw that boot away. When it
-        fails, the migration ends there and the source never noticed.
+      - Boot the copy on an isolated network before the pause, run O(health_checks), and discard all changes of that boot. If it
+        fails, the migration ends without an effect on the source.
     type: bool
     default: true
   rehearse_timeout:
-    description: Seconds the rehearsal gets to boot and answer. Default is what O(boot_timeout) says.
+    description: Seconds to wait for the rehearsal to boot and pass the checks. Default is the value of O(boot_timeout).
     type: int
   health_checks:
     description:
-      - What must answer in the rehearsal, and through the admin address before the VM is taken for good. That ssh shows the
-        source's host key is always asked first.
+      - Checks that must pass in the rehearsal, and through the admin address before the migration is committed. A check that SSH presents
+        the host key of the source always runs first.
     type: list
     elements: dict
     default: []
     suboptions:
       type:
         description:
-          - Kind of question. V(command) and V(unit) are asked inside the VM, over ssh with the one-time key.
+          - Type of the check. V(command) and V(unit) run inside the VM, over SSH with the one-time key.
         type: str
         choices: [tcp, http, ssh, command, unit]
         default: tcp
@@ -129,21 +130,21 @@ options:
         description: Port for V(tcp) and V(ssh).
         type: int
       url:
-        description: Address for V(http).
+        description: URL for V(http).
         type: str
       status:
-        description: The status that V(http) must answer with.
+        description: Expected status code for V(http).
         type: int
         default: 200
       command:
-        description: Program and arguments for V(command); no shell reads them. Exit code 0 is healthy.
+        description: Program and arguments for V(command), run without a shell. Exit code 0 is healthy.
         type: list
         elements: str
       unit:
         description: The systemd unit that must be active, for V(unit).
         type: str
       rehearse:
-        description: Ask it in the rehearsal too; V(false) for what needs the world outside of the VM.
+        description: Also run the check in the rehearsal; set V(false) for checks that require systems outside of the VM.
         type: bool
         default: true
 """
@@ -152,15 +153,15 @@ options:
 options:
   hooks:
     description:
-      - Commands of your own around the phases, in their order. One that fails makes its phase fail, in the pause everything returns
-        to the source. A phase that is gone through again runs its hooks again.
-      - Hooks from V(quiesce) to V(cutover) make the pause longer. After V(commit) the source accepts no command any more.
+      - Commands to run before or after phases, in this order. If a command fails, its phase fails; during the pause the migration is
+        then rolled back to the source. A repeated phase runs its hooks again.
+      - Hooks from V(quiesce) to V(cutover) extend the pause. After V(commit) the source accepts no commands.
     type: list
     elements: dict
     default: []
     suboptions:
       phase:
-        description: The phase it belongs to.
+        description: The phase of the hook.
         type: str
         choices: [preflight, define, prepare, partition, precopy, rehearse, quiesce, final, fixup, verify, cutover, commit]
         required: true
@@ -170,49 +171,49 @@ options:
         choices: [before, after]
         default: before
       "on":
-        description: Where it runs, as root.
+        description: The host on which the command runs, as root.
         type: str
         choices: [source, destination]
         default: destination
       command:
-        description: Program and arguments; no shell reads them. They are kept in a file that only root can read, but processes show them.
+        description: Program and arguments, run without a shell. They are stored in a file that only root can read, but are visible in process lists.
         type: list
         elements: str
         required: true
       timeout:
-        description: Seconds it may take.
+        description: Time limit in seconds.
         type: int
         default: 600
   max_worktime:
     description:
-      - Seconds that everything before the pause may take in one run; V(0) sets no limit. A run that is not done by then ends without
-        having been felt, the next one goes on with what was copied.
+      - Time limit in seconds for all phases before the pause in one run; V(0) means no limit. A run that reaches the limit ends without an
+        effect on the source, and the next run continues from the existing copy.
     type: int
     default: 0
   max_passes:
-    description: At most so many live copies before the pause.
+    description: Maximum number of live copy passes before the pause.
     type: int
     default: 6
   max_downtime:
-    description: Copy live again until a pass takes no longer than so many seconds.
+    description: Repeat the live copy until a pass takes at most this number of seconds.
     type: int
     default: 5
   boot_timeout:
-    description: Seconds the VM gets to boot and answer all checks before everything returns to the source.
+    description: Seconds to wait for the VM to boot and pass all checks before the migration is rolled back to the source.
     type: int
     default: 300
   return_after:
-    description: Seconds without word from this host after which the source returns by itself.
+    description: Seconds without contact to this host after which the source takes over again by itself.
     type: int
     default: 120
   source_after:
-    description: After a good migration the source stays up at its temporary address with its services held, or is shut down.
+    description: After a successful migration the source keeps running at its temporary address with its services stopped, or is shut down.
     type: str
     choices: [temp_address, shutdown]
     default: temp_address
   stop_after:
     description:
-      - Stop after this phase, one of V(preflight), V(define), V(prepare), V(partition), V(precopy) and V(rehearse). Every further
-        run with it brings the copy up to date, for days if that suits; a run without it goes through to the end.
+      - Stop after this phase, one of V(preflight), V(define), V(prepare), V(partition), V(precopy) and V(rehearse). Each further
+        run with this option updates the copy; a run without it completes the migration.
     type: str
 """

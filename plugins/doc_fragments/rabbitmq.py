@@ -2,18 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the RabbitMQ node of a host is found."""
+"""Options for the RabbitMQ node of a host."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """The node and its unit, and its cookie where a module compares it."""
+    """The node and its systemd unit, and the Erlang cookie."""
 
     NODE = r"""
 options:
   node:
-    description: The Erlang name of the node of this host, for example V(rabbit@metal1).
+    description: Erlang node name of this host, for example V(rabbit@metal1).
     type: str
     required: true
   unit:
@@ -25,6 +25,6 @@ options:
     COOKIE = r"""
 options:
   cookie:
-    description: The Erlang cookie the members share. It is never told, only compared.
+    description: Erlang cookie shared by the members. It is only compared and never returned.
     type: str
 """

@@ -2,20 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The pools and networks of a node, and its end."""
+"""Options for the storage pools and networks of a virt node, and for its removal."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Options of virt_node that belong together."""
+    """Groups of options of virt_node."""
 
     STORAGE = r"""
 options:
   pools:
     description:
-      - Storage pools besides O(pool); an entry with that name describes it in place of O(pool_path).
-      - An entry with a name alone is a pool that is there and is used as it is, whatever its type.
+      - Storage pools in addition to O(pool). An entry with the name of O(pool) describes that pool instead of O(pool_path).
+      - An entry with only a name is an existing pool of any type, which is used unchanged.
     type: list
     elements: dict
     default: []
@@ -25,36 +25,36 @@ options:
         type: str
         required: true
       type:
-        description: What to make where there is none; follows from O(pools[].path) or O(pools[].source) when left out.
+        description: Type of a pool that does not exist yet; default depends on whether O(pools[].path) or O(pools[].source) is set.
         type: str
         choices: [dir, logical]
       path:
-        description: Folder of a V(dir) pool, made where it is missing.
+        description: Directory of a V(dir) pool, created if missing.
         type: str
       source:
-        description: Volume group of a V(logical) pool. It must be there; no disk is ever formatted here. Needs lvm2 on the host.
+        description: Existing volume group of a V(logical) pool; no disk is ever formatted. Requires lvm2 on the host.
         type: str
       mounted:
         description:
-          - V(true) refuses a pool of files that is on the root file system. V(false) lets it be there, also where it was on a file system
-            of its own before; that holds until V(true).
-          - When left out, the mount point a pool is on is remembered once it was seen (here, and by M(reduced.footprint.vm_define)), and a pool
-            whose file system is not mounted is refused from then on, before its folder is made or anything is written to it.
+          - V(true) refuses a pool of files on the root file system. V(false) allows it, even if the pool was on a separate file system
+            before; this remains in effect until V(true).
+          - By default the mount point of a pool is recorded when it is first found (by this module or M(reduced.footprint.vm_define)). From then on
+            a pool whose file system is not mounted is refused before its directory is created or anything is written to it.
         type: bool
       reserve:
-        description: Bytes kept free in this pool, in place of O(pool_reserve).
+        description: Bytes to keep free in this pool, overrides O(pool_reserve).
         type: str
   networks:
-    description: Networks of libvirt that lead to a bridge of the host. They are made, started, and start with the host.
+    description: libvirt networks that forward to a bridge of the host. They are created, started, and set to autostart.
     type: list
     elements: dict
     default: []
     suboptions:
       name:
-        description: Name of the network, that of the bridge when left out.
+        description: Name of the network, by default the name of the bridge.
         type: str
       bridge:
-        description: The bridge, which must be there. In check mode those of O(bridges) count as made.
+        description: An existing bridge. In check mode the bridges in O(bridges) count as existing.
         type: str
         required: true
 """
@@ -62,40 +62,40 @@ options:
     REMOVAL = r"""
 options:
   confirm:
-    description: With O(state=absent), the O(name) of the node once more.
+    description: Required with O(state=absent), the O(name) of the node again.
     type: str
   remove_vms:
     description:
-      - With O(state=absent), shut down and undefine the VMs of O(cluster). Protected ones and those of somebody else are never touched.
-      - Without it VMs run on; they no longer start with the host.
+      - With O(state=absent), shut down and undefine the VMs of O(cluster). Protected VMs and unmanaged domains are never changed.
+      - By default VMs continue to run, but no longer start with the host.
     type: bool
     default: false
   erase:
-    description: With O(remove_vms), what to delete besides - V(none), or the V(disks) of the removed VMs, but for protected ones.
+    description: With O(remove_vms), what else to delete - V(none), or the V(disks) of the removed VMs except protected disks.
     type: str
     choices: [none, disks]
     default: none
   quorums:
     description:
-      - With O(state=absent), the members of each quorum on all servers, a list of mappings with C(name), C(server) and C(alive) for each
-        name of a quorum. P(reduced.footprint.quorum_members#filter) makes it.
-      - With O(remove_vms) it is refused that fewer than a majority of all members go on.
+      - With O(state=absent), the members of each quorum on all servers - for each quorum name a list of mappings with C(name), C(server) and
+        C(alive), as returned by P(reduced.footprint.quorum_members#filter).
+      - With O(remove_vms), the removal is refused if less than a majority of all members would remain.
     type: dict
   quorum_roles:
-    description: Roles of VMs whose quorum must be known. A VM that has one is not removed as long as O(quorums) does not tell the others.
+    description: Roles of VMs that form a quorum. A VM with such a role is not removed unless O(quorums) contains the other members.
     type: list
     elements: str
     default: [controller]
   break_quorum:
-    description: Go on although a quorum breaks.
+    description: Remove the node even if a quorum is lost.
     type: bool
     default: false
   shutdown_timeout:
-    description: Seconds a VM that is removed gets to shut down.
+    description: Seconds to wait for a removed VM to shut down.
     type: float
     default: 120.0
   force:
-    description: Cut the power of a VM that does not shut down in time.
+    description: Power off a VM that does not shut down in time.
     type: bool
     default: false
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filter plugin: the controllers' moves in order."""
+"""Filter plugin: list the moves of controllers in order."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: add_server_steps
-short_description: Say which controllers have to move where, one after the other
+short_description: List which controllers must be moved where, in order
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Makes the steps of a growth from a plan and from what is found on the servers. What was begun and not finished comes first.
-  - Where a VM stands is told by the servers, not by the inventory.
+  - Creates the steps for adding a server from a placement plan and from what the servers report. An unfinished move comes first.
+  - The server on which a VM runs is taken from the servers, not from the inventory.
 positional: hostvars, servers, controllers, cluster
 options:
   _input:
@@ -46,7 +46,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Say what is to be done
+- name: List the moves
   ansible.builtin.set_fact:
     todo: "{{ plan | reduced.footprint.add_server_steps(hostvars, groups['virt'], groups['controller'], footprint_cluster) }}"
 """
@@ -54,9 +54,9 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - V(steps), each with V(id), V(name), V(source), V(destination), V(reason) and V(begun); V(others), moves of VMs that are no
-      controllers; V(before) and V(after), the grades of availability; V(places), where each controller stands; V(listed), where the
-      inventory lists it if that is elsewhere; V(why), what keeps growth from beginning.
+    - V(steps), each with V(id), V(name), V(source), V(destination), V(reason) and V(begun) (the move is unfinished); V(others), moves
+      of VMs that are not controllers; V(before) and V(after), the availability grades; V(places), the server of each controller;
+      V(listed), controllers that the inventory lists under another server; V(why), the reasons against starting.
   type: dict
 """
 
@@ -67,19 +67,19 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.pl
 def add_server_steps(
     plan: t.Mapping[str, t.Any], hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str], cluster: str
 ) -> dict[str, t.Any]:
-    """The steps as plain values; see :func:`steps`."""
+    """Return the steps as plain values; see :func:`steps`."""
     try:
         found = {name: (hostvars[name].get("plan_found") or {}).get("vms") or [] for name in servers}
         notes = {name: (hostvars[name].get("add_server_notes") or {}).get("moves") or [] for name in servers}
         todo = steps(plan, found, notes, controllers, cluster)
         return {**todo, "listed": listed_elsewhere(todo["places"], {name: hostvars[name].get("vm_host") for name in controllers})}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"add_server_steps: not a plan and what was found: {error!r}") from error
+        raise AnsibleFilterError(f"add_server_steps: expected a plan and the results of vm_info and vm_move_info: {error!r}") from error
 
 
 class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Their names."""
+        """Return the filters by name."""
         return {"add_server_steps": add_server_steps}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filter plugin: which service of the control plane has which members."""
+"""Filter plugin: list the members of each service of the control plane."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: controlplane_members
-short_description: Tell the members of each service of the control plane
+short_description: List the members of each service of the control plane
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Follows the rule of the roles. The members of a service are the hosts of the group that its variable names, for example
-    C(galera_group), else of the group of its own name, else of the group C(controller).
-  - Hosts that do not have the service are not told apart here.
+  - Uses the same rule as the roles. The members of a service are the hosts of the group named by its variable, for example
+    C(galera_group), else of the group with the name of the service, else of the group C(controller).
+  - Does not check whether the service is installed on these hosts.
 positional: groups
 options:
   _input:
@@ -31,7 +31,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show who has the database
+- name: Show the members of the database
   ansible.builtin.debug:
     msg: "{{ (hostvars | reduced.footprint.controlplane_members(groups)).galera }}"
 """
@@ -47,16 +47,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.pl
 
 
 def controlplane_members(hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]]) -> dict[str, list[str]]:
-    """Service → its hosts; see :func:`members_of`."""
+    """Return service → its hosts; see :func:`members_of`."""
     try:
         return members_of(groups, hostvars)
     except (TypeError, AttributeError, KeyError) as error:
-        raise AnsibleFilterError(f"controlplane_members: not hostvars and groups: {error!r}") from error
+        raise AnsibleFilterError(f"controlplane_members: expected hostvars and groups: {error!r}") from error
 
 
 class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Their names."""
+        """Return the filters by name."""
         return {"controlplane_members": controlplane_members}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filter plugin: which member of a Galera cluster makes the backup."""
+"""Filter plugin: the member of a Galera cluster that is backed up."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: galera_backup_member
-short_description: Choose the member that makes the backup
+short_description: Choose the Galera member that is backed up
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Of the members that are Primary and Synced the one with the fewest clients, so not the one that is written to; at a tie the
-    last. Nobody who is not ready, and an error when nobody is.
+  - Of the members that are Primary and Synced the one with the fewest clients, so not the one that receives the writes; at a tie
+    the last. Fails if no member is ready.
 positional: member
 options:
   _input:
-    description: All members by name, in order, each with what M(reduced.footprint.galera_info) returns as C(galera), or nothing.
+    description: All members by name, in order, each with the result C(galera) of M(reduced.footprint.galera_info), or nothing.
     type: dict
     required: true
   member:
-    description: The member an operator wants.
+    description: The member that the operator named.
     type: str
 """
 
 EXAMPLES = r"""
-- name: Choose
+- name: Choose the member
   ansible.builtin.set_fact:
-    chosen: "{{ {'c1': look1.galera, 'c2': look2.galera} | reduced.footprint.galera_backup_member }}"
+    chosen: "{{ {'c1': member1.galera, 'c2': member2.galera} | reduced.footprint.galera_backup_member }}"
 """
 
 RETURN = r"""
 _value:
-  description: The member's name.
+  description: Name of the member.
   type: str
 """
 
@@ -46,18 +46,18 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_bac
 
 
 def galera_backup_member(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], member: str | None = None) -> str:
-    """The member's name; see :func:`choose_member`."""
+    """Return the member's name; see :func:`choose_member`."""
     try:
         return choose_member(looks, member or None)
     except FootprintError as error:
         raise AnsibleFilterError(str(error)) from error
     except (AttributeError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"galera_backup_member: not what galera_info returns: {error!r}") from error
+        raise AnsibleFilterError(f"galera_backup_member: expected results of galera_info: {error!r}") from error
 
 
 class FilterModule:
-    """The filters of this file."""
+    """Filters of this plugin."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Their names."""
+        """Return name → filter."""
         return {"galera_backup_member": galera_backup_member}

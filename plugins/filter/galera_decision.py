@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filter plugin: who starts a Galera cluster and who joins."""
+"""Filter plugin: which member starts a Galera cluster and which members join."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: galera_decision
-short_description: Decide who starts a Galera cluster and who joins it
+short_description: Decide which member starts a Galera cluster and which members join
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - A living Primary Component is joined, never rivalled. Without one, the only fresh cluster is started by its first member,
-    and one with data by the member with the highest position.
-  - A member that does not answer, a position nobody can read, a foreign cluster, several Primary Components of one cluster and
-    databases that joining would wipe are refused, with the reason.
+  - If there is a Primary Component, the other members join it; a second one is never started. Otherwise a new cluster is started
+    by its first member, and one with data by the member with the highest position.
+  - A member that does not answer, a position that cannot be read, data of another cluster, several Primary Components of one
+    cluster, and databases that joining would wipe are refused, with the reason.
 positional: force
 options:
   _input:
     description:
-      - All members by name, in order, each with what M(reduced.footprint.galera_info) returns as C(galera), or nothing for a
+      - All members by name, in order, each with the result C(galera) of M(reduced.footprint.galera_info), or nothing for a
         member that does not answer.
     type: dict
     required: true
   force:
-    description: Name of the member to recover from, although others are missing or unreadable.
+    description: Name of the member to start from, although others do not answer or cannot be read.
     type: str
 """
 
 EXAMPLES = r"""
-- name: Decide
+- name: Decide which member starts the cluster
   ansible.builtin.set_fact:
-    decision: "{{ {'c1': look1.galera, 'c2': look2.galera, 'c3': none} | reduced.footprint.galera_decision(force='c1') }}"
+    decision: "{{ {'c1': member1.galera, 'c2': member2.galera, 'c3': none} | reduced.footprint.galera_decision(force='c1') }}"
 """
 
 RETURN = r"""
 _value:
   description:
     - The decision with V(action) (V(none), V(join), V(bootstrap) or V(refuse)), V(reason), V(hint), V(bootstrap) (the member
-      that starts), V(join) (the others in order), V(discard) (those of them whose own data have to be set aside before),
-      V(uuid), V(warnings), and V(members), one line for each to be read by a person.
+      that starts), V(join) (the others in order), V(discard) (joining members whose data must be set aside first), V(uuid),
+      V(warnings), and V(members), one line of text for each member.
   type: dict
 """
 
@@ -52,18 +52,18 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_gal
 
 
 def galera_decision(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], force: str | None = None) -> dict[str, t.Any]:
-    """The decision on the members as plain values; see :func:`decide`."""
+    """Return the decision as plain values; see :func:`decide`."""
     try:
         members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
     except (AttributeError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"galera_decision: not what galera_info returns: {error!r}") from error
+        raise AnsibleFilterError(f"galera_decision: expected results of galera_info: {error!r}") from error
     decision = decide(members, force or None)
     return {**decision.as_dict(), "members": describe(members, decision)}
 
 
 class FilterModule:
-    """The filters of this file."""
+    """Filters of this plugin."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Their names."""
+        """Return name → filter."""
         return {"galera_decision": galera_decision}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filter plugin: by which steps a Galera cluster comes to speak TLS, or plain text again."""
+"""Filter plugin: the steps by which a Galera cluster enables or disables TLS."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: galera_tls_steps
-short_description: Name the steps by which a Galera cluster that lives changes its encryption
+short_description: List the steps to enable or disable TLS in a running Galera cluster
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Members that speak TLS alone do not hear members that speak plain text alone. A cluster that lives passes through a stage in
-    which its members speak both; one that is down does not have to.
+  - Members that use TLS only cannot connect to members that use plain text only. A running cluster passes through a stage in which
+    its members use both; a stopped one does not need it.
 positional: wanted
 options:
   _input:
-    description: What each member speaks, C(tls) of M(reduced.footprint.galera_info), nothing for one that does not run.
+    description: C(tls) of M(reduced.footprint.galera_info) for each member, nothing for one that is not running.
     type: list
     elements: str
     required: true
@@ -38,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Stages in order, of V(off), V(both) and V(on). All members pass one before any of them begins the next.
+  description: Stages in order, of V(off), V(both) and V(on). All members complete one before any of them starts the next.
   type: list
   elements: str
 """
@@ -47,13 +47,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls
 
 
 def galera_tls_steps(live: t.Iterable[str | None], wanted: bool) -> list[str]:
-    """The stages in order; see :func:`tls_steps`."""
+    """Return the stages in order; see :func:`tls_steps`."""
     return list(tls_steps(live, bool(wanted)))
 
 
 class FilterModule:
-    """The filters of this file."""
+    """Filters of this plugin."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Their names."""
+        """Return name → filter."""
         return {"galera_tls_steps": galera_tls_steps}

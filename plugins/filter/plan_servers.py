@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filter plugin: the servers of a plan from what Ansible knows of them."""
+"""Filter plugin: the servers of a plan from their variables and facts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: plan_servers
-short_description: Make the servers of a plan from the inventory and facts
+short_description: Build the servers of a plan from the inventory and facts
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Turns the variables of servers into what M(reduced.footprint.footprint_plan) takes as C(servers).
-  - Memory, CPUs, bridges and the bytes of storage pools come from gathered facts (subsets C(hardware), C(network), C(local)),
-    hypervisors, reserve and ratio from what M(reduced.footprint.virt_node) recorded, what stands there from the result of
+  - Converts the variables of servers to the option C(servers) of M(reduced.footprint.footprint_plan).
+  - Memory, CPUs, bridges and the size of storage pools come from gathered facts (subsets C(hardware), C(network), C(local)),
+    hypervisors, reserve and ratio from the record of M(reduced.footprint.virt_node), and existing VMs from the result of
     M(reduced.footprint.vm_info) in the variable C(plan_found).
-  - The variable C(node_capacity) of a server, a mapping as the module takes it, beats all of them. With it, servers can be
-    planned that nobody can reach yet.
+  - The variable C(node_capacity) of a server, a mapping as the module takes it, overrides all of them. Use it to plan servers
+    that cannot be reached yet.
 positional: servers
 options:
   _input:
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A mapping for each server, in the order of their names given.
+  description: A mapping for each server, in the order of O(servers).
   type: list
   elements: dict
 """
@@ -55,16 +55,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.reque
 
 
 def plan_servers(hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> list[dict[str, t.Any]]:
-    """The servers as plain values; see :func:`servers_from_variables`."""
+    """Return the servers as plain values; see :func:`servers_from_variables`."""
     try:
         return servers_from_variables(hostvars, servers)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"plan_servers: not the variables of servers: {error!r}") from error
+        raise AnsibleFilterError(f"plan_servers: invalid variables of servers: {error!r}") from error
 
 
 class FilterModule:
-    """The filters of this file."""
+    """The filters of this plugin."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Their names."""
+        """Return the filters by name."""
         return {"plan_servers": plan_servers}

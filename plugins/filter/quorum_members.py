@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who forms a quorum, from the inventory."""
+"""Filter plugin: the members of each quorum, from the inventory."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: quorum_members
-short_description: Tell which hosts form a quorum and where they stand
+short_description: List the members of each quorum and the servers they run on
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Turns groups of the inventory into what M(reduced.footprint.virt_node) takes as C(quorums).
-  - A host stands on the server its variable C(vm_host) names, or is a server itself. It takes part when the result of
-    M(reduced.footprint.galera_info) in its variable C(removal_member) says that it is ready, or that it has no database at all.
+  - Converts inventory groups to the option C(quorums) of M(reduced.footprint.virt_node).
+  - A host runs on the server that its variable C(vm_host) names, or is a server itself. It is alive if the result of
+    M(reduced.footprint.galera_info) in its variable C(removal_member) shows that it is ready, or that it has no database at all.
 positional: groups, names
 options:
   _input:
-    description: The variables of all hosts, C(hostvars).
+    description: Variables of all hosts, C(hostvars).
     type: dict
     required: true
   groups:
-    description: The groups of the inventory, C(groups).
+    description: Groups of the inventory, C(groups).
     type: dict
     required: true
   names:
-    description: The groups that form a quorum; one that the inventory does not have is left out.
+    description: Groups that form a quorum; a group that is not in the inventory is ignored.
     type: list
     elements: str
     required: true
@@ -38,7 +38,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Make an ordinary server of a node again
+- name: Remove a virt node
   reduced.footprint.virt_node:
     name: metal2
     cluster: lab
@@ -49,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: For each quorum its members, each a mapping of C(name), C(server) and C(alive).
+  description: The members of each quorum, each a mapping of C(name), C(server) and C(alive).
   type: dict
 """
 
@@ -58,16 +58,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.pl
 
 
 def quorum_members(hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]) -> dict[str, list[dict[str, t.Any]]]:
-    """The members of each quorum; see :func:`quorums_from_variables`."""
+    """Return the members of each quorum; see :func:`quorums_from_variables`."""
     try:
         return quorums_from_variables(hostvars, groups, names)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"quorum_members: not the variables and groups of an inventory: {error!r}") from error
+        raise AnsibleFilterError(f"quorum_members: expected the variables and groups of an inventory: {error!r}") from error
 
 
 class FilterModule:
-    """The filters of this file."""
+    """Filters of this plugin."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Their names."""
+        """Return name → filter."""
         return {"quorum_members": quorum_members}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filter plugin: which members of the control plane are taken one at a time, and whether that may be begun."""
+"""Filter plugin: plan a restart or update of control plane members, one at a time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: rolling_restart_plan
-short_description: Plan a rolling change of the control plane
+short_description: Plan a rolling restart or update of the control plane
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Puts together what M(reduced.footprint.controlplane_info) found on every host, and says which members are to be restarted or
-    updated, in which order, and what speaks against it.
-  - All members must be well, and a service must be able to do without one. Members that clients use right now come last.
-  - A run that was broken off is gone on with. What it has restarted is told by systemd's number of each start.
+  - Combines the results of M(reduced.footprint.controlplane_info) on every host, and lists which members are to be restarted or
+    updated, in which order, and the reasons against it.
+  - All members must be healthy, and each service must keep its majority without one of them. Members currently used by clients come last.
+  - An interrupted run is continued. Members that it restarted are recognised by the systemd invocation ID of their units.
 positional: groups, action, components
 options:
   _input:
@@ -31,28 +31,28 @@ options:
     type: dict
     required: true
   action:
-    description: What is to be done.
+    description: What to do with each member.
     type: str
     choices: [restart, update]
     required: true
   components:
-    description: Services, as a list or with commas between. None means all.
+    description: Services, as a list or separated by commas. Empty means all.
     type: raw
     default: []
   journal:
-    description: What a run that was broken off has left, as JSON. Empty without one.
+    description: The journal of an interrupted run, as JSON. Empty without one.
     type: str
     default: ""
   now:
-    description: The time, kept for whoever goes on.
+    description: The current time, recorded in the journal.
     type: str
     default: ""
   accept_outage:
-    description: Whether a service may stand still that has nobody to spare.
+    description: Whether to accept that a service without a redundant member is interrupted.
     type: bool
     default: false
   forget:
-    description: Whether what was not finished is given up.
+    description: Whether to discard the journal of an interrupted run.
     type: bool
     default: false
 """
@@ -66,8 +66,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The plan with V(ok), V(action), V(why) (what speaks against it), V(lines) (for people), V(steps) (each with C(component), C(host), C(begun),
-      C(in_use)), V(done), V(journal) (to be kept until the end) and V(sizes) (members of each service).
+    - The plan with V(ok), V(action), V(why) (the reasons against it), V(lines) (text for the console), V(steps) (each with C(component),
+      C(host), C(begun), C(in_use)), V(done), V(journal) (to be kept until the run is complete) and V(sizes) (number of members of each service).
   type: dict
 """
 
@@ -87,7 +87,7 @@ def rolling_restart_plan(
     accept_outage: bool = False,
     forget: bool = False,
 ) -> dict[str, t.Any]:
-    """The plan as plain values; see :func:`plan`."""
+    """Return the plan as plain values; see :func:`plan`."""
     try:
         request = parse_request(action, components, accept_outage, forget)
         members = members_of(groups, hostvars)
@@ -95,14 +95,14 @@ def rolling_restart_plan(
     except InputError as error:
         raise AnsibleFilterError(str(error)) from error
     except ValueError as error:
-        raise AnsibleFilterError(f"rolling_restart_plan: the journal cannot be read: {error}. Remove the file rolling_restart_journal names.") from error
+        raise AnsibleFilterError(f"rolling_restart_plan: cannot parse the journal: {error}. Remove the file set by rolling_restart_journal.") from error
     except (AttributeError, KeyError, TypeError) as error:
-        raise AnsibleFilterError(f"rolling_restart_plan: not what the playbook rolling_restart registers: {error!r}") from error
+        raise AnsibleFilterError(f"rolling_restart_plan: expected the results registered by the playbook rolling_restart: {error!r}") from error
 
 
 class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Their names."""
+        """Return the filters by name."""
         return {"rolling_restart_plan": rolling_restart_plan}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filter plugin: whether the next member of a component may be taken."""
+"""Filter plugin: check whether the next member of a component may be restarted or updated."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: rolling_restart_verdict
-short_description: Judge whether the next member of a component may be taken
+short_description: Check whether the next member of a component may be restarted or updated
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Says what speaks against restarting or updating another member of a component, after
-    M(reduced.footprint.controlplane_info) looked at every host. Nothing does when all members are well.
+  - Lists the reasons against restarting or updating another member of a component, from the results of
+    M(reduced.footprint.controlplane_info) on every host. There are none if all members are healthy.
 positional: groups, component, failed, back, accept_outage
 options:
   _input:
@@ -28,26 +28,26 @@ options:
     type: dict
     required: true
   component:
-    description: The service that is worked at.
+    description: The service being restarted or updated.
     type: str
     required: true
   failed:
-    description: Members of it that failed and were given up. The service has to do without them and one more.
+    description: Members of it that failed and were skipped. The service must keep its majority without them and one more.
     type: list
     elements: str
     default: []
   back:
-    description: A member that was just worked at. The load balancers have to send clients to it again.
+    description: The member that was restarted or updated last. The load balancers must send clients to it again.
     type: str
     default: ""
   accept_outage:
-    description: Whether the service may stand still.
+    description: Whether to accept that the service is interrupted.
     type: bool
     default: false
 """
 
 EXAMPLES = r"""
-- name: Go on only while all is well
+- name: Continue only if all members are healthy
   ansible.builtin.assert:
     that: (hostvars | reduced.footprint.rolling_restart_verdict(groups, 'galera')).why | length == 0
 """
@@ -55,8 +55,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The judgement with V(why) (what speaks against it, nothing when it may be done), V(writers) (members to which clients of a
-      service are sent alone), V(holders) (who holds which virtual address) and V(ports) (what is served at each).
+    - The result with V(why) (the reasons against it, empty if there are none), V(writers) (frontend to the only member to which its clients
+      are sent), V(holders) (virtual address to its holder) and V(ports) (virtual address to the ports served there).
   type: dict
 """
 
@@ -73,17 +73,17 @@ def rolling_restart_verdict(
     back: str = "",
     accept_outage: bool = False,
 ) -> dict[str, t.Any]:
-    """The judgement as plain values; see :func:`verdict`."""
+    """Return the result as plain values; see :func:`verdict`."""
     try:
         members = members_of(groups, hostvars)
         return verdict(component, members, looks_of(hostvars, members), failed, back, accept_outage).as_dict()
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"rolling_restart_verdict: not what the playbook rolling_restart registers: {error!r}") from error
+        raise AnsibleFilterError(f"rolling_restart_verdict: expected the results registered by the playbook rolling_restart: {error!r}") from error
 
 
 class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Their names."""
+        """Return the filters by name."""
         return {"rolling_restart_verdict": rolling_restart_verdict}

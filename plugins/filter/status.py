@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filter plugin: the state of a footprint from what was found on its hosts."""
+"""Filter plugin: build the status report of a footprint from the results of its hosts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: status
-short_description: Judge the state of a footprint
+short_description: Build the status report of a footprint
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Turns what the status playbook registered on servers and controllers into one report.
-  - Says what is down, how many members of each service are well, who holds the virtual addresses, who is written to, and what
-    the loss of each server would cost.
+  - Combines the results that the status playbook registered on servers and controllers into one report.
+  - Reports what is down, how many members of each service are healthy, the holders of the virtual addresses, the database member that
+    is written to, and the effect of the loss of each server.
 positional: servers, controllers, groups
 options:
   _input:
@@ -27,7 +27,7 @@ options:
     required: true
   servers:
     description:
-      - Names of the physical servers that carry virtual machines.
+      - Names of the physical servers that run virtual machines.
     type: list
     elements: str
     required: true
@@ -39,12 +39,12 @@ options:
     required: true
   groups:
     description:
-      - The groups of the inventory, C(groups), which tell the members of each service. Without it the controllers carry all.
+      - The groups of the inventory, C(groups), which determine the members of each service. Without it every service runs on the controllers.
     type: dict
 """
 
 EXAMPLES = r"""
-- name: Judge what was found
+- name: Show the status report
   ansible.builtin.debug:
     msg: "{{ hostvars | reduced.footprint.status(groups['virt'], groups['controller'], groups) }}"
 """
@@ -64,16 +64,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.pl
 def status(
     hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]] | None = None
 ) -> dict[str, t.Any]:
-    """The report on the named hosts; see :func:`build_status`."""
+    """Return the report on the named hosts; see :func:`build_status`."""
     try:
         return build_status(read_results(hostvars, servers, controllers, groups))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"status: not what the status playbook registers: {error!r}") from error
+        raise AnsibleFilterError(f"status: expected the results registered by the playbook status: {error!r}") from error
 
 
 class FilterModule:
     """The filters of this file."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Their names."""
+        """Return the filters by name."""
         return {"status": status}

@@ -9,13 +9,13 @@ name: address
 author:
   - reduced.footprint authors (@reduced-footprint)
 version_added: 0.1.0
-short_description: Where a service of the control plane is reached
+short_description: Addresses at which a service of the control plane is reached
 description:
-  - Returns the virtual address when the load balancer fronts the service, otherwise the addresses of the service's members, one
+  - Returns the virtual address if the load balancer has a frontend for the service, otherwise the addresses of its members, one
     element each. C(lookup) joins them with commas, C(query) keeps the list.
-  - The port and scheme of C(rabbitmq) are those with TLS (C(amqps), 5671) when C(rabbitmq_tls) says so or, unless it is set, when
-    the role C(rabbitmq) has made certificates below C(footprint_secrets), as it does for a new cluster.
-  - Who the members are follows from the groups, in the same way as for P(reduced.footprint.deploy_plan#lookup). The address of a
+  - The port and scheme of C(rabbitmq) are those with TLS (C(amqps), 5671) if C(rabbitmq_tls) is true or, if it is not set, if
+    the role C(rabbitmq) has created certificates below C(footprint_secrets), as it does for a new cluster.
+  - The members are determined from the groups, in the same way as by P(reduced.footprint.deploy_plan#lookup). The address of a
     member is its variable C(SERVICE_address), else its C(ansible_host), else its name.
 options:
   _terms:
@@ -26,24 +26,24 @@ options:
     elements: str
     required: true
   port:
-    description: Add a port, V(true) for the service's own, or a number.
+    description: Append a port, V(true) for that of the service, or a number.
     type: raw
   external:
     description:
-      - The address for clients outside. Only what the load balancer serves with TLS has one.
-      - It is the variable C(footprint_external_name) if that is set, otherwise the virtual address, a second one rather than the
-        main one.
+      - Return the address for external clients. Only services with a TLS frontend at the load balancer have one.
+      - It is the variable C(footprint_external_name) if set, otherwise the virtual address; an additional virtual address is
+        preferred to the main one.
     type: bool
     default: false
   with_scheme:
-    description: Begin with the scheme, C(https) where the load balancer speaks TLS, otherwise C(http), C(mysql), C(amqp) and so on.
+    description: Prepend the scheme, C(https) if the load balancer serves it with TLS, otherwise C(http), C(mysql), C(amqp) and so on.
     type: bool
     default: false
   consumer:
-    description: Name of the service that asks, whose C(mapping) may name another service than the usual one.
+    description: Name of the service that uses the address. Its C(mapping) may replace a logical service by another one.
     type: str
   services:
-    description: Services that the operator declares or changes.
+    description: Services that are declared or changed in addition to the built-in ones.
     type: dict
     default: {}
     vars:
@@ -54,7 +54,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Tell an application where the control plane is
+- name: Configure an application to use the control plane
   hosts: application
   tasks:
     - name: Write its settings
@@ -95,19 +95,19 @@ _DEFAULTS = os.path.join(os.path.dirname(__file__), "..", "..", "roles", LOAD_BA
 
 
 class LookupModule(LookupBase):
-    """Names of services in, addresses out."""
+    """Map names of services to addresses."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
-        """Look the addresses up.
+        """Return the addresses.
 
-        :raises AnsibleError: an unknown service, one without a host, or one that nobody outside may reach.
+        :raises AnsibleError: an unknown service, one without a host, or one that is not available to external clients.
         """
         self.set_options(var_options=variables, direct=kwargs)
         known = variables or {}
         try:
             declared = self._templar.template(self.get_option("services"))
             services = parse_services(declared, "footprint_services")
-            if not ((declared or {}).get("rabbitmq") or {}).get("port") and self._messages_by_tls(known):
+            if not ((declared or {}).get("rabbitmq") or {}).get("port") and self._rabbitmq_uses_tls(known):
                 port = int(self._templar.template(known.get("rabbitmq_tls_port")) or 5671)
                 services = {**services, "rabbitmq": dataclasses.replace(services["rabbitmq"], port=port, scheme="amqps")}
             wish = plan_address.Wish(self._port(), self.get_option("external"), self.get_option("with_scheme"))
@@ -120,17 +120,17 @@ class LookupModule(LookupBase):
         except FootprintError as error:
             raise AnsibleError(f"address: {error}") from error
 
-    def _messages_by_tls(self, known: t.Mapping[str, t.Any]) -> bool:
-        """Whether RabbitMQ serves by TLS: as the operator says, else whether its role has made certificates for it here."""
-        asked = self._templar.template(known.get("rabbitmq_tls"))
-        if asked is not None:
-            return boolean(asked)
+    def _rabbitmq_uses_tls(self, known: t.Mapping[str, t.Any]) -> bool:
+        """Whether RabbitMQ serves TLS: as set by the operator, else whether its role has created certificates for it here."""
+        configured = self._templar.template(known.get("rabbitmq_tls"))
+        if configured is not None:
+            return boolean(configured)
         environment = known.get("footprint_environment") or known.get("footprint_cluster") or "footprint"
         try:
             given = self._templar.template(known.get("footprint_secrets"))
             directory = secrets_directory(given, known.get("inventory_dir"), self._templar.template(environment))
         except InputError:
-            return False  # nobody keeps secrets here
+            return False  # no directory for secrets is known
         return (directory / "amqp" / "ca.pem.txt").exists()
 
     def _port(self) -> int | bool | None:
@@ -139,7 +139,7 @@ class LookupModule(LookupBase):
             return value
         if str(value).isdigit() and 0 < int(value) < 65536:
             return int(value)
-        raise InputError(f"{value!r} is no port.", "port", "Write true for the service's own, or a number.")
+        raise InputError(f"{value!r} is not a valid port.", "port", "Use true for the port of the service, or a number from 1 to 65535.")
 
     def _hosts(self, service: Service, known: t.Mapping[str, t.Any]) -> tuple[str, ...]:
         chosen = self._templar.template(known.get(f"{service.variable_prefix}_group"))
@@ -154,7 +154,7 @@ class LookupModule(LookupBase):
         return found
 
     def _edge(self, service: Service, known: t.Mapping[str, t.Any]) -> plan_address.Edge:
-        """The load balancer as its role sees it: its defaults, below what is set."""
+        """Return the settings of the load balancer: the defaults of its role, overridden by variables."""
         if not self._hosts(service, known):
             return plan_address.Edge()
         defaults = self._loader.load_from_file(_DEFAULTS, trusted_as_template=True)
@@ -166,5 +166,5 @@ class LookupModule(LookupBase):
 
         addresses = {plan_address.MAIN: str(value("load_balancer_virtual_address") or "")}
         addresses.update({str(item["name"]): str(item["address"]) for item in value("load_balancer_virtual_addresses") or ()})
-        there = {name: address for name, address in addresses.items() if address}
-        return plan_address.Edge(there, str(value("footprint_external_name") or ""), tuple(value("load_balancer_frontends") or ()))
+        present = {name: address for name, address in addresses.items() if address}
+        return plan_address.Edge(present, str(value("footprint_external_name") or ""), tuple(value("load_balancer_frontends") or ()))

@@ -9,13 +9,14 @@ name: allow_list
 author:
   - reduced.footprint authors (@reduced-footprint)
 version_added: 0.1.0
-short_description: Who may reach the ports of a service of the control plane
+short_description: Allow-lists for the ports of control plane services
 description:
   - Returns the allow-lists of services, as M(reduced.footprint.service_allow_list) takes them.
-  - Ports that only members of a service need, for example those of Galera's replication, are for these members. The others are for all
-    hosts that have a service of the control plane, for the virtual addresses, and for whoever C(footprint_allowed) and C(SERVICE_allowed) list.
-  - The members of a service are found in the same way as for P(reduced.footprint.deploy_plan#lookup). The addresses of a host are its
-    C(ansible_host), every C(SERVICE_address) and what its variable C(footprint_addresses) lists.
+  - Ports that only members of a service need, for example those of Galera replication, are open to these members. Other ports are open to
+    all hosts that run a service of the control plane, to the virtual addresses, and to the addresses in C(footprint_allowed) and
+    C(SERVICE_allowed).
+  - The members of a service are determined in the same way as by P(reduced.footprint.deploy_plan#lookup). The addresses of a host are its
+    C(ansible_host), every C(SERVICE_address) and those listed in its variable C(footprint_addresses).
 options:
   _terms:
     description: Names of services, V(galera), V(rabbitmq), V(memcached), V(load_balancer) or V(keystone).
@@ -23,7 +24,7 @@ options:
     elements: str
     required: true
   services:
-    description: Services that the operator declares or changes.
+    description: Services that are declared or changed in addition to the built-in ones.
     type: dict
     default: {}
     vars:
@@ -33,7 +34,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Show who may reach the database
+- name: Show the allow-list of the database
   ansible.builtin.debug:
     msg: "{{ lookup('reduced.footprint.allow_list', 'galera') }}"
 """
@@ -57,12 +58,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_
 
 
 class LookupModule(LookupBase):
-    """Names of services in, allow-lists out."""
+    """Map names of services to allow-lists."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, t.Any]]:
-        """Look up who may reach them.
+        """Return the allow-lists.
 
-        :raises AnsibleError: an unknown service, a member without an address, an entry that is not an address.
+        :raises AnsibleError: an unknown service, a member without an address, an invalid address.
         """
         self.set_options(var_options=variables, direct=kwargs)
         self.variables = variables or {}
@@ -70,12 +71,12 @@ class LookupModule(LookupBase):
             services = parse_services(self._templar.template(self.get_option("services")), "footprint_services")
             real = [service for service in services.values() if service.role]
             hosts = {service.name: self._hosts(service) for service in real}
-            everybody = [address for host in dict.fromkeys(host for name in hosts for host in hosts[name]) for address in self._addresses(host, real)]
-            clients = [*everybody, *self._virtual(), *self._listed("footprint_allowed")]
+            plane = [address for host in dict.fromkeys(host for name in hosts for host in hosts[name]) for address in self._addresses(host, real)]
+            clients = [*plane, *self._virtual(), *self._listed("footprint_allowed")]
             found = []
             for term in terms:
                 if str(term) not in plan_allow_list.SERVICES:
-                    raise InputError(f"{term!r} has no allow-list.", "service", f"Use some of {known(plan_allow_list.SERVICES)}.")
+                    raise InputError(f"{term!r} has no allow-list.", "service", f"Use one of {known(plan_allow_list.SERVICES)}.")
                 service = services[str(term)]
                 peers = [self._own(host, service) for host in hosts.get(service.name, ())]
                 allowed = networks([*clients, *self._listed(f"{service.variable_prefix}_allowed")], f"{service.variable_prefix}_allowed")
@@ -96,13 +97,16 @@ class LookupModule(LookupBase):
         return hostvars[host] if host in hostvars else {}
 
     def _own(self, host: str, service: Service) -> str:
-        """Where a member listens."""
+        """Return the address on which a member listens."""
         own = self._of(host)
         address = str(own.get(f"{service.variable_prefix}_address") or own.get("ansible_host") or host)
         return networks([address], f"{host}.{service.variable_prefix}_address")[0]
 
     def _addresses(self, host: str, services: t.Sequence[Service]) -> list[str]:
-        """From where a host may come. One that is known by a name alone cannot be listed; its operator lists it in its place."""
+        """Return the source addresses of a host.
+
+        A host name cannot be listed; its addresses must then be in footprint_allowed or footprint_addresses.
+        """
         own = self._of(host)
         found = [own.get("ansible_host") or host, *(own.get(f"{service.variable_prefix}_address") for service in services)]
         addresses = []
@@ -110,7 +114,7 @@ class LookupModule(LookupBase):
             try:
                 addresses += networks([str(address)], host) if address else []
             except InputError:
-                self._display.vvv(f"allow_list: {host} is known as {address}, which is not an address")
+                self._display.vvv(f"allow_list: skipping {address} of {host}, which is not an address")
         return addresses
 
     def _virtual(self) -> list[str]:

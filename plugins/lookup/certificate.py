@@ -9,15 +9,15 @@ name: certificate
 author:
   - reduced.footprint authors (@reduced-footprint)
 version_added: 0.1.0
-short_description: A certificate that is made once, and kept with its key in a file the operator owns
+short_description: Issue a certificate once and store it with its key on the control node
 description:
-  - Returns key, certificate and the authority's certificate of a name, as PEM texts. What there is not yet is made and kept on
-    the control node, key and certificate in one file that only its owner can read (0600, in directories 0700).
-  - The certificates are for servers that are each other's clients, such as the members of a cluster. They are valid for ten
-    years. One that lacks an address or a name asked for, or ends within 30 days, is renewed; remove the file to get a new one
-    before that.
+  - Returns the private key, the certificate and the CA certificate for a name, in PEM format. A missing certificate or CA is created
+    and stored on the control node, key and certificate in one file that only its owner can read (mode 0600, in directories with mode 0700).
+  - The certificates are valid for both server and client authentication, as members of a cluster need it, and for ten years. A certificate
+    that lacks a requested address or name, or expires within 30 days, is renewed; remove the file to get a new certificate
+    earlier.
   - A file may be encrypted with C(ansible-vault) afterwards; such a file is never changed. Remove it when its addresses change.
-  - In check mode nothing is written. The texts of what is still missing are empty.
+  - In check mode nothing is written. The texts of missing keys and certificates are empty.
 options:
   _terms:
     description: Names such as V(galera/controller1); the last part becomes the name in the certificate.
@@ -25,21 +25,21 @@ options:
     elements: str
     required: true
   authority:
-    description: Name of the authority that signs, in the same directory.
+    description: Name of the certificate authority (CA) that signs, in the same directory.
     type: str
     required: true
   addresses:
-    description: Addresses the certificate is for.
+    description: IP addresses of the certificate (subject alternative names).
     type: list
     elements: str
     default: []
   names:
-    description: More names the certificate is for.
+    description: Additional DNS names of the certificate.
     type: list
     elements: str
     default: []
   directory:
-    description: Where the files are kept. Default C(.secrets/) and the name of the environment, beside the inventory.
+    description: Directory of the files. Default C(.secrets/) and the name of the environment, in the directory of the inventory.
     type: str
     vars:
       - name: footprint_secrets
@@ -54,7 +54,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Give a member its key
+- name: Install the private key of a member
   ansible.builtin.copy:
     content: "{{ lookup('reduced.footprint.certificate', 'galera/' ~ inventory_hostname, authority='galera/ca').key }}"
     dest: /etc/shop/key.pem
@@ -78,12 +78,12 @@ from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup i
 
 
 class LookupModule(SecretsLookup):
-    """Names in, certificates out."""
+    """Names to certificates."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, str]]:
-        """Read the certificates, or make them.
+        """Read or issue the certificates.
 
-        :raises AnsibleError: a bad name or option, or a file that cannot be used.
+        :raises AnsibleError: an invalid name or option, or a file that cannot be read or written.
         """
         try:
             directory, given = self.begin(variables, kwargs)

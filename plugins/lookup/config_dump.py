@@ -9,25 +9,25 @@ name: config_dump
 author:
   - reduced.footprint authors (@reduced-footprint)
 version_added: 0.1.0
-short_description: The settings that count for a host, all layers merged, secrets masked
+short_description: Effective settings of a host, with all layers merged and secrets masked
 description:
-  - Returns what a host is in the control plane, its roles, its services, and the settings of each service as its role will see
-    them, the role's own defaults included.
-  - Secrets are masked. A value is one when its name says so (password, secret, token, key and so on), when Ansible vault keeps
-    it, or when a lookup brings it. Secrets are not even read for this; texts that contain them show the mask in their place.
-  - The playbook C(reduced.footprint.config_dump) prints it for all hosts.
+  - Returns the roles and services of a host in the control plane, and the settings of each service as its role uses
+    them, including the defaults of the role.
+  - Secrets are masked. A value is a secret if its name contains password, secret, token, key or the like, if it is encrypted with
+    Ansible Vault, or if a lookup provides it. Secrets are not read for this; texts that contain them show the mask instead.
+  - The playbook C(reduced.footprint.config_dump) prints the settings of all hosts.
 options:
   _terms:
-    description: Nothing.
+    description: No terms are used.
     type: list
     elements: str
     default: []
   origins:
-    description: Say of each value which layer it came from.
+    description: Return for each value the layer it came from.
     type: bool
     default: false
   services:
-    description: Services that the operator declares or changes.
+    description: Services that are declared or changed in addition to the built-in ones.
     type: dict
     default: {}
     vars:
@@ -35,11 +35,11 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Look at the settings of the database
+- name: Show the settings of the database
   hosts: galera
   gather_facts: false
   tasks:
-    - name: Show them
+    - name: Show the settings
       ansible.builtin.debug:
         msg: "{{ lookup('reduced.footprint.config_dump').configs.galera }}"
 """
@@ -63,21 +63,21 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_
 
 _ROLES = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
 _OURS = "reduced.footprint."
-#: What leads elsewhere, or tells names only.
+#: Variables that are not settings of this host.
 _NO_SETTINGS = ("hostvars", "vars", "groups", "footprint_topology", "footprint_services")
 
 
 class LookupModule(LookupBase):
-    """The variables of a host in, what may be shown of its settings out."""
+    """Return the settings of a host without secrets."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, t.Any]]:
-        """Dump the settings.
+        """Return the settings.
 
-        :raises AnsibleError: declared services that are none.
+        :raises AnsibleError: a declared service is invalid.
         """
         self.set_options(var_options=variables, direct=kwargs)
         known = dict(variables or {})
-        # a template that leads to a secret finds the mask instead of it
+        # a template that refers to a secret gets the mask instead
         sealed = self._sealed(known.get("inventory_dir"))
         safe = {
             name: value if name in _NO_SETTINGS else plan_dump.hide(value) if name in sealed else plan_dump.shield(value, name, _vaulted)
@@ -89,7 +89,7 @@ class LookupModule(LookupBase):
             mine = [service for service in services.values() if service.role and known.get("inventory_hostname") in self._hosts(service, safe)]
         except FootprintError as error:
             raise AnsibleError(f"config_dump: {error}") from error
-        told = topology.get("origins") or {}
+        layers = topology.get("origins") or {}
         configs: dict[str, t.Any] = {}
         origins: dict[str, str] = {}
         for service in mine:
@@ -98,11 +98,11 @@ class LookupModule(LookupBase):
             given = {name[len(prefix) :]: value for name, value in safe.items() if name.startswith(prefix)}
             scope = {**safe, **{f"{prefix}{name}": value for name, value in defaults.items() if name not in given}}
             configs[service.name] = {name: self._value(value, scope) for name, value in sorted({**defaults, **given}.items())}
-            origins.update(_origins(service.name, configs[service.name], told, given))
-        for name in dict.fromkeys(path.split(".")[0] for path in told):
+            origins.update(_origins(service.name, configs[service.name], layers, given))
+        for name in dict.fromkeys(path.split(".")[0] for path in layers):
             if name not in services and name in safe:
                 configs[name] = self._value(safe[name], safe)
-                origins.update(_origins(name, configs[name], told, {}))
+                origins.update(_origins(name, configs[name], layers, {}))
         found = {
             "environment": str(self._value(safe.get("footprint_environment", safe.get("footprint_cluster")), safe) or "footprint"),
             "address": str(self._value(safe.get("ansible_host"), safe) or ""),
@@ -118,14 +118,14 @@ class LookupModule(LookupBase):
         return plan_deploy_order.members(service, safe.get("groups") or {}, str(chosen) if chosen else None)
 
     def _value(self, value: t.Any, scope: t.Mapping[str, t.Any]) -> t.Any:
-        """What becomes of a value; one that cannot be told here, without facts for example, stays a template."""
+        """Template a value; one that cannot be templated here, for example without facts, is returned as it is."""
         try:
             return self._templar.copy_with_new_env(available_variables=scope).template(value)
         except AnsibleError:
             return _plain(value)
 
     def _defaults(self, service: Service) -> dict[str, t.Any]:
-        """The defaults of the service's role, without the prefix; of roles elsewhere those that are declared."""
+        """Return the defaults of the service's role without the prefix; for roles of other collections the declared ones."""
         file = os.path.join(_ROLES, service.role[len(_OURS) :], "defaults", "main.yml")
         if not service.role.startswith(_OURS) or not os.path.isfile(file):
             return dict(service.defaults)
@@ -135,7 +135,7 @@ class LookupModule(LookupBase):
         return plan_layers.merge(found, service.defaults)
 
     def _sealed(self, inventory: t.Any) -> set[str]:
-        """Names of variables that stand in files which Ansible vault encrypted as a whole, beside the inventory."""
+        """Return the names of variables in files next to the inventory that are encrypted as a whole with Ansible Vault."""
         found: set[str] = set()
         folders = [os.path.join(str(inventory), name) for name in ("group_vars", "host_vars")] if inventory else []
         for folder in folders:
@@ -149,7 +149,7 @@ class LookupModule(LookupBase):
         return found
 
     def _secrets(self, known: t.Mapping[str, t.Any]) -> set[str]:
-        """Secrets that stand in plain text in the variables of any host; what is derived from them is masked as well."""
+        """Return the plain text secrets in the variables of any host; values derived from them are masked as well."""
         found = set(plan_dump.secrets_in({name: value for name, value in known.items() if name not in _NO_SETTINGS}))
         hostvars = known.get("hostvars") or {}
         for host in hostvars:
@@ -158,13 +158,13 @@ class LookupModule(LookupBase):
         return found
 
 
-def _origins(name: str, value: t.Any, told: t.Mapping[str, str], given: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
+def _origins(name: str, value: t.Any, layers: t.Mapping[str, str], given: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
     for path, unused in plan_layers.leaves({name: value}):
-        yield ".".join(path), plan_dump.origin(path, told, len(path) > 1 and path[1] in given)
+        yield ".".join(path), plan_dump.origin(path, layers, len(path) > 1 and path[1] in given)
 
 
 def _plain(value: t.Any) -> t.Any:
-    """A copy without what Ansible remembers about it: shown, it is not to be templated again."""
+    """Return a copy without Ansible's tags, so that it is not templated again when shown."""
     if isinstance(value, t.Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -173,5 +173,5 @@ def _plain(value: t.Any) -> t.Any:
 
 
 def _vaulted(value: t.Any) -> bool:
-    """Whether Ansible vault keeps a value."""
+    """Whether a value is encrypted with Ansible Vault."""
     return type(value).__name__ in ("EncryptedString", "AnsibleVaultEncryptedUnicode")

@@ -9,31 +9,31 @@ name: deploy_plan
 author:
   - reduced.footprint authors (@reduced-footprint)
 version_added: 0.1.0
-short_description: Which services are deployed where, and in which order
+short_description: Hosts and order of the deployment of services
 description:
-  - Says what the playbook C(reduced.footprint.deploy_controllers) does, step by step, each service after those it depends on.
+  - Returns the steps of the playbook C(reduced.footprint.deploy_controllers), each service after those it depends on.
   - The services are those of the collection, C(galera), C(rabbitmq), C(memcached), C(load_balancer) and C(keystone), and those
-    that the variable C(footprint_services) declares.
-  - A service has the hosts of the group of its name, or of the group that the variable C(SERVICE_group) names. Without such a
-    group it is on all hosts of the group C(controller).
+    declared in the variable C(footprint_services).
+  - A service runs on the hosts of the group with its name, or of the group named by the variable C(SERVICE_group). Without such a
+    group it runs on all hosts of the group C(controller).
 options:
   _terms:
-    description: Nothing.
+    description: No terms are used.
     type: list
     elements: str
     default: []
   components:
     description:
-      - Only these services, as a list, or as text with commas or blanks between the names. Logical names such as V(database) stand
-        for the real service. Without, all services that have hosts.
+      - Only these services, as a list or as text separated by commas or blanks. Logical names such as V(database) stand
+        for the real service. Empty means all services that have hosts.
     type: raw
     default: []
   with_dependencies:
-    description: Deploy also what the named services depend on. Otherwise it has to be there.
+    description: Also deploy the services on which the named ones depend. Otherwise these must already be deployed.
     type: bool
     default: false
   services:
-    description: Services that the operator declares or changes, in the form that the inventory plugin P(reduced.footprint.nodes#inventory) describes.
+    description: Services that are declared or changed, in the format of O(reduced.footprint.nodes#inventory:services).
     type: dict
     default: {}
     vars:
@@ -57,9 +57,9 @@ EXAMPLES = r"""
 RETURN = r"""
 _raw:
   description:
-    - One mapping with C(steps), C(hosts) (all that take part) and C(memory) (host → C(needed) MiB and C(shares) in words).
-    - Each step has C(name), C(service), C(role), C(hosts), C(tasks_from), C(once), C(marker) (the name under which a step that is
-      done once is remembered) and C(check) (whether the role has tasks C(check)).
+    - One mapping with C(steps), C(hosts) (all hosts of the steps) and C(memory) (host → C(needed) in MiB and C(shares) as text).
+    - Each step has C(name), C(service), C(role), C(hosts), C(tasks_from), C(once), C(marker) (file name that marks a one-time
+      step as done) and C(check) (whether the role has a tasks file C(check)).
   type: list
   elements: dict
 """
@@ -78,12 +78,12 @@ _OURS = "reduced.footprint."
 
 
 class LookupModule(LookupBase):
-    """Groups and declared services in, steps out."""
+    """Plan a deployment from groups and declared services."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, t.Any]]:
-        """Plan the deployment.
+        """Return the plan.
 
-        :raises AnsibleError: an unknown service, a circle, a service without a host.
+        :raises AnsibleError: an unknown service, a dependency cycle, a service without a host.
         """
         self.set_options(var_options=variables, direct=kwargs)
         known = variables or {}
@@ -103,10 +103,10 @@ class LookupModule(LookupBase):
         return [{"steps": found, "hosts": hosts, "memory": {host: plan_deploy_order.memory(host, steps) for host in hosts}}]
 
     def _group(self, service: Service, known: t.Mapping[str, t.Any]) -> str:
-        """The group that the operator told the service's role to use."""
+        """Return the group set by the variable SERVICE_group."""
         return str(self._templar.template(known.get(f"{service.variable_prefix}_group")) or "")
 
 
 def _has_check(role: str) -> bool:
-    """Whether a role of this collection has tasks that look at what is asked for and change nothing."""
+    """Whether a role of this collection has tasks that validate its settings and change nothing."""
     return role.startswith(_OURS) and os.path.isfile(os.path.join(_ROLES, role[len(_OURS) :], "tasks", "check.yml"))

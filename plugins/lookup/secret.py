@@ -9,44 +9,44 @@ name: secret
 author:
   - reduced.footprint authors (@reduced-footprint)
 version_added: 0.1.0
-short_description: A secret that is generated once and kept in a file the operator owns
+short_description: Generate a secret once and store it on the control node
 description:
-  - Returns the secret of a name. When there is none yet it is generated and kept on the control node, in a file of its own
-    that only its owner can read (0600, in directories 0700).
-  - Safe when many hosts or several plays ask at the same time. All of them get the same value, and a file is never half
+  - Returns the secret with the given name. A missing secret is generated and stored on the control node, in a separate file
+    that only its owner can read (mode 0600, in directories with mode 0700).
+  - Safe with concurrent lookups by many hosts or several plays. All of them get the same value, and a file is never partially
     written.
-  - A file may be written by hand before, or encrypted with C(ansible-vault) afterwards. What is there is never changed.
-  - In check mode nothing is written. A secret that is still missing then has a stand-in, which is the same for all hosts, but
-    follows from its name and is no secret.
+  - A file may be written manually before, or encrypted with C(ansible-vault) afterwards. Existing files are never changed.
+  - In check mode nothing is written. A missing secret is replaced by a placeholder, which is the same for all hosts. It is derived from
+    the name and is not secret.
 options:
   _terms:
     description:
-      - Names such as V(rabbitmq/footprint). The secret is kept in a file of that name with C(.txt) behind it; Ansible passes by
-        such files when the directory of the inventory is its inventory.
+      - Names such as V(rabbitmq/footprint). The file has this name with the suffix C(.txt), which Ansible ignores in an
+        inventory directory.
     type: list
     elements: str
     required: true
   length:
-    description: How many characters a new secret has.
+    description: Number of characters of a new secret.
     type: int
     default: 32
   chars:
     description:
-      - Of which characters a new secret is made. V(ascii_letters), V(ascii_lowercase), V(ascii_uppercase), V(digits),
-        V(hexdigits) and V(punctuation) stand for sets of characters, anything else for itself.
+      - Characters of a new secret. V(ascii_letters), V(ascii_lowercase), V(ascii_uppercase), V(digits),
+        V(hexdigits) and V(punctuation) are sets of characters, any other value stands for its own characters.
     type: list
     elements: str
     default: [ascii_letters, digits]
   bytes:
-    description: Make a new secret of so many random bytes instead. V(32) and the default O(encoding) make a Fernet key.
+    description: Number of random bytes of a new secret, instead of characters. V(32) with the default O(encoding) is a Fernet key.
     type: int
   encoding:
-    description: How random bytes are written.
+    description: Encoding of random bytes.
     type: str
     choices: [base64url, base64, hex]
     default: base64url
   directory:
-    description: Where the secrets are kept. Default C(.secrets/) and the name of the environment, beside the inventory.
+    description: Directory of the secrets. Default C(.secrets/) and the name of the environment, in the directory of the inventory.
     type: str
     vars:
       - name: footprint_secrets
@@ -58,7 +58,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: A user whose password nobody has to think of
+- name: Create a RabbitMQ user with a generated password
   hosts: rabbitmq
   vars:
     shop_password: "{{ lookup('reduced.footprint.secret', 'rabbitmq/shop') }}"
@@ -89,12 +89,12 @@ from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup i
 
 
 class LookupModule(SecretsLookup):
-    """Names in, secrets out."""
+    """Names to secrets."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
-        """Read the secrets, or make them.
+        """Read or generate the secrets.
 
-        :raises AnsibleError: a bad name or option, or a file that cannot be used.
+        :raises AnsibleError: an invalid name or option, or a file that cannot be read or written.
         """
         try:
             directory, given = self.begin(variables, kwargs)

@@ -7,14 +7,14 @@ DOCUMENTATION = r"""
 name: ssh_host_key
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 1.0.0
-short_description: The private ssh host key of a virtual machine, made once and kept in a file the operator owns
+version_added: 0.1.0
+short_description: Generate the SSH host key of a virtual machine once and store it on the control node
 description:
-  - Returns the private ed25519 key of a name, in the format of OpenSSH. A key that does not exist yet is made and kept on the
-    control node, in the folder C(ssh_host_keys) of the secrets, in a file that only its owner can read (0600, in directories
-    0700).
+  - Returns the private ed25519 key with the given name, in OpenSSH format. A missing key is generated and stored on the
+    control node, in the directory C(ssh_host_keys) of the secrets, in a file that only its owner can read (mode 0600, in directories
+    with mode 0700).
   - A file may be encrypted with C(ansible-vault) afterwards. Existing files are never changed.
-  - In check mode nothing is written; a key that does not exist is made for that run alone.
+  - In check mode nothing is written; a missing key is generated for that run only.
 options:
   _terms:
     description: Names of virtual machines.
@@ -22,7 +22,7 @@ options:
     elements: str
     required: true
   directory:
-    description: Where the secrets are kept. Default C(.secrets/) and the name of the environment, beside the inventory.
+    description: Directory of the secrets. Default C(.secrets/) and the name of the environment, in the directory of the inventory.
     type: str
     vars:
       - name: footprint_secrets
@@ -63,12 +63,12 @@ from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup i
 
 
 class LookupModule(SecretsLookup):
-    """Names in, private keys out."""
+    """Names to private keys."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
-        """Read the keys, or make them.
+        """Read or generate the keys.
 
-        :raises AnsibleError: a bad name or option, or a file that cannot be used.
+        :raises AnsibleError: an invalid name or option, or a file that cannot be read or written.
         """
         try:
             directory, given = self.begin(variables, kwargs)

@@ -9,10 +9,10 @@ name: vm_template
 author:
   - reduced.footprint authors (@reduced-footprint)
 version_added: 0.1.0
-short_description: The text of a packaged template of vm_define
+short_description: Return a packaged template of vm_define
 description:
-  - Returns a libvirt XML template that comes with the collection, to read it or to begin an own one with it.
-  - The text is Jinja2; it is returned as it stands, not filled.
+  - Returns a libvirt XML template of the collection, to read it or to start a custom template from it.
+  - The text is Jinja2; it is returned without being rendered.
 options:
   _terms:
     description: Names of packaged templates, V(default), V(bios), V(uefi) or V(lxc).
@@ -24,11 +24,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Begin a template of your own
+- name: Start a custom template
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Write the UEFI template beside the playbook
+    - name: Write the UEFI template to the directory of the playbook
       ansible.builtin.copy:
         content: "{{ lookup('reduced.footprint.vm_template', 'uefi') }}"
         dest: "{{ playbook_dir }}/my_vm.xml.j2"
@@ -37,7 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _raw:
-  description: One text per name.
+  description: One template text per name.
   type: list
   elements: str
 """
@@ -51,12 +51,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml
 
 
 class LookupModule(LookupBase):
-    """Names in, texts out."""
+    """Names of packaged templates to their texts."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
-        """Look the templates up.
+        """Return the templates.
 
-        :raises AnsibleError: there is none of a name.
+        :raises AnsibleError: a name is unknown.
         """
         self.set_options(var_options=variables, direct=kwargs)
         try:

@@ -7,28 +7,28 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: controlplane_drain
-short_description: Let a controller hand its clients to its peers before it is moved
+short_description: Hand the clients of a controller over to its peers before the controller is moved
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - With O(here=true), on the controller itself, gives the virtual address to a peer if it is here. keepalived is restarted for
-    that, which says goodbye to the peers and does not ask for the address again.
-  - Otherwise, on the controller that holds the virtual address, sends the clients of services that use O(member) alone to another
-    member. Their connections are cut, as they would be when the member stops; what was not acknowledged, they send again.
-  - Nothing that is set stays for longer than two seconds, so there is nothing to take back when the module is killed.
+  - With O(here=true), on the controller itself, moves the virtual address to a peer if this host holds it. To do so it restarts
+    keepalived, which releases the address with a VRRP announcement and does not claim it again.
+  - Otherwise, on the controller that holds the virtual address, redirects the clients of services that use O(member) alone to another
+    member. Their connections are closed, as they would be when the member stops; clients repeat what was not acknowledged.
+  - No setting lasts longer than two seconds, so nothing has to be reverted if the module is killed.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be handed over without doing it.
+    description: Can run in check_mode and return what would be handed over without doing it.
     support: full
   diff_mode:
-    description: What is handed over is told, there is no file to compare.
+    description: No file is changed; RV(handed_over) lists what is handed over.
     support: none
 options:
   member:
-    description: Name of the controller that is to be moved, as the load balancer calls it.
+    description: Name of the controller to be moved, as configured in the load balancer.
     type: str
     required: true
   here:
@@ -40,11 +40,11 @@ options:
     type: str
     required: true
   ports:
-    description: Services with the port at which they answer at O(virtual_address). Others are left alone.
+    description: Services with their port at O(virtual_address). Other services are not changed.
     type: dict
     default: {mysql: 3306}
   timeout:
-    description: Seconds the peers get to take over.
+    description: Seconds to wait for the peers to take over.
     type: float
     default: 30
   stats_socket:
@@ -56,13 +56,13 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Give the virtual address away, on the controller that is to be moved
+- name: Move the virtual address to a peer, on the controller to be moved
   reduced.footprint.controlplane_drain:
     member: controller2
     here: true
     virtual_address: 192.0.2.20
 
-- name: Send its clients to another member, on the controller that holds the virtual address
+- name: Redirect its clients to another member, on the controller that holds the virtual address
   reduced.footprint.controlplane_drain:
     member: controller2
     virtual_address: 192.0.2.20
@@ -70,7 +70,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 handed_over:
-  description: What was handed over, or in check mode would be.
+  description: What was handed over, or would be in check mode.
   returned: success
   type: list
   elements: str
@@ -83,7 +83,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 
 def main() -> None:
-    """Hand over and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "member": {"type": "str", "required": True},

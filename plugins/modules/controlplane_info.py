@@ -7,44 +7,44 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: controlplane_info
-short_description: Look at the services of the control plane on one host
+short_description: Gather the state of the control plane services on one host
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Tells of each service on this host whether its units run, what it says of itself and of its cluster, and why it is not well.
-  - Each service is asked with a limit of time, so that one that hangs does not hold up the others.
-  - Run it on all hosts of the control plane. The playbook C(reduced.footprint.status) puts the results together, and
-    C(reduced.footprint.rolling_restart) waits with it for each member that it restarted.
+  - Returns for each service on this host whether its units run, its own state and that of its cluster, and why it is unhealthy.
+  - Each query has a timeout, so that a service that hangs does not delay the others.
+  - Run it on all hosts of the control plane. The playbook C(reduced.footprint.status) combines the results, and
+    C(reduced.footprint.rolling_restart) uses it to wait for each member that it restarted.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
 options:
   services:
-    description: The services this host is a member of. Those that are not installed are told as such. With none, all that are installed.
+    description: The services this host is a member of. A service that is not installed is reported as a problem. An empty list means all installed ones.
     type: list
     elements: str
     choices: [galera, rabbitmq, memcached, load_balancer, keystone]
     default: []
   sizes:
-    description: How many members the cluster of a service is to have. A cluster with fewer is not well. Without it any size will do.
+    description: Expected number of members of the cluster of each service. A cluster of another size is unhealthy. Without it any size is accepted.
     type: dict
     default: {}
   frontends:
-    description: Servers which the load balancer of this host, if it has one, is to send clients to. It is not well as long as it does not.
+    description: Servers to which the load balancer of this host, if there is one, must send clients. Until it does, it is reported as unhealthy.
     type: list
     elements: str
     default: []
   wait:
-    description: Seconds the services get to become well. What they are then is told; that one is not well is no failure of the module.
+    description: Seconds to wait for the services to become healthy. Then the state is returned; an unhealthy service does not make the module fail.
     type: float
     default: 0
   timeout:
-    description: Seconds each service gets for an answer.
+    description: Timeout in seconds for the answer of each service.
     type: float
     default: 15
   packages:
-    description: Whether to tell the package each unit came with, and whether the unit runs since before that was installed.
+    description: Whether to return the package of each unit, and whether the unit was started before that package was installed.
     type: bool
     default: false
 seealso:
@@ -52,17 +52,17 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at what runs here
+- name: Gather the state of all services of this host
   reduced.footprint.controlplane_info:
-  register: look
+  register: result
 
-- name: Wait until the database of this host is one of three again
+- name: Wait until the database of this host is a member of a cluster of three
   reduced.footprint.controlplane_info:
     services: [galera]
     sizes: {galera: 3}
     wait: 300
-  register: look
-  failed_when: look.controlplane.problems | length > 0
+  register: result
+  failed_when: result.controlplane.problems | length > 0
 """
 
 RETURN = r"""
@@ -72,7 +72,7 @@ controlplane:
   type: dict
   contains:
     problems:
-      description: Why something is not well, nothing when all is.
+      description: Why services are unhealthy, empty if all are healthy.
       type: list
       elements: str
       sample: ["galera: mariadb.service is failed"]
@@ -82,13 +82,13 @@ controlplane:
       elements: str
     services:
       description:
-        - Each service with its C(units) (their state, process, start, file and the number systemd gave that start), its own C(problems), and
-          C(facts), which are nothing when it does not answer.
-        - With O(packages=true) each unit has its C(package), and is C(stale) when it was started before that was installed.
-        - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) tells C(members), C(running),
-          C(partitions), C(alarms) and C(version), V(load_balancer) tells C(virtual_addresses), those C(held) here, the states
-          keepalived last said its instances are in as C(vrrp), what answers there as C(fronts), and C(frontends) with their servers and
-          the one in use. V(memcached) and V(keystone) tell their C(version).
+        - Each service with its C(units) (state, process, start time, unit file and systemd's invocation ID), its own C(problems), and
+          C(facts), which are C(null) if the service does not answer.
+        - With O(packages=true) each unit has its C(package), and is C(stale) if it was started before that package was installed.
+        - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) has C(members), C(running),
+          C(partitions), C(alarms) and C(version). V(load_balancer) has C(virtual_addresses), those C(held) by this host, the last state
+          keepalived logged for each instance as C(vrrp), the listeners at the held addresses as C(fronts), and C(frontends) with their
+          servers and the one in use. V(memcached) and V(keystone) have their C(version).
       type: dict
       sample:
         memcached:
@@ -97,7 +97,7 @@ controlplane:
           units:
             memcached.service: {state: active, sub: running, pid: 811, since: 1767225600, invocation: 0f3a5c7e, path: /lib/systemd/system/memcached.service}
     waited:
-      description: Seconds that were waited.
+      description: Seconds the module waited.
       type: float
 """
 
@@ -107,7 +107,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 
 def main() -> None:
-    """Look and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "services": {"type": "list", "elements": "str", "choices": list(SERVICE_NAMES), "default": []},

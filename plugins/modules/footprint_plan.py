@@ -7,27 +7,27 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: footprint_plan
-short_description: Plan which virtual machine stands on which server, and what each server's loss would cost
+short_description: Plan the placement of virtual machines on servers, and the effect of losing each server
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Places VMs on servers so that they fit (memory after the host's reserve, vCPUs, bytes of storage pools, hypervisor type,
-    bridges) and stand where the loss of a server hurts least.
-  - Tells for every VM why it stands where it stands, for every server what its loss costs, how high the availability is, and
-    what is short when something finds no server, with the smallest change that would help.
-  - "What is better is decided in this order: fewer VMs without a server; quorums that survive the loss of more servers; fewer
-    members of a group side by side; fewer moves; VMs of one role spread out; memory used evenly. RV(optimal) tells which of
-    these are proven to be the best there is."
-  - Fills wishes for whole physical servers from a pool as well; a server is never split.
-  - Looks at nothing but its parameters and changes nothing, so it can run anywhere, before the first server is bought too.
+  - Places VMs on servers that have enough memory (after the host's reserve), vCPUs and storage, support the hypervisor type and
+    have the bridges, so that the loss of a server has the least effect.
+  - Returns the reason for the placement of each VM, the effect of losing each server and the grade of availability. If a VM
+    cannot be placed, returns what each server lacks and the smallest change that would help.
+  - "Plans are compared in this order: fewer VMs without a server; quorums that survive the loss of more servers; fewer members
+    of a group on the same server; fewer moves; VMs of one role spread out; memory used evenly. RV(optimal) shows for which of
+    these no plan can be better."
+  - Also assigns whole physical servers to requests; a server is never split.
+  - Reads only its parameters and changes nothing, so it can run anywhere, also before the first server is bought.
 extends_documentation_fragment:
   - reduced.footprint.attributes.reads
 attributes:
   platform:
     support: full
     platforms: posix
-    description: Systems the module runs on; it needs Python's standard library alone.
+    description: Systems the module runs on. Requires only Python's standard library.
 options:
   cluster:
     description: Name of the cluster.
@@ -35,81 +35,81 @@ options:
     required: true
   servers:
     description:
-      - The physical servers, a list of mappings with a C(name), a mapping by name, or that as JSON text. The filter
-        P(reduced.footprint.plan_servers#filter) makes it from the inventory, facts and results of other modules.
-      - "What it has: C(memory) (a number counts in GiB), C(cpus), C(arch), C(disk), C(pools) (name to size, or to C(capacity) and
-        C(available)), C(hypervisors) (those that are usable, or what M(reduced.footprint.virt_node) proved), C(bridges),
-        C(networks), or C(capacity) as M(reduced.footprint.virt_node) returns it. What nobody told is taken for granted, with a
-        warning; only a server without memory and CPUs carries no VM."
-      - "What is kept from VMs: C(memory_reserve), C(others_memory), C(others_vcpus); C(vcpu_ratio) beats O(vcpu_ratio)."
-      - "C(roles): only a server with the role V(virt), which is the default, carries VMs. C(vms) are VM details whose VMs stand
-        there now, C(runs) the ids of such."
+      - The physical servers, as a list of mappings with a C(name), a mapping by name, or either as JSON text. The filter
+        P(reduced.footprint.plan_servers#filter) builds it from the inventory, facts and results of other modules.
+      - "Resources: C(memory) (a number is in GiB), C(cpus), C(arch), C(disk), C(pools) (name to size, or to C(capacity) and
+        C(available)), C(hypervisors) (the usable types, or what M(reduced.footprint.virt_node) proved), C(bridges),
+        C(networks), or C(capacity) as M(reduced.footprint.virt_node) returns it. Missing values are assumed to be sufficient, with
+        a warning. A server without memory and CPUs carries no VM."
+      - "Not available to VMs: C(memory_reserve), C(others_memory), C(others_vcpus). C(vcpu_ratio) overrides O(vcpu_ratio)."
+      - "C(roles): only a server with the role V(virt), the default, carries VMs. C(vms) are the VM details of the VMs that
+        are on the server now, C(runs) only their ids."
     type: raw
     default: []
   vms:
     description:
-      - VM details that stand on no server yet, or on the one O(current) names; a list or JSON text.
-      - Besides the usual keys, C(host) pins a VM to a server, and C(anti_affinity) names one group or several whose members are
-        kept apart.
-      - A VM with the role V(compute) is refused unless its details say C(nested=true).
+      - VM details of VMs that are on no server yet, or on the server in O(current); a list or JSON text.
+      - In addition to the usual keys, C(host) pins a VM to a server, and C(anti_affinity) names one or several groups whose
+        members are placed on different servers.
+      - A VM with the role V(compute) is refused unless its details have C(nested=true).
     type: raw
     default: []
   current:
-    description: Where VMs stand now, id to server. It beats what O(servers) tell.
+    description: The current server of each VM, id to server. Overrides O(servers).
     type: dict
     default: {}
   wanted:
     description:
-      - Whole physical servers somebody wants, a list of mappings with C(name) and any of C(cpu), C(ram) and C(disk) (numbers
-        count in GiB), C(arch), C(roles), C(host) (this server and no other) and C(count).
-      - C(match) is V(exact) (as much as asked and no more, the default) or V(at_least). The kernel shows a little less memory
-        than is built in, so 95% of the ask count as all of it.
-      - A server that is wanted whole carries VMs only when C(roles) name V(virt).
+      - Requests for whole physical servers, a list of mappings with C(name) and any of C(cpu), C(ram) and C(disk) (numbers
+        are in GiB), C(arch), C(roles), C(host) (only this server) and C(count).
+      - C(match) is V(exact) (as much as requested and no more, the default) or V(at_least). The kernel reports slightly less
+        memory than is installed, so 95% of the requested memory is sufficient.
+      - A server that is assigned whole carries VMs only if C(roles) contains V(virt).
     type: raw
     default: []
   profile:
     description:
-      - V(reduced) plans three controllers and the master, unless O(vms) name other VMs.
-      - A number of nodes plans the dedicated nodes of the reference architecture of that size, instead of O(wanted).
+      - V(reduced) plans three controllers and the master, unless O(vms) is given.
+      - A number of nodes requests the dedicated nodes of the reference architecture of that size, instead of O(wanted).
     type: str
     choices: [reduced, '100', '300', '500', '1000']
   memory_reserve:
-    description: Memory kept for each host; a number counts in GiB, a unit can be given.
+    description: Memory reserved for each host. A number is in GiB; a unit can be given.
     type: str
     default: 1 GiB
   vcpu_ratio:
-    description: How many vCPUs of guests one CPU of a host carries.
+    description: Maximum number of vCPUs per CPU of a host.
     type: float
     default: 4.0
   pool:
-    description: The storage pool for disks that name none.
+    description: The storage pool of disks without C(pool).
     type: str
     default: default
   pool_reserve:
-    description: Bytes kept free in each pool; a number counts in GiB, a unit can be given.
+    description: Space kept free in each pool. A number is in GiB; a unit can be given.
     type: str
     default: '0'
   thin_ratio:
-    description: How many bytes may be promised to disks per byte a pool holds. Above 1 it relies on disks staying sparse.
+    description: Overcommit ratio of storage, the total size of disks per capacity of the pool. A ratio above 1 relies on sparse disks.
     type: float
     default: 1.0
   quorum_roles:
-    description: Roles whose members need a majority. They are kept apart, and their survival is what RV(ha_grade) tells.
+    description: Roles whose members need a majority. Members are placed on different servers, and RV(ha_grade) grades their availability.
     type: list
     elements: str
     default: [controller]
   apart_roles:
-    description: More roles whose members are kept apart where that is possible.
+    description: Additional roles whose members are placed on different servers where possible.
     type: list
     elements: str
     default: []
   strict_groups:
-    description: Roles or C(anti_affinity) groups of which two never stand together; one rather stays without a server.
+    description: Roles or C(anti_affinity) groups whose members never share a server. A member is left without a server instead.
     type: list
     elements: str
     default: []
   allow_moves:
-    description: Whether a VM that stands somewhere may be planned on another server. One that is pinned elsewhere may in any case.
+    description: Whether a VM may be moved from its current server. A VM that is pinned to another server is moved in any case.
     type: bool
     default: true
   ha_required:
@@ -117,12 +117,12 @@ options:
     type: bool
     default: false
   unplaced:
-    description: Whether a VM or a wish without a server makes the module fail. The report is returned in either case.
+    description: Whether the module fails if a VM or a request has no server. The report is returned in either case.
     type: str
     choices: [fail, report]
     default: fail
   svg:
-    description: Whether to draw RV(svg).
+    description: Whether to return RV(svg).
     type: bool
     default: false
 seealso:
@@ -132,7 +132,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Three controllers and the master on two servers that are not bought yet
+- name: Plan three controllers and the master on two servers that are not bought yet
   reduced.footprint.footprint_plan:
     cluster: home
     profile: reduced
@@ -142,11 +142,11 @@ EXAMPLES = r"""
   register: plan
   delegate_to: localhost
 
-- name: Show it
+- name: Show the plan
   ansible.builtin.debug:
     msg: "{{ plan.text }}"
 
-- name: A third server comes; refuse anything but full high availability
+- name: Add a third server, and require full high availability
   reduced.footprint.footprint_plan:
     cluster: home
     servers:
@@ -155,7 +155,7 @@ EXAMPLES = r"""
       metal3: {memory: 64, cpus: 16}
     ha_required: true
 
-- name: A compute server of exactly 16 GiB from the pool
+- name: Select a compute server with exactly 16 GiB
   reduced.footprint.footprint_plan:
     cluster: home
     servers:
@@ -164,7 +164,7 @@ EXAMPLES = r"""
     wanted:
       - {name: compute1, ram: 16, roles: [compute]}
 
-- name: What a cloud of 300 nodes wants
+- name: List the servers that a cloud of 300 nodes requires
   reduced.footprint.footprint_plan:
     cluster: big
     profile: '300'
@@ -173,19 +173,19 @@ EXAMPLES = r"""
 
 RETURN = r"""
 feasible:
-  description: Whether every VM and every wish has a server.
-  returned: when the input is right, also when the plan fails
+  description: Whether every VM and every request has a server.
+  returned: when the input is valid, also if the plan fails
   type: bool
   sample: true
 ha_grade:
   description:
-    - V(quorum) when any one server can be lost and every quorum is kept, V(restart) when only some can, V(none) when none can
-      or nothing needs a majority. With several quorums the worst counts.
+    - V(quorum) if every quorum survives the loss of any one server, V(restart) if it survives the loss of only some servers,
+      V(none) if it survives no loss or no role needs a majority. With several quorums, the worst grade is returned.
   returned: as RV(feasible)
   type: str
   sample: restart
 ha:
-  description: The grade in plain words, and which single server's loss stops the control plane.
+  description: The grade as text, and the servers whose loss stops the control plane.
   returned: as RV(feasible)
   type: list
   elements: str
@@ -196,32 +196,32 @@ placements:
   elements: dict
   sample:
     - {id: c1, name: c1, server: metal1, previous: null, action: place, hypervisor: kvm, memory_mib: 8192, vcpus: 2, roles: [controller],
-       anti_affinity: [], reason: 'apart from c2 and c3'}
+       anti_affinity: [], reason: 'on a different server than c2 and c3'}
 unplaced:
-  description: The VMs that have none, with what keeps them off each server.
+  description: The VMs without a server, with the reason for each server.
   returned: as RV(feasible)
   type: list
   elements: dict
-  sample: [{id: c3, name: c3, memory_mib: 8192, vcpus: 2, reasons: ['metal1 is short of 1 GiB of memory (asked 8 GiB, free 7 GiB)']}]
+  sample: [{id: c3, name: c3, memory_mib: 8192, vcpus: 2, reasons: ['metal1 is short of 1 GiB of memory (requested 8 GiB, free 7 GiB)']}]
 changes:
   description:
-    - Changes each of which alone would give every VM a server, the least trouble first. They were tried out; C(least) tells that
-      less of the same is not enough, C(moves) and C(ha_grade) what the plan would be then. Those that lower the availability
-      come last.
+    - Changes of which any one would give every VM a server, in order of increasing effort. Each was verified by planning with
+      it. C(least) means that a smaller amount was tried and is not enough; C(moves) and C(ha_grade) are those of the resulting
+      plan. Changes that lower the availability come last.
   returned: as RV(feasible)
   type: list
   elements: dict
-  sample: [{kind: memory, target: metal1, amount: 1024, unit: MiB, text: give metal1 1 GiB more memory, least: true, moves: 0, ha_grade: none}]
+  sample: [{kind: memory, target: metal1, amount: 1024, unit: MiB, text: add 1 GiB of memory to metal1, least: true, moves: 0, ha_grade: none}]
 moves:
-  description: VMs that stand on another server now, and why they are to move.
+  description: The VMs to move from their current server, with the reason.
   returned: as RV(feasible)
   type: list
   elements: dict
   sample: [{id: c2, name: c2, previous: metal1, server: metal3, reason: moves away from c1 on metal1}]
 servers:
   description:
-    - The servers, what they carry, how full they are, and in C(lost) what their loss costs. C(severity) is V(red) when a quorum is
-      lost, V(amber) when a service is down or there is no room to start its VMs again, else V(green).
+    - The servers, their VMs, their utilization, and in C(lost) the effect of losing the server. C(severity) is V(red) if a quorum
+      is lost, V(amber) if a service is down or its VMs cannot be restarted on other servers, else V(green).
   returned: as RV(feasible)
   type: list
   elements: dict
@@ -237,34 +237,34 @@ servers:
       lost: {severity: green, quorum_kept: true, quorums_lost: [], services_down: [], restartable: [c1], stuck: [], memory_left_mib: 120832,
              sentence: 'If metal1 is lost: ...'}
 wanted:
-  description: The wishes for whole servers.
+  description: The requests for whole servers.
   returned: as RV(feasible)
   type: list
   elements: dict
-  sample: [{name: compute1, server: small, match: exact, roles: [compute], reason: it is what was asked for}]
+  sample: [{name: compute1, server: small, match: exact, roles: [compute], reason: matches the request exactly}]
 overcommit:
-  description: Where more vCPUs or bytes are promised than there are, in words.
+  description: Servers and pools on which vCPUs or storage are overcommitted, as text.
   returned: as RV(feasible)
   type: list
   elements: str
 labels:
-  description: Servers that are controller and compute directly, which is another way to save servers.
+  description: Servers that are controller and compute without VMs, an alternative way to save servers.
   returned: as RV(feasible)
   type: list
   elements: str
 assumptions:
-  description: What the plan takes for granted, and what to know before it is carried out.
+  description: What the plan assumes, and warnings to read before it is carried out.
   returned: as RV(feasible)
   type: list
   elements: str
 services:
-  description: The table of O(profile), empty for V(reduced) and without one.
+  description: The services of O(profile), empty for V(reduced) and without a profile.
   returned: as RV(feasible)
   type: list
   elements: dict
   sample: [{name: mysqld-server, instances: 3, dedicated: 3, shares: true, balanced: true}]
 optimal:
-  description: For each part of the objective, in its order, whether it is proven that nothing can be better.
+  description: For each criterion, in their order, whether it is proven that no plan is better.
   returned: as RV(feasible)
   type: dict
   sample: {unplaced: true, quorum: true, quorums: true, apart: true, moves: true, spread: true, balance: false}
@@ -274,33 +274,33 @@ cluster:
   type: str
   sample: home
 disclaimer:
-  description: What a reduced footprint costs in performance, isolation and availability.
+  description: The limits of a reduced footprint in performance, isolation and availability.
   returned: as RV(feasible)
   type: str
 text:
-  description: The plan as lines for the console.
+  description: The plan as lines of text for the console.
   returned: as RV(feasible)
   type: list
   elements: str
 svg:
-  description: The plan as a picture, the text of an SVG file that needs nothing else; nothing without O(svg=true).
+  description: The plan as the text of a self-contained SVG file; null without O(svg=true).
   returned: as RV(feasible)
   type: str
 error:
-  description: What was wrong.
+  description: The error.
   returned: failure
   type: dict
   contains:
     path:
-      description: Where the bad value stands.
+      description: Path of the invalid value.
       type: str
       returned: always
     message:
-      description: What is wrong.
+      description: The error message.
       type: str
       returned: always
     hint:
-      description: What to do about it.
+      description: How to fix the error.
       type: str
       returned: always
 """

@@ -13,36 +13,36 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - Streams the data of this host's MariaDB server through mariabackup and a compressor into one file (0600), while the server
-    serves, at one exact position of the cluster.
-  - Then reads the file back and prepares what is in it. Only a file that a server could be started from gets its name, and a
-    note beside it (the name and C(.json)) with position, checksum and versions.
-  - A run that is killed leaves no file under that name; what it has left is cleared by the next one.
+    is running, consistent at one exact position of the cluster.
+  - Then reads the file back and prepares the data. Only a file that a server could be started from gets its final name and a
+    metadata file (the name and C(.json)) with position, checksum and versions.
+  - A killed run leaves no file with the final name; the next run removes its temporary files.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir
 attributes:
   check_mode:
-    description: Looks whether a backup could be made, and makes none.
+    description: Checks whether a backup is possible, and creates none.
     support: full
   diff_mode:
-    description: Makes a new file, so there is nothing to compare.
+    description: Creates a new file, so there is nothing to compare.
     support: none
 options:
   directory:
-    description: Where the file is made and proved, on this host. Twice the size of the data must be free there.
+    description: Directory on this host where the file is created and verified. Requires free space of twice the size of the data.
     type: path
     required: true
   cluster:
-    description: Name of the cluster, the first part of the file's name.
+    description: Name of the cluster, the first part of the file name.
     type: str
     required: true
   member:
-    description: Name of this member, for the note.
+    description: Name of this member, for the metadata file.
     type: str
     required: true
   lock_timeout:
-    description: Seconds to wait for another backup on this host to end.
+    description: Seconds to wait for another backup on this host to finish.
     type: float
     default: 900
 seealso:
@@ -51,7 +51,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Back the database up
+- name: Back up the database
   reduced.footprint.galera_backup:
     directory: /var/lib/reduced.footprint/backup
     cluster: footprint
@@ -61,12 +61,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 backup:
-  description: What the note beside the file tells; nothing in check mode.
+  description: Content of the metadata file; empty in check mode.
   returned: success
   type: dict
   contains:
     name:
-      description: Cluster and time.
+      description: Cluster and start time.
       type: str
       sample: footprint-20261122T021500Z
     file:
@@ -80,26 +80,26 @@ backup:
       description: Size of the file.
       type: int
     uuid:
-      description: The cluster.
+      description: UUID of the cluster.
       type: str
     seqno:
-      description: The position in the cluster the data are at.
+      description: Position of the data in the cluster.
       type: int
     gtid:
-      description: The position in the binary log, empty without one.
+      description: Position in the binary log, empty without one.
       type: str
     server:
       description: Version of the server.
       type: str
     member:
-      description: The member that made it.
+      description: Member that created the backup.
       type: str
     databases:
-      description: The databases that are in it.
+      description: Databases in the backup.
       type: list
       elements: str
 path:
-  description: The file, nothing in check mode.
+  description: Path of the file, null in check mode.
   returned: success
   type: str
 """
@@ -113,7 +113,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_gale
 
 
 def main() -> None:
-    """Make and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "directory": {"type": "path", "required": True},

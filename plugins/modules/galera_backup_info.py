@@ -7,22 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: galera_backup_info
-short_description: Look at a backup of a Galera cluster
+short_description: Read and verify a backup of a Galera cluster
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Reads the note beside the file of a backup, and proves that the file is the one the note tells of.
+  - Reads the metadata file of a backup and verifies that the backup file matches it.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
 options:
   file:
-    description: The file of the backup. The note has its name and C(.json).
+    description: The backup file. The metadata file has the same name and C(.json).
     type: path
     required: true
   prove:
-    description: Read the whole file and compare its checksum, not its size alone.
+    description: Compare the checksum, which reads the whole file, not the size alone.
     type: bool
     default: true
 seealso:
@@ -30,7 +30,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at a backup
+- name: Verify a backup
   reduced.footprint.galera_backup_info:
     file: /srv/backups/footprint-20261122T021500Z.mbs.zst
   delegate_to: localhost
@@ -50,7 +50,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_back
 
 
 def main() -> None:
-    """Look and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={"file": {"type": "path", "required": True}, "prove": {"type": "bool", "default": True}},
         supports_check_mode=True,

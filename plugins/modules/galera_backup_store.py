@@ -7,38 +7,38 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: galera_backup_store
-short_description: Keep backups of a Galera cluster in a directory
+short_description: Store backups of a Galera cluster in a directory
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Takes a file that M(reduced.footprint.galera_backup) made and that was brought to this host, proves that it arrived whole, and
-    gives it its name, 0600, with its note beside it. Nothing half ever has that name.
-  - Removes the oldest backups of the same cluster when there are more than O(retain).
+  - Verifies the checksum of a file that M(reduced.footprint.galera_backup) created and that was copied to this host, renames it
+    (0600), and writes its metadata file. An incomplete file never has the final name.
+  - Removes the oldest backups of the same cluster beyond O(retain).
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be done without doing it.
+    description: Predicts the changes and makes none.
     support: full
   diff_mode:
-    description: Shows which files would be there before and after.
+    description: Lists the removed files and the new one.
     support: full
 options:
   directory:
-    description: Where the backups are kept.
+    description: Directory of the backups.
     type: path
     required: true
   incoming:
-    description: The file as it arrived, in the same file system.
+    description: The copied file, on the same file system as O(directory).
     type: path
     required: true
   backup:
-    description: What M(reduced.footprint.galera_backup) returned as RV(reduced.footprint.galera_backup#module:backup).
+    description: The result RV(reduced.footprint.galera_backup#module:backup) of M(reduced.footprint.galera_backup).
     type: dict
     required: true
   retain:
-    description: How many backups of this cluster are kept, the new one among them. V(0) keeps all.
+    description: Number of backups of this cluster to keep, including the new one. V(0) keeps all.
     type: int
     default: 7
 seealso:
@@ -46,7 +46,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep the backup
+- name: Store the backup
   reduced.footprint.galera_backup_store:
     directory: /srv/backups
     incoming: /srv/backups/.incoming/footprint-20261122T021500Z.mbs.zst
@@ -57,11 +57,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 path:
-  description: The file.
+  description: Path of the stored backup.
   returned: success
   type: str
 removed:
-  description: Names of the files of older backups that were removed, or in check mode would be.
+  description: Names of older backup files that were removed, or in check mode would be.
   returned: success
   type: list
   elements: str
@@ -75,7 +75,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_back
 
 
 def main() -> None:
-    """Keep and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "directory": {"type": "path", "required": True},
@@ -87,7 +87,7 @@ def main() -> None:
     )
     given = module.params
     if given["retain"] < 0:
-        module.fail_json(msg=f"retain: {given['retain']} is less than 0. Name how many backups are kept, 0 for all.")
+        module.fail_json(msg=f"retain: {given['retain']} is less than 0. Set the number of backups to keep, 0 for all.")
     try:
         backup = parse_backup(given["backup"], "backup")
         changed, removed = keep(given["directory"], given["incoming"], backup, given["retain"], check_mode=module.check_mode)

@@ -12,43 +12,43 @@ version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Never deletes data. What is replaced or set aside keeps its files in a directory beside, named after O(label).
-  - The same O(label) means the same occasion. A run that was killed anywhere is completed by the next one, and what was done
-    under a label is not done again.
-  - The server is stopped where that is needed, and is left stopped.
+  - Never deletes data. Data that is replaced or set aside is kept in a directory next to the data directory, named after O(label).
+  - The same O(label) identifies the same operation. The next run completes one that was killed, and an operation that was completed
+    under a label is not repeated.
+  - The server is stopped where required, and is not started again.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be done without doing it.
+    description: Predicts the changes and makes none.
     support: full
   diff_mode:
-    description: Shows what would be done, in words.
+    description: Lists the actions.
     support: full
 options:
   state:
     description:
-      - V(copied) keeps a copy of the stopped server's data beside them.
-      - V(set_aside) gives the data the other name and leaves an empty directory, as a member needs that takes all data from others.
-      - V(prepared) unpacks a backup beside the data and prepares it; the server is not touched.
-      - V(replaced) gives the data the other name and puts the prepared ones in their place.
+      - V(copied) copies the data directory of the stopped server.
+      - V(set_aside) renames the data directory and creates an empty one, so that the member copies all data from another member.
+      - V(prepared) unpacks and prepares a backup next to the data directory; the server keeps running.
+      - V(replaced) renames the data directory and moves the prepared data to its place.
     type: str
     choices: [copied, set_aside, prepared, replaced]
     required: true
   label:
-    description: Names the occasion, and with it the directory beside the data.
+    description: Identifies the operation; suffix of the directory with the previous data or the copy.
     type: str
     required: true
   file:
-    description: For O(state=prepared), the file of the backup on this host.
+    description: For O(state=prepared), the backup file on this host.
     type: path
   backup:
-    description: For O(state=prepared), what M(reduced.footprint.galera_backup_info) tells of it.
+    description: For O(state=prepared), the backup as M(reduced.footprint.galera_backup_info) returns it.
     type: dict
   lock_timeout:
-    description: Seconds to wait for another run of this module on this host to end.
+    description: Seconds to wait for another run of this module on this host to finish.
     type: float
     default: 900
 seealso:
@@ -56,7 +56,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Keep what there is
+- name: Set the existing data aside
   reduced.footprint.galera_data:
     state: set_aside
     label: before-footprint-20261122T021500Z
@@ -64,12 +64,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or in check mode would be. Of V(stop), V(copy), V(set aside), V(prepare), V(replace).
+  description: Actions that were taken, or in check mode would be. Some of V(stop), V(copy), V(set aside), V(prepare), V(replace).
   returned: success
   type: list
   elements: str
 aside:
-  description: The directory with the former data, or with the copy.
+  description: The directory with the previous data or the copy.
   returned: success
   type: str
   sample: /var/lib/mysql.before-footprint-20261122T021500Z
@@ -83,7 +83,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_gale
 
 
 def main() -> None:
-    """Ensure and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["copied", "set_aside", "prepared", "replaced"], "required": True},

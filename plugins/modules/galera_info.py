@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: galera_info
-short_description: Look at one member of a Galera cluster
+short_description: Gather the state of a Galera cluster member
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Tells whether the MariaDB server of this host is a ready member of a Galera cluster, which cluster its data belong to,
-    and at which position they are, also when the server is stopped.
-  - Put the results of all members together and give them to the filter P(reduced.footprint.galera_decision#filter) to learn
-    who has to start the cluster.
+  - Returns whether the MariaDB server of this host is a ready member of a Galera cluster, which cluster its data belongs to, and
+    the position of the data, also if the server is stopped.
+  - Pass the results of all members to the filter P(reduced.footprint.galera_decision#filter) to find the member that must start
+    the cluster.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
@@ -24,14 +24,14 @@ extends_documentation_fragment:
 options:
   settle:
     description:
-      - Seconds to give a member that is just starting, or that has lost its peers, before it is described. Galera heals much
-        by itself.
+      - Seconds to wait for a member that is starting, or that has lost its peers, before its state is returned. Galera often
+        recovers by itself.
     type: float
     default: 0
   recover:
     description:
-      - Read the position out of the stopped server's data when the server left no note of it, as after a power loss.
-      - This starts the server's program for a moment, without network.
+      - Read the position from InnoDB if the server is stopped and has not saved it, as after a power loss.
+      - This starts the server program briefly, without network.
     type: bool
     default: true
 seealso:
@@ -39,19 +39,19 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at the members
+- name: Gather the state of the members
   reduced.footprint.galera_info:
     settle: 30
-  register: look
+  register: member
 
-- name: Show the position of each
+- name: Show the positions
   ansible.builtin.debug:
-    msg: "{{ look.galera.cluster_uuid }}:{{ look.galera.seqno }}"
+    msg: "{{ member.galera.cluster_uuid }}:{{ member.galera.seqno }}"
 """
 
 RETURN = r"""
 galera:
-  description: The member.
+  description: State of the member.
   returned: success
   type: dict
   contains:
@@ -59,7 +59,7 @@ galera:
       description: Whether the server is installed.
       type: bool
     unit:
-      description: What systemd says of the unit, for example V(active).
+      description: Active state of the systemd unit, for example V(active).
       type: str
     standalone:
       description: Whether the server runs without replication.
@@ -68,62 +68,62 @@ galera:
       description: Whether the server answers and takes part in replication.
       type: bool
     primary:
-      description: Whether it is in a Primary Component.
+      description: Whether the member is in a Primary Component.
       type: bool
     ready:
-      description: Whether it is Primary, connected, ready and Synced.
+      description: Whether the member is Primary, connected, ready and Synced.
       type: bool
     problems:
-      description: Why it is not ready.
+      description: Why the member is not ready.
       type: list
       elements: str
     cluster_uuid:
-      description: The cluster its data belong to, none if it never was a member or lost its data.
+      description: UUID of the cluster that the data belongs to, null if the server was never a member or lost its data.
       type: str
     cluster_name:
-      description: The name of the cluster as the server that runs knows it, none when it does not run.
+      description: Cluster name of the running server, null if it is not running.
       type: str
     seqno:
-      description: The position of its last transaction, -1 when it cannot be read.
+      description: Position of the last transaction, -1 if it cannot be read.
       type: int
     safe_to_bootstrap:
-      description: Whether it was the last one to leave.
+      description: Whether it was the last member to leave the cluster.
       type: bool
     databases:
-      description: Databases of a server that never was a member.
+      description: Databases of a server that was never a member.
       type: list
       elements: str
     size:
-      description: How many members its component has.
+      description: Number of members in its component.
       type: int
     configuration:
-      description: The number of its Primary Component's configuration (C(wsrep_cluster_conf_id)), -1 when it is in none.
+      description: Configuration number of its Primary Component (C(wsrep_cluster_conf_id)), -1 if it is in none.
       type: int
     node:
-      description: The id under which it is in its Primary Component, none when it is in none.
+      description: Id of the member in its Primary Component, null if it is in none.
       type: str
     view:
-      description: The ids of all members of its Primary Component. Two that do not know of each other are in different ones.
+      description: Ids of all members of its Primary Component. Two members that are not in each other's view are in different ones.
       type: list
       elements: str
     clients:
-      description: How many clients are connected over the network. The member that is written to has the most.
+      description: Number of clients connected over the network. The member that receives the writes has the most.
       type: int
     tls:
-      description: What it speaks with its peers, plain text (V(off)), TLS (V(on)) or V(both), none when it does not run.
+      description: Whether it uses plain text (V(off)), TLS (V(on)) or V(both) with its peers, null if it is not running.
       type: str
     tls_written:
-      description: The same as the server's configuration files say, whether it runs or not. None when they do not speak of Galera.
+      description: The same according to the server's configuration files, running or not. Null if Galera is not configured in them.
       type: str
     vouched_for:
-      description: Names and addresses in the certificate the server shows its clients, empty when it offers them no TLS.
+      description: Subject alternative names of the server's certificate for clients, empty if it does not offer TLS.
       type: list
       elements: str
     tls_both:
-      description: Whether its Galera is able to speak both, none when it does not run.
+      description: Whether its Galera version supports both at the same time, null if it is not running.
       type: bool
     local_state:
-      description: Its state in words, for example V(Synced).
+      description: State of the member (C(wsrep_local_state_comment)), for example V(Synced).
       type: str
 """
 
@@ -133,7 +133,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_gale
 
 
 def main() -> None:
-    """Look and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "settle": {"type": "float", "default": 0},

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: galera_member
-short_description: Bring a MariaDB server into its Galera cluster
+short_description: Start a MariaDB server as a member of its Galera cluster
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Starts, or restarts when its configuration is newer than it, the MariaDB server of this host and waits until it is a ready
-    member of its cluster, that is Primary, connected, ready and Synced.
-  - With O(state=bootstrapped) it starts the cluster. Do so on one member only, the one which the filter
-    P(reduced.footprint.galera_decision#filter) names.
-  - A member that is in a Primary Component already is never made to start another one.
+  - Starts the MariaDB server of this host, or restarts it if its configuration is newer, and waits until it is a ready member of
+    its cluster, that is Primary, connected, ready and Synced.
+  - With O(state=bootstrapped) it starts the cluster. Do so on one member only, the one that the filter
+    P(reduced.footprint.galera_decision#filter) returns.
+  - A member that is already in a Primary Component never starts another one.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be done without doing it.
+    description: Predicts the changes and makes none.
     support: full
   diff_mode:
     description: Shows the member's state before and after.
@@ -31,16 +31,16 @@ attributes:
 options:
   state:
     description:
-      - V(present) joins the cluster that lives.
+      - V(present) joins the running cluster.
       - V(bootstrapped) starts the cluster with this member's data.
     type: str
     choices: [present, bootstrapped]
     default: present
   cluster_uuid:
-    description: The cluster it must belong to. A member of another one is refused.
+    description: UUID of the cluster it must belong to. A member of another cluster is refused.
     type: str
   config_files:
-    description: A server that was started before one of these files was last written is restarted.
+    description: A server that was started before one of these files was written is restarted.
     type: list
     elements: path
     default: []
@@ -63,13 +63,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or in check mode would be. Of V(start), V(restart), V(bootstrap), V(reform).
+  description: Actions that were taken, or in check mode would be. Some of V(start), V(restart), V(bootstrap), V(reform).
   returned: success
   type: list
   elements: str
   sample: [restart]
 galera:
-  description: The member as RV(reduced.footprint.galera_info#module:galera) describes it, after the change.
+  description: State of the member after the change, as RV(reduced.footprint.galera_info#module:galera).
   returned: success
   type: dict
 """
@@ -80,7 +80,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_gale
 
 
 def main() -> None:
-    """Ensure and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "bootstrapped"], "default": "present"},

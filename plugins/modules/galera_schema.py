@@ -7,24 +7,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: galera_schema
-short_description: Databases and users of a service in MariaDB
+short_description: Create databases and users of a service in MariaDB
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Creates databases and users that are missing, sets a password that differs, grants privileges that are missing.
+  - Creates missing databases and users, sets passwords that differ, and grants missing privileges.
   - Never drops or revokes anything.
-  - Speaks to the server as C(root) through its local socket; secrets travel on standard input and are never part of a command
-    line. In a Galera cluster run it on one member only, the others follow.
+  - Connects as C(root) through the local socket; secrets are passed on standard input and are never part of a command line. In a
+    Galera cluster run it on one member only, the changes are replicated.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be done without doing it.
+    description: Predicts the changes and makes none.
     support: full
   diff_mode:
-    description: Shows what is missing, in words without secrets.
+    description: Lists the missing objects, without secrets.
     support: full
 options:
   databases:
@@ -43,12 +43,12 @@ options:
         type: str
         required: true
       host:
-        description: Where the user may log in from.
+        description: Host that the user may log in from.
         type: str
         default: '%'
       password:
         description:
-          - The password. Without one, which only the host V(localhost) may do, the system user of that name logs in through the
+          - The password. If unset, which is allowed with host V(localhost) only, the system user of that name logs in through the
             local socket.
         type: str
       privileges:
@@ -56,13 +56,13 @@ options:
         type: dict
         default: {}
       require_tls:
-        description: Let the user in over TLS alone. It is never taken back.
+        description: Require TLS for this user. This is never removed.
         type: bool
         default: false
 """
 
 EXAMPLES = r"""
-- name: Give the shop its database
+- name: Create the database of the shop
   reduced.footprint.galera_schema:
     databases: [shop]
     users:
@@ -75,7 +75,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or in check mode would be.
+  description: Actions that were taken, or in check mode would be.
   returned: success
   type: list
   elements: str
@@ -88,7 +88,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_sche
 
 
 def main() -> None:
-    """Ensure and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "databases": {"type": "list", "elements": "str", "default": []},

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: grow_info
-short_description: Look at one controller before and after a peer of it is moved
+short_description: Gather the state of one controller before and after one of its peers is moved
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Tells whether a controller is well, that is whether its database is a synced member of a cluster of the right size at the right
-    position, its load balancer sees all members and its virtual address answers.
-  - Run it on every controller and give all results to the filter P(reduced.footprint.add_server_gate#filter), which judges the control
+  - Returns whether a controller is healthy. It is healthy if its database is a synced member of a cluster of the expected size at the
+    expected position, its load balancer reaches all members, and a database answers at the virtual address.
+  - Run it on every controller and pass all results to the filter P(reduced.footprint.add_server_gate#filter), which evaluates the control
     plane as a whole. The playbook C(reduced.footprint.add_server) does so before and after it moves a controller.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
@@ -23,34 +23,34 @@ extends_documentation_fragment:
   - reduced.footprint.mariadb.datadir
 options:
   wait:
-    description: Seconds the controller gets to become well. What it is then is told; that it is not well is no failure of the module.
+    description: Seconds to wait for the controller to become healthy. Then its state is returned; an unhealthy controller does not make the module fail.
     type: float
     default: 0
   size:
-    description: How many members the cluster is to have. Without it any size will do.
+    description: Expected number of members of the cluster. Without it any size is accepted.
     type: int
   cluster_uuid:
-    description: The cluster it is to belong to. Without it any will do.
+    description: Expected UUID of its cluster. Without it any cluster is accepted.
     type: str
   position:
-    description: What it is to have applied at least.
+    description: Lowest accepted position (sequence number of the last applied transaction).
     type: int
     default: -1
   absent:
-    description: Controllers that are under way, so that nobody's load balancer need reach them.
+    description: Controllers that are being moved and that no load balancer has to reach.
     type: list
     elements: str
     default: []
   services:
-    description: Units that are to be active.
+    description: Units that must be active.
     type: list
     elements: str
     default: [mariadb, haproxy, keepalived]
   virtual_address:
-    description: The virtual address of the controllers. Without it no load balancer is looked at.
+    description: The virtual address of the controllers. Without it no load balancer is checked.
     type: str
   port:
-    description: Port at which a database answers at O(virtual_address).
+    description: Port of the database at O(virtual_address).
     type: int
     default: 3306
   stats_socket:
@@ -64,16 +64,16 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Wait until this controller is one of three
+- name: Wait until this controller is a member of a cluster of three
   reduced.footprint.grow_info:
     size: 3
     virtual_address: 192.0.2.20
     wait: 300
-  register: look
+  register: result
 
-- name: Show what is wrong with it
+- name: Show its problems
   ansible.builtin.debug:
-    msg: "{{ look.controller.problems }}"
+    msg: "{{ result.controller.problems }}"
 """
 
 RETURN = r"""
@@ -83,29 +83,30 @@ controller:
   type: dict
   contains:
     problems:
-      description: Why it is not well, nothing when it is.
+      description: Why it is unhealthy, empty if it is healthy.
       type: list
       elements: str
     galera:
       description: As RV(reduced.footprint.galera_info#module:galera).
       type: dict
     services:
-      description: Each of O(services) with systemd's word for it.
+      description: Each of O(services) with its state in systemd.
       type: dict
       sample: {mariadb: active, haproxy: active, keepalived: active}
     addresses:
-      description: The IPv4 addresses it has.
+      description: The IPv4 addresses of the host.
       type: list
       elements: str
     frontends:
-      description: Each service of the load balancer with its servers and the one it uses alone, if so. Nothing when it does not answer.
+      description: Each frontend of the load balancer with its servers and, for a frontend that uses one server at a time, that server as
+        C(in_use). C(null) if the load balancer does not answer.
       type: dict
       sample: {mysql: {in_use: controller1, servers: {controller1: {status: UP, sessions: 2}}}}
     answers:
-      description: Whether a database answers at the virtual address. Nothing without one.
+      description: Whether a database answers at the virtual address, C(null) without a virtual address.
       type: bool
     waited:
-      description: Seconds that were waited.
+      description: Seconds the module waited.
       type: float
 """
 
@@ -116,7 +117,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_gale
 
 
 def main() -> None:
-    """Look and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "wait": {"type": "float", "default": 0},

@@ -7,42 +7,42 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: keystone_bootstrap
-short_description: The administrator and the endpoints of an identity service
+short_description: Create the administrator and the endpoints of keystone
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Logs in as the administrator at the keystone of this host. When that fails, or the catalogue differs from what is wanted, it
-    runs C(keystone-manage bootstrap), which creates or corrects; then it looks again.
-  - Run it on one member, after its database is there. The password is never part of a command line.
+  - Logs in as the administrator at the keystone service of this host. If that fails, or the catalog differs from the options, runs
+    C(keystone-manage bootstrap), which creates or updates both, and checks again.
+  - Run it on one member, after its database was created. The password is never part of a command line.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be done without doing it.
+    description: Predicts the changes and makes none.
     support: full
   diff_mode:
-    description: Shows what is missing, in words without secrets.
+    description: Lists the missing objects, without secrets.
     support: full
 options:
   url:
-    description: Where the keystone of this host listens.
+    description: URL of the keystone service on this host.
     type: str
     required: true
   username:
-    description: The administrator.
+    description: Name of the administrator.
     type: str
     default: admin
   password:
-    description: The administrator's password. One that differs is set.
+    description: Password of the administrator. It is changed if it differs.
     type: str
     required: true
   project:
-    description: The administrator's project.
+    description: Project of the administrator.
     type: str
     default: admin
   role:
-    description: The administrator's role.
+    description: Role of the administrator.
     type: str
     default: admin
   region:
@@ -50,23 +50,23 @@ options:
     type: str
     default: RegionOne
   public_url:
-    description: Where clients reach the service.
+    description: URL of the service for clients.
     type: str
     required: true
   internal_url:
-    description: Where other services reach it. Default O(public_url).
+    description: URL of the service for other services. Defaults to O(public_url).
     type: str
   admin_url:
-    description: Where administrators reach it. Default O(internal_url).
+    description: URL of the service for administrators. Defaults to O(internal_url).
     type: str
   timeout:
-    description: Seconds for which the service may still be starting.
+    description: Seconds to wait for a service that is starting.
     type: int
     default: 60
 """
 
 EXAMPLES = r"""
-- name: Let the administrator in
+- name: Create the administrator
   reduced.footprint.keystone_bootstrap:
     url: "http://{{ ansible_host }}:5000/v3"
     password: "{{ lookup('reduced.footprint.secret', 'keystone/admin') }}"
@@ -76,11 +76,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was missing, and was made, or in check mode would be.
+  description: What was created or changed, or in check mode would be.
   returned: success
   type: list
   elements: str
-  sample: ["public endpoint of RegionOne: https://192.0.2.20:5000/v3"]
+  sample: ["set the public endpoint of RegionOne to https://192.0.2.20:5000/v3"]
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -89,7 +89,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_bo
 
 
 def main() -> None:
-    """Ensure and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "url": {"type": "str", "required": True},

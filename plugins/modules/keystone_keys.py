@@ -7,63 +7,63 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: keystone_keys
-short_description: One step with the fernet or credential keys of one keystone
+short_description: Change the fernet or credential keys of a keystone member
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Changes a key repository file by file, each whole or not at all, in the order in which a keystone that reads it meanwhile misses
-    no key it needs.
-  - Which step is the next is decided by the filter P(reduced.footprint.keystone_keys_decision#filter) from the repositories of all
-    members; the role C(keystone) and the playbook C(rotate_keys) put them together.
+  - Changes a key repository file by file, each file atomically, in an order in which keystone never misses a key that it needs while
+    it reads the repository.
+  - The filter P(reduced.footprint.keystone_keys_decision#filter) decides the next step from the repositories of all members; the
+    role C(keystone) and the playbook C(rotate_keys) use both.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be done without doing it.
+    description: Predicts the changes and makes none.
     support: full
   diff_mode:
-    description: Shows what is done, in words without secrets.
+    description: Lists the actions, without secrets.
     support: full
 options:
   path:
-    description: The directory.
+    description: Directory of the key repository.
     type: path
     default: /etc/keystone/fernet-keys
   user:
-    description: The system user who reads the keys and owns them.
+    description: System user that reads and owns the keys.
     type: str
     default: keystone
   state:
     description:
-      - V(created) makes a primary and a staged key where there are none.
-      - V(promoted) makes the staged key the primary, and a new staged key.
-      - V(restaged) makes the new staged key that a promotion cut short still lacks.
-      - V(present) makes the repository hold exactly O(keys).
+      - V(created) creates a primary and a staged key in an empty repository.
+      - V(promoted) makes the staged key the primary key and creates a new staged key.
+      - V(restaged) creates the new staged key that is missing after an interrupted promotion.
+      - V(present) writes exactly O(keys).
     type: str
     choices: [created, promoted, restaged, present]
     required: true
   keys:
-    description: Number of each key and the key, as M(reduced.footprint.keystone_keys_info) returns them with O(keys) asked for.
+    description: Mapping of number to key, as M(reduced.footprint.keystone_keys_info) returns it with C(secrets=true).
     type: dict
   max_active_keys:
-    description: How many keys there are to be, the staged one included. At least 3.
+    description: Maximum number of keys, including the staged one. At least 3.
     type: int
     default: 3
   keep_seconds:
     description:
-      - For how long a key that no longer encrypts may still be needed. It stays that long even when there are more than
+      - Seconds for which a former primary key may still be needed. It is kept that long even if there are more than
         O(max_active_keys).
     type: int
     default: 0
 """
 
 EXAMPLES = r"""
-- name: Make the keys of a new cloud
+- name: Create the keys of a new cloud
   reduced.footprint.keystone_keys:
     state: created
 
-- name: Give this member the keys of another
+- name: Copy the keys of another member to this one
   reduced.footprint.keystone_keys:
     state: present
     keys: "{{ other.repository['keys'] }}"
@@ -72,13 +72,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or in check mode would be.
+  description: Actions that were taken, or in check mode would be.
   returned: success
   type: list
   elements: str
   sample: [write key 4, let readers finish, write the staged key, remove key 1]
 fingerprints:
-  description: Number of each key and its fingerprint afterwards. In check mode those of keys not made yet are not those of the real run.
+  description: Mapping of number to fingerprint after the change. In check mode, fingerprints of new keys differ from those of the real run.
   returned: success
   type: dict
 """
@@ -89,7 +89,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_ke
 
 
 def main() -> None:
-    """Do one step and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "default": "/etc/keystone/fernet-keys"},

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: keystone_keys_info
-short_description: The fernet or credential keys of one keystone
+short_description: Gather the fernet or credential keys of a keystone member
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Tells which keys a key repository holds, by their fingerprints.
-  - On request it returns the keys themselves, to hand them to other members. Such a task needs C(no_log).
+  - Returns the fingerprints of the keys in a key repository.
+  - On request returns the keys too, to copy them to other members. Such a task requires C(no_log).
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
 options:
   path:
-    description: The directory.
+    description: Directory of the key repository.
     type: path
     default: /etc/keystone/fernet-keys
   secrets:
@@ -31,11 +31,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See which keys this member has
+- name: Gather the fingerprints of the keys
   reduced.footprint.keystone_keys_info:
   register: keystone
 
-- name: Take the keys to the next member
+- name: Read the keys
   reduced.footprint.keystone_keys_info:
     secrets: true
   register: keystone
@@ -44,24 +44,24 @@ EXAMPLES = r"""
 
 RETURN = r"""
 repository:
-  description: What the directory holds; empty values when there is none.
+  description: Content of the repository; empty values if the directory does not exist.
   returned: success
   type: dict
   contains:
     fingerprints:
-      description: Number of each key and the fingerprint that tells it from others. C(0) is the staged key.
+      description: Mapping of number to fingerprint. C(0) is the staged key.
       type: dict
     primary:
-      description: The number of the key that encrypts; -1 without one.
+      description: Number of the primary key, which encrypts; -1 without one.
       type: int
     finished:
-      description: Whether there is a primary and a staged key of its own; otherwise a rotation was cut short here.
+      description: Whether there is a primary key and a different staged key; otherwise a rotation was interrupted.
       type: bool
     written:
-      description: Number of each key and when its file was written, in seconds since the epoch.
+      description: Mapping of number to modification time of the file, in seconds since the epoch.
       type: dict
     keys:
-      description: Number of each key and the key.
+      description: Mapping of number to key.
       returned: when O(secrets=true)
       type: dict
   sample: {fingerprints: {"0": 5f3c1d2a9b8e7f60, "1": 0a1b2c3d4e5f6071}, primary: 1, finished: true, written: {"0": 1767225600, "1": 1767225600}}
@@ -73,11 +73,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_ke
 
 
 def main() -> None:
-    """Look and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "default": "/etc/keystone/fernet-keys"},
-            # whether to tell them is no secret
+            # the flag itself is not a secret
             "secrets": {"type": "bool", "default": False, "no_log": False},
         },
         supports_check_mode=True,

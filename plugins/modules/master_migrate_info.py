@@ -7,53 +7,53 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: master_migrate_info
-short_description: Look at migrations of a master, or at a machine that is to be moved
+short_description: Gather information about migrations of a master, or about a source
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - On a virt host, tells how its migrations stand, from the journals they keep. It may be asked while one runs.
-  - On a source, tells what it was last told of its migration, and gathers what M(reduced.footprint.master_migrate) wants to know of it beforehand.
+  - On a virt host, returns the state of its migrations from their journals, also while a migration runs.
+  - On a source, returns the last reports about its migrations, and gathers the facts that M(reduced.footprint.master_migrate) requires.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
 options:
   gather:
-    description: What to look at, the migrations of a virt host or this machine as a source.
+    description: What to gather, the migrations of a virt host or facts of this machine as a source.
     type: str
     choices: [migrations, source]
     default: migrations
   name:
-    description: Only the migration of this name.
+    description: Return only the migration with this name.
     type: str
   log_lines:
-    description: So many last lines of each migration's log.
+    description: Number of lines to return from the end of each migration's log.
     type: int
     default: 0
   wait:
     description:
-      - With O(name), answer as soon as the migration comes to another phase or pass or ends, at latest after so many seconds. The
-        default answers at once.
+      - With O(name), wait for the next phase or pass or the end of the migration, for this number of seconds at most. The
+        default does not wait.
     type: int
     default: 0
   services:
-    description: With O(gather=source), units whose state is wanted.
+    description: With O(gather=source), systemd units whose state is returned.
     type: list
     elements: str
     default: []
   containers:
-    description: With O(gather=source), containers whose state is wanted.
+    description: With O(gather=source), containers whose state is returned.
     type: list
     elements: dict
     default: []
     suboptions:
       engine:
-        description: What runs it.
+        description: Container engine.
         type: str
         choices: [docker, podman]
         required: true
       name:
-        description: Its name.
+        description: Name of the container.
         type: str
         required: true
   address:
@@ -64,17 +64,17 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See how far the master is
+- name: Get the progress of the migration
   reduced.footprint.master_migrate_info:
     name: master
     log_lines: 5
-  register: look
+  register: info
 
 - name: Show phase and downtime
   ansible.builtin.debug:
-    msg: "{{ look.migrations[0].phase }}, {{ look.migrations[0].downtime }} s"
+    msg: "{{ info.migrations[0].phase }}, {{ info.migrations[0].downtime }} s"
 
-- name: Look at the source
+- name: Gather facts of the source
   reduced.footprint.master_migrate_info:
     gather: source
     services: [mariadb]
@@ -85,7 +85,7 @@ EXAMPLES = r"""
 RETURN = r"""
 migrations:
   description:
-    - The migrations this host knows, each as RV(reduced.footprint.master_migrate#module:migration) with the additions below.
+    - The migrations of this host, each as RV(reduced.footprint.master_migrate#module:migration) with the additions below.
   returned: O(gather=migrations)
   type: list
   elements: dict
@@ -94,10 +94,10 @@ migrations:
       description: Its name.
       type: str
     state:
-      description: As there, or interrupted when its worker is gone and it waits for another run.
+      description: State of the migration, or interrupted if its worker has ended and it waits for another run.
       type: str
     phase:
-      description: The phase it is in or ended with.
+      description: The current or last phase.
       type: str
     downtime:
       description: Seconds of downtime.
@@ -109,10 +109,10 @@ migrations:
       description: The destination host.
       type: str
     error:
-      description: Why it failed or returned.
+      description: Why it failed or was rolled back.
       type: str
     active:
-      description: Whether its unit runs.
+      description: Whether its systemd unit is active.
       type: bool
     log:
       description: The last lines of its log.
@@ -120,8 +120,8 @@ migrations:
       elements: str
 reported:
   description:
-    - What this machine, as the source of migrations, was last told of them by the hosts that carry them out, each as
-      RV(reduced.footprint.master_migrate#module:migration) with the additions below. It stays when such a host is lost.
+    - The last reports about migrations of which this machine is the source, as received from the destination hosts, each as
+      RV(reduced.footprint.master_migrate#module:migration) with the additions below. They remain if a destination host is lost.
   returned: success
   type: list
   elements: dict
@@ -130,11 +130,11 @@ reported:
       description: The destination host.
       type: str
     reported_at:
-      description: When that host reported it, ISO 8601 in UTC.
+      description: Time of the report, ISO 8601 in UTC.
       type: str
       sample: "2026-11-23T02:15:00Z"
 source_facts:
-  description: Names, file systems, block devices without one, cards, tools, configuration files of this machine; passwords in them are blotted out.
+  description: Names, file systems, block devices without one, cards, tools, configuration files of this machine; passwords in them are redacted.
   returned: O(gather=source)
   type: dict
 """

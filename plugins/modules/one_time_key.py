@@ -7,49 +7,49 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: one_time_key
-short_description: Place and withdraw the restricted ssh key of one migration or move
+short_description: Place or withdraw the restricted ssh key of a migration or move
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Runs on the host that another one has to reach as root. For a migration that is the source, for a move of a VM it is the
+  - Runs on the host that another host must reach as root. For a migration this is the source, for a move of a VM the
     destination.
-  - The line in root's C(authorized_keys) carries C(restrict), an C(expiry-time) and a C(command) that runs the commands of that
-    migration or move and refuses every other. There is no shell, no terminal and no forwarding. What is refused is recorded in
-    the system's log.
-  - The key is accepted for 24 hours. While it is in use this is renewed every hour, for 14 days at most.
-  - The worker of the migration or move withdraws the key when it ends. O(state=absent) is for a key that was never used.
+  - The line in root's C(authorized_keys) has C(restrict), an C(expiry-time) and a C(command) that runs the commands of that
+    migration or move and refuses all others. Shell, terminal and forwarding are not available. Refused commands are recorded in
+    the system log.
+  - The key is accepted for 24 hours. While it is in use, this time is extended every hour, for 14 days at most.
+  - The worker of the migration or move withdraws the key when it ends. Use O(state=absent) for a key that was never used.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
 attributes:
   check_mode:
     support: full
-    description: Says whether the key would be placed or withdrawn.
+    description: Reports whether the key would be placed or withdrawn.
   diff_mode:
     support: full
-    description: Shows the line.
+    description: Shows the line in C(authorized_keys).
 options:
   name:
-    description: Name of the migration, or id of the VM that moves.
+    description: Name of the migration, or id of the VM to move.
     type: str
     required: true
   purpose:
-    description: What the key is for.
+    description: Purpose of the key.
     type: str
     choices: [migrate, move]
     required: true
   state:
-    description: Whether the key is to be accepted.
+    description: Whether the key must be present or absent.
     type: str
     choices: [present, absent]
     default: present
   public_key:
     description:
-      - What M(reduced.footprint.master_migrate) or M(reduced.footprint.vm_move) returned as C(public_key) with C(state=prepared).
+      - The C(public_key) that M(reduced.footprint.master_migrate) or M(reduced.footprint.vm_move) returned with C(state=prepared).
         Required for O(state=present).
     type: str
   allowed_from:
-    description: IP addresses the key is accepted from. Without them it is accepted from anywhere.
+    description: IP addresses from which the key is accepted. If empty, it is accepted from any address.
     type: list
     elements: str
     default: []
@@ -60,23 +60,23 @@ options:
     elements: list
     default: []
 notes:
-  - OpenSSH 7.7 or newer is required on the host; an older one refuses the key.
-  - With O(purpose=migrate) the key reads every file of the source, because all of them are copied, and it stops and starts services
-    and changes addresses there. It writes no file but the migration's own state.
-  - With O(purpose=move) the key places VMs on the host and speaks to its libvirt, which is as much as being root there.
+  - OpenSSH 7.7 or newer is required on the host; older versions refuse the key.
+  - With O(purpose=migrate) the key can read every file of the source, because all of them are copied, and can stop and start services
+    and change addresses there. It can write no file except the migration's own state.
+  - With O(purpose=move) the key can create VMs on the host and access its libvirt, which is equivalent to root there.
 seealso:
   - module: reduced.footprint.master_migrate
   - module: reduced.footprint.vm_move
 """
 
 EXAMPLES = r"""
-- name: Make the one-time key
+- name: Create the one-time key
   reduced.footprint.master_migrate:
     name: master
     state: prepared
   register: prepared
 
-- name: Place it on the source
+- name: Place the key on the source
   reduced.footprint.one_time_key:
     name: master
     purpose: migrate
@@ -84,7 +84,7 @@ EXAMPLES = r"""
     allowed_from: [192.0.2.11]
   delegate_to: laptop
 
-- name: Withdraw a key that was not used
+- name: Withdraw an unused key
   reduced.footprint.one_time_key:
     name: master
     purpose: migrate

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rabbitmq_info
-short_description: Look at one member of a RabbitMQ cluster
+short_description: Gather the state of a RabbitMQ cluster member
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Tells whether the RabbitMQ node of this host serves, who its peers are, which of them run, and what ails it. Of a stopped
-    node it tells what the node noted of its cluster.
-  - Put the results of all members together and give them to the filter P(reduced.footprint.rabbitmq_decision#filter) to learn
-    who has to start the cluster.
+  - Returns whether the RabbitMQ node of this host is running, its peers, which of them are running, and its problems. For a
+    stopped node it returns what the node has saved about its cluster.
+  - Pass the results of all members to the filter P(reduced.footprint.rabbitmq_decision#filter) to find the member that must start
+    the cluster.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
@@ -23,16 +23,16 @@ extends_documentation_fragment:
   - reduced.footprint.rabbitmq.cookie
 options:
   expected:
-    description: The nodes that have to run for the member to be called ready. Without them only this one is asked for.
+    description: Nodes that must be running for the member to be ready. If empty, only this node is checked.
     type: list
     elements: str
     default: []
   settle:
-    description: Seconds to give a member that is up to become ready before it is described.
+    description: Seconds to wait for a started member to become ready before its state is returned.
     type: float
     default: 0
   peers:
-    description: Names of hosts and the IPv4 address each must resolve to on this host.
+    description: Host names and the IPv4 address that each must resolve to on this host.
     type: dict
     default: {}
 seealso:
@@ -40,21 +40,21 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at a member
+- name: Gather the state of a member
   reduced.footprint.rabbitmq_info:
     node: rabbit@metal1
     expected: [rabbit@metal1, rabbit@metal2, rabbit@metal3]
     settle: 30
-  register: look
+  register: member
 
-- name: Tell what ails it
+- name: Show its problems
   ansible.builtin.debug:
-    msg: "{{ look.rabbitmq.problems }}"
+    msg: "{{ member.rabbitmq.problems }}"
 """
 
 RETURN = r"""
 rabbitmq:
-  description: The member.
+  description: State of the member.
   returned: success
   type: dict
   contains:
@@ -62,67 +62,67 @@ rabbitmq:
       description: Whether the server is installed.
       type: bool
     unit:
-      description: What systemd says of the unit, for example V(active).
+      description: Active state of the systemd unit, for example V(active).
       type: str
     node:
-      description: Its Erlang name.
+      description: Erlang node name.
       type: str
     alive:
-      description: Whether its Erlang machine answers.
+      description: Whether its Erlang VM answers.
       type: bool
     running:
-      description: Whether its broker serves.
+      description: Whether its broker is running.
       type: bool
     paused:
-      description: Whether the machine of a member answers while its broker does not serve, as when it sees no majority.
+      description: Whether the unit of a cluster member is active while its broker is not running, as in a minority.
       type: bool
     ready:
-      description: Whether nothing ails it.
+      description: Whether it has no problems.
       type: bool
     problems:
-      description: Why it is not ready.
+      description: Why the member is not ready.
       type: list
       elements: str
     members:
-      description: The nodes of its cluster, itself included; empty when it has no data.
+      description: Nodes of its cluster, including itself; empty if it has no data.
       type: list
       elements: str
     running_nodes:
-      description: Those of them that run.
+      description: The running nodes of its cluster.
       type: list
       elements: str
     last_running:
-      description: Those that ran when it stopped.
+      description: Nodes that were running when it stopped.
       type: list
       elements: str
     partitions:
-      description: Which nodes see which others as parted.
+      description: Network partitions, by node the nodes that it is partitioned from.
       type: dict
     alarms:
-      description: Alarms of memory, disk or file descriptors.
+      description: Memory, disk or file descriptor alarms.
       type: list
       elements: raw
     maintenance:
-      description: Whether clients are sent away, as RabbitMQ calls it.
+      description: Maintenance status of the node.
       type: str
     version:
-      description: The server's version.
+      description: Version of RabbitMQ.
       type: str
     tls:
-      description: What it speaks with clients by its configuration, V(off), V(on) or V(both). Null for a node that is still to be made.
+      description: Whether it is configured for plain text (V(off)), TLS (V(on)) or V(both) with clients. Null if not configured yet.
       type: str
     internode_tls:
-      description: What it speaks with its peers by its configuration, V(off) or V(on). Null for a node that is still to be made.
+      description: Whether it is configured for TLS with its peers, V(off) or V(on). Null if not configured yet.
       type: str
     contents:
-      description: What a node that is no member keeps beside a fresh one's own. Nothing (null) if it is stopped and cannot tell.
+      description: Objects of a node outside of a cluster in addition to those of a fresh one. Null if unknown because it is stopped.
       type: list
       elements: str
     cookie:
       description: V(same) as O(cookie), V(other), or V(none).
       type: str
     unresolved:
-      description: Names in O(peers) that do not resolve as they must.
+      description: Names in O(peers) that do not resolve to the expected address.
       type: list
       elements: str
 """
@@ -133,7 +133,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_ra
 
 
 def main() -> None:
-    """Look and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "expected": {"type": "list", "elements": "str", "default": []},

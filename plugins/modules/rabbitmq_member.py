@@ -7,24 +7,23 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rabbitmq_member
-short_description: Bring a RabbitMQ node into its cluster
+short_description: Start a RabbitMQ node as a member of its cluster
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Starts, or restarts when its configuration is newer than it, the RabbitMQ node of this host, makes it a member of a cluster
-    and waits until it is healthy.
-  - A node that is no member yet but is known to the cluster has lost its disk. The cluster forgets it, then it joins anew.
-  - A node with contents of its own is never made to join, because joining would wipe them.
-  - Before a restart clients and the leaders of queues are sent to the other members, and it waits until no quorum queue would
-    lose its majority.
+  - Starts the RabbitMQ node of this host, or restarts it if its configuration is newer, joins it to a cluster and waits until it
+    is healthy.
+  - A node without data that the cluster already knows has lost its disk. The cluster forgets it, then it joins again.
+  - A node that has contents never joins, because joining would wipe them.
+  - Before a restart it waits until no quorum queue would lose its majority, and moves clients and queue leaders to other members.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.rabbitmq.node
   - reduced.footprint.rabbitmq.cookie
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be done without doing it.
+    description: Predicts the changes and makes none.
     support: full
   diff_mode:
     description: Shows the member's state before and after.
@@ -32,29 +31,29 @@ attributes:
 options:
   state:
     description:
-      - V(present) is a healthy member.
-      - V(started) only asks systemd for a start, for members that wait for each other.
-      - V(restarted) is a healthy member after a restart.
+      - V(present) waits for a healthy member.
+      - V(started) only starts the unit, for members that wait for each other.
+      - V(restarted) restarts the member and waits until it is healthy.
     type: str
     choices: [present, started, restarted]
     default: present
   seed:
-    description: A running node of the cluster it has to be in. Without it the node is the first one.
+    description: A running node of the cluster to join. If unset, this node is the first one.
     type: str
   forget:
-    description: Nodes that left for good. The cluster forgets those it still knows.
+    description: Nodes that left permanently. The cluster forgets those it still knows.
     type: list
     elements: str
     default: []
   config_files:
-    description: A server that was started before one of these files was last written is restarted.
+    description: A server that was started before one of these files was written is restarted.
     type: list
     elements: path
     default: []
   force_boot:
     description:
-      - Let a stopped node start without waiting for those that ran when it stopped. What only they have is lost.
-      - A node that is up is left alone.
+      - Start a stopped node without waiting for the nodes that were running when it stopped. Messages that only they have are lost.
+      - Has no effect on a started node.
     type: bool
     default: false
   timeout:
@@ -79,14 +78,14 @@ EXAMPLES = r"""
 RETURN = r"""
 actions:
   description:
-    - What was done, or in check mode would be. Of V(set the cookie), V(force the start), V(start), V(restart), V(join), V(forget)
+    - Actions that were taken, or in check mode would be. Some of V(set the cookie), V(force the start), V(start), V(restart), V(join), V(forget)
       and V(revive).
   returned: success
   type: list
   elements: str
   sample: [start, join]
 rabbitmq:
-  description: The member as RV(reduced.footprint.rabbitmq_info#module:rabbitmq) describes it, after the change.
+  description: State of the member after the change, as RV(reduced.footprint.rabbitmq_info#module:rabbitmq).
   returned: success
   type: dict
 """
@@ -97,7 +96,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_ra
 
 
 def main() -> None:
-    """Ensure and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["present", "started", "restarted"], "default": "present"},

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rabbitmq_schema
-short_description: Virtual hosts, users, policies and queues of a service in RabbitMQ
+short_description: Create virtual hosts, users, policies and queues in RabbitMQ
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Creates what is missing and changes what differs, with one import of definitions. Passwords are hashed before, travel on
+  - Creates what is missing and changes what differs, with one import of definitions. Passwords are hashed first, passed on
     standard input, and are never part of a command line.
-  - Deletes nothing but the users that are to be absent.
-  - Gives quorum queues that were declared while members were missing a replica on up to three members.
-  - Run it on one member of a cluster, the others follow.
+  - Deletes nothing except O(absent_users).
+  - Adds missing replicas of quorum queues, up to three, on members that joined after the queue was declared.
+  - Run it on one member of a cluster, the changes are replicated.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.rabbitmq.node
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be done without doing it.
+    description: Predicts the changes and makes none.
     support: full
   diff_mode:
-    description: Shows what is missing, in words without secrets.
+    description: Lists the missing objects, without secrets.
     support: full
 options:
   vhosts:
@@ -40,8 +40,8 @@ options:
         required: true
       default_queue_type:
         description:
-          - Of which type queues are whose clients do not say so. RabbitMQ 3.11 and later can do so; with an older one and another
-            type than V(classic) the module warns.
+          - Type of queues whose clients do not request one. Requires RabbitMQ 3.11; with an older version and another type than
+            V(classic) the module warns.
         type: str
         choices: [quorum, classic, stream]
   users:
@@ -64,7 +64,7 @@ options:
         elements: str
         default: []
       permissions:
-        description: What the user may do where.
+        description: Permissions per virtual host.
         type: list
         elements: dict
         default: []
@@ -74,15 +74,15 @@ options:
             type: str
             required: true
           configure:
-            description: Which names the user may create and delete, as a regular expression.
+            description: Regular expression for names that the user may create and delete.
             type: str
             default: .*
           write:
-            description: Which names the user may write to.
+            description: Regular expression for names that the user may write to.
             type: str
             default: .*
           read:
-            description: Which names the user may read from.
+            description: Regular expression for names that the user may read from.
             type: str
             default: .*
   policies:
@@ -100,20 +100,20 @@ options:
         type: str
         required: true
       pattern:
-        description: For which names it is, as a regular expression.
+        description: Regular expression for names that the policy applies to.
         type: str
         default: .*
       apply_to:
-        description: For what it is.
+        description: Objects that the policy applies to.
         type: str
         choices: [queues, exchanges, all, quorum_queues, classic_queues, streams]
         default: queues
       priority:
-        description: The policy with the highest one wins.
+        description: The policy with the highest priority applies.
         type: int
         default: 0
       definition:
-        description: What it sets, for example C(expires).
+        description: Definition of the policy, for example C(expires).
         type: dict
         required: true
   queues:
@@ -131,12 +131,12 @@ options:
         type: str
         required: true
       type:
-        description: Its type. A queue that is there as another one is refused.
+        description: Type of the queue. An existing queue of another type is refused.
         type: str
         choices: [quorum, classic, stream]
         default: quorum
       arguments:
-        description: More of its arguments, for example C(x-max-length).
+        description: Additional arguments, for example C(x-max-length).
         type: dict
         default: {}
   absent_users:
@@ -147,7 +147,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Give the shop its queues
+- name: Create the queues of the shop
   reduced.footprint.rabbitmq_schema:
     node: rabbit@metal1
     vhosts:
@@ -166,7 +166,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or in check mode would be.
+  description: Actions that were taken, or in check mode would be.
   returned: success
   type: list
   elements: str
@@ -179,7 +179,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_sc
 
 
 def main() -> None:
-    """Ensure and tell."""
+    """Run the module."""
     module = AnsibleModule(argument_spec=dict(ARGUMENTS), supports_check_mode=True)
     try:
         result = ensure_schema(**module.params, check_mode=module.check_mode)

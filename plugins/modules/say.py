@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: say
-short_description: Print lines as they are
+short_description: Print lines without formatting
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Prints lines to whoever runs the play, without the quotes and brackets of M(ansible.builtin.debug), so that a table stays a table.
-  - All of it happens on the control node. The host is not asked, and may be down.
+  - Prints lines to the console without the quotes and brackets of M(ansible.builtin.debug), so that tables stay readable.
+  - Runs on the control node only. The host is not contacted and may be down.
 options:
   lines:
-    description: What is printed, one line each.
+    description: The lines to print.
     type: list
     elements: str
     required: true
@@ -29,11 +29,11 @@ attributes:
     description: Changes nothing in any mode.
   diff_mode:
     support: none
-    description: Changes nothing, so there is nothing to show.
+    description: Changes nothing.
   platform:
     support: full
     platforms: all
-    description: The host is not touched.
+    description: The host is not contacted.
 notes:
   - The playbooks C(reduced.footprint.status) and C(reduced.footprint.rolling_restart) use it.
 """
@@ -49,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 lines:
-  description: What was printed.
+  description: The lines that were printed.
   returned: always
   type: list
   elements: str

@@ -7,43 +7,43 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_allow_list
-short_description: Let only listed addresses reach the ports of services
+short_description: Restrict the ports of services to listed addresses
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Each list is a table of its own in the kernel's packet filter, C(inet footprint_NAME), replaced in one transaction. Other tables are
-    not touched, and the rules in them still apply to what a list allows.
-  - The host itself, through its loopback interface, is always allowed. Whoever else is not listed is refused, by IPv6 as well.
-  - The lists are loaded before the units that listen are started, and every 30 seconds in case something emptied the packet filter. A unit
+  - Each list is a separate nftables table, C(inet footprint_NAME), which is replaced in one transaction. Other tables are
+    not changed, and their rules still apply to traffic that a list allows.
+  - Connections through the loopback interface are always allowed. All other addresses that are not listed are rejected, over IPv6 as well.
+  - The lists are loaded before the units that listen are started, and every 30 seconds in case the packet filter was flushed. A unit
     whose list cannot be loaded does not start.
 requirements:
   - nftables 0.9.3 or newer on the server
 attributes:
   check_mode:
     support: full
-    description: Returns the same actions. The kernel is not asked whether it accepts a list.
+    description: Returns the same actions. The lists are not validated by the kernel.
   diff_mode:
     support: full
     description: Shows each file before and after.
 options:
   lists:
-    description: One entry for each service. P(reduced.footprint.allow_list#lookup) makes those of the control plane.
+    description: One entry for each service. P(reduced.footprint.allow_list#lookup) returns those of the control plane.
     type: list
     elements: dict
     required: true
     suboptions:
       name:
-        description: Name of the list, in small letters.
+        description: Name of the list, in lower case letters.
         type: str
         required: true
       served:
-        description: Addresses at which the members of the service listen. IPv4 traffic to other addresses of the host is left alone.
+        description: Addresses on which the members of the service listen. IPv4 traffic to other addresses of the host is not filtered.
         type: list
         elements: str
         default: []
       rules:
-        description: What is allowed, for some ports each.
+        description: Allowed addresses per group of ports.
         type: list
         elements: dict
         default: []
@@ -55,27 +55,27 @@ options:
             default: tcp
           ports:
             description: >-
-              Numbers or ranges, for example V(35672-35682). From 32768 on, where the kernel takes source ports from, only attempts to connect are
-              refused; below, the packets of a connection that exists are refused as well.
+              Numbers or ranges, for example V(35672-35682). At ports from 32768 on, which the kernel also uses as source ports, only new connections
+              are rejected; at lower ports packets of existing connections are rejected as well.
             type: list
             elements: str
             default: []
           allowed:
-            description: Addresses and networks that may reach them.
+            description: Addresses and networks that may connect to these ports.
             type: list
             elements: str
             default: []
       units:
-        description: Units of systemd that are not started before the list is loaded. They need not exist yet.
+        description: systemd units that must not start before the list is loaded. They need not exist yet.
         type: list
         elements: str
         default: []
   only_known:
-    description: Leave out lists the host does not have yet. For hosts that are only to hear of a new member.
+    description: Update existing lists only. For hosts that must accept a new member but are not deployed themselves.
     type: bool
     default: false
   state:
-    description: V(absent) removes these lists, and with the last one what loads them.
+    description: V(absent) removes these lists, and with the last list the units that load them.
     type: str
     choices: [present, absent]
     default: present
@@ -87,7 +87,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Let the members alone reach the cache
+- name: Restrict the cache to its members
   reduced.footprint.service_allow_list:
     lists:
       - name: memcached
@@ -100,12 +100,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or in check mode would be, for example V(load the allow-list of memcached).
+  description: What was done, or would be done in check mode, for example V(load the allow-list of memcached).
   type: list
   elements: str
   returned: success
 error:
-  description: What is wrong, where, and what to do about it.
+  description: The error, where it is, and what to do about it.
   type: dict
   returned: failure
   contains:
@@ -129,7 +129,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.run_all
 
 
 def main() -> None:
-    """Write, load, return."""
+    """Run the module."""
     texts = {"type": "list", "elements": "str", "default": []}
     rule = {"protocol": {"type": "str", "choices": ["tcp", "vrrp"], "default": "tcp"}, "ports": texts, "allowed": texts}
     entry = {

@@ -7,38 +7,38 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_files
-short_description: Have services use the configuration they are to have
+short_description: Write configuration files and restart or reload the services that read them
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Brings the files of a host's services and the units that read them to what they are to be, all in one call. Roles of a control
-    plane have a dozen of both, and a task for each costs more than what it does.
-  - A service is restarted or reloaded when a file it reads is younger than it. That is told by the clock and not by what
-    this call has written, so a run that was killed between writing and restarting is completed by the next.
-  - Files are written whole, in their order, each after its program has accepted it. Missing folders are made.
+  - Brings the configuration files of services and the systemd units that read them to the wanted state, all in one call. A role of the
+    control plane has a dozen of both, and one task for each takes longer than the work itself.
+  - A service is restarted or reloaded if a file it reads is newer than its last start or reload. Times are compared, not
+    what this call has written, so a run that was killed between writing and restarting is completed by the next one.
+  - Files are written atomically in the given order, each after its program has validated it. Missing directories are created.
 requirements:
   - systemd 248 or newer on the server
 attributes:
   check_mode:
     support: full
-    description: Tells the same actions. Programs are not asked whether they accept a file.
+    description: Returns the same actions. Files are not validated by their programs.
   diff_mode:
     support: full
-    description: Shows each file before and after, those with O(files[].secret) without their texts.
+    description: Shows each file before and after, without the content of those with O(files[].secret).
 options:
   files:
-    description: Files, in the order they are written.
+    description: Files, in the order in which they are written.
     type: list
     elements: dict
     default: []
     suboptions:
       path:
-        description: Where it lies. A link stays a link.
+        description: Path of the file. A symbolic link is followed and stays a link.
         type: path
         required: true
       content:
-        description: Its whole text, usually that of a template.
+        description: Complete content of the file, usually a rendered template.
         type: str
         required: true
       owner:
@@ -50,52 +50,52 @@ options:
         type: str
         default: root
       mode:
-        description: Its permissions, as octal digits.
+        description: Permissions, as octal digits.
         type: str
         default: "0644"
       folder_group:
-        description: The group of its folder. Without this and O(files[].folder_mode) a folder that is there is left as it is.
+        description: Group of its directory. Without this and O(files[].folder_mode) an existing directory is not changed.
         type: str
       folder_mode:
-        description: The permissions of its folder, V(0755) for one that has to be made.
+        description: Permissions of its directory, V(0755) for one that is created.
         type: str
       validate:
-        description: Program and arguments that must accept a text before it is used; V(%s) stands for a file that has it.
+        description: Command that must accept the content before the file is replaced; V(%s) stands for a temporary file with that content.
         type: list
         elements: str
         default: []
       secret:
-        description: Whether neither the text nor differences may be told.
+        description: Whether to hide the content in results and differences.
         type: bool
         default: false
   units:
-    description: Units of systemd, named with their kind.
+    description: systemd units.
     type: list
     elements: dict
     default: []
     suboptions:
       name:
-        description: For example C(haproxy.service).
+        description: Name with its type, for example C(haproxy.service).
         type: str
         required: true
       enabled:
-        description: Whether it is started with the host. Left alone without a value. One that is masked is unmasked for V(true).
+        description: Whether the unit is started at boot. Not changed without a value. V(true) also unmasks the unit.
         type: bool
       started:
-        description: Whether it runs. Left alone without a value. One that is masked is unmasked for V(true).
+        description: Whether the unit runs. Not changed without a value. V(true) also unmasks the unit.
         type: bool
       restart_after:
-        description: Files it reads only when it starts.
+        description: Files that the unit reads only when it starts.
         type: list
         elements: path
         default: []
       reload_after:
-        description: Files it also reads when it is reloaded.
+        description: Files that the unit also reads when it is reloaded.
         type: list
         elements: path
         default: []
       act:
-        description: Whether it is restarted or reloaded when due. Otherwise that is only told, for the caller to do in its own way.
+        description: Whether to restart or reload the unit when due. With V(false) this is only returned in RV(needs), for the caller to do.
         type: bool
         default: true
 extends_documentation_fragment:
@@ -121,21 +121,21 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or in check mode would be, for example V(write /etc/haproxy/haproxy.cfg) or V(reload haproxy.service).
+  description: What was done, or would be done in check mode, for example V(write /etc/haproxy/haproxy.cfg) or V(reload haproxy.service).
   type: list
   elements: str
   returned: success
 needs:
-  description: For each unit what it was due for, V(restart), V(reload) or nothing, before anything was done about it.
+  description: What each unit was due for before any unit was changed, V(restart), V(reload) or empty.
   type: dict
   returned: success
 error:
-  description: What is wrong, where, and the hint.
+  description: The error, where it is, and the hint.
   type: dict
   returned: failure
   contains:
     path:
-      description: Where the bad value stands.
+      description: Path of the invalid value.
       type: str
       returned: always
     message:
@@ -155,7 +155,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.run_ser
 
 
 def main() -> None:
-    """Write, start, restart, tell."""
+    """Run the module."""
     paths = {"type": "list", "elements": "path", "default": []}
     file = {
         "path": {"type": "path", "required": True},

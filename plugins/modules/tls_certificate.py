@@ -7,59 +7,59 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: tls_certificate
-short_description: The certificate with which a footprint meets its clients
+short_description: Create, renew or check the TLS certificate of the load balancer
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Without a given certificate it makes an authority and a certificate signed by it, once, in files that only their owner can
-    read. The certificate is renewed before it ends and when names come or go; the authority stays, so clients that trust it
-    notice nothing.
-  - A given certificate is only looked at. It must have begun, not have ended, and belong to its key.
-  - Run it on the control node, where Python's cryptography is part of Ansible; the role C(load_balancer) does.
+  - Without O(certificate), creates a certificate authority and a certificate signed by it, once, in files that only their owner can
+    read. The certificate is renewed before it expires and when names change; the authority is kept, so clients that trust it
+    are not affected.
+  - A certificate given with O(certificate) is only checked. It must be valid now and match its key.
+  - Run it on the control node, where Python's cryptography is installed with Ansible; the role C(load_balancer) does so.
 requirements:
   - cryptography
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be done without doing it.
+    description: Can run in check_mode and return what would be done without doing it.
     support: full
   diff_mode:
-    description: Shows what is made, and why.
+    description: Shows what is created, and why.
     support: full
 options:
   directory:
-    description: Where the authority and the certificate are kept.
+    description: Directory in which the authority and the certificate are stored.
     type: path
     required: true
   common_name:
-    description: What to call them.
+    description: Common name of the certificate, and prefix of that of the authority.
     type: str
     default: footprint
   names:
-    description: Names and addresses at which clients connect.
+    description: Names and addresses to which clients connect (subject alternative names).
     type: list
     elements: str
     required: true
   certificate:
-    description: A certificate in PEM, followed by those that signed it.
+    description: A certificate in PEM format, followed by its intermediate certificates.
     type: str
   private_key:
-    description: Its key in PEM, without a password.
+    description: The private key of O(certificate) in PEM format, without a passphrase.
     type: str
   days:
-    description: How long a certificate made here is valid.
+    description: Validity of a created certificate in days.
     type: int
     default: 397
   renew_days:
-    description: How many days before its end it is renewed.
+    description: Number of days before expiry at which it is renewed.
     type: int
     default: 60
 """
 
 EXAMPLES = r"""
-- name: Have a certificate for the virtual address
+- name: Create a certificate for the virtual address
   reduced.footprint.tls_certificate:
     directory: "{{ inventory_dir }}/.secrets/footprint/tls"
     names: [192.0.2.20, cloud.example.com]
@@ -72,29 +72,29 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was made, or in check mode would be, and why.
+  description: What was created, or would be in check mode, and why.
   returned: success
   type: list
   elements: str
-  sample: ["make a certificate: it lacks 192.0.2.20"]
+  sample: ["create a certificate: the current one does not name 192.0.2.20"]
 certificate:
-  description: Path of the certificate; nothing when one was given.
+  description: Path of the certificate; C(null) if one was given.
   returned: success
   type: str
 private_key:
-  description: Path of its key; nothing when one was given.
+  description: Path of its key; C(null) if one was given.
   returned: success
   type: str
 ca:
-  description: Path of the authority's certificate, for the clients; nothing when a certificate was given.
+  description: Path of the authority's certificate, for the clients; C(null) if a certificate was given.
   returned: success
   type: str
 not_after:
-  description: The end of the certificate, in seconds since the epoch; nothing when it would only be made.
+  description: Expiry of the certificate, in seconds since the epoch; C(null) if it would be created in check mode.
   returned: success
   type: int
 fingerprint:
-  description: The certificate's SHA-256 fingerprint; nothing when it would only be made.
+  description: SHA-256 fingerprint of the certificate; C(null) if it would be created in check mode.
   returned: success
   type: str
 """
@@ -105,7 +105,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 
 def main() -> None:
-    """Ensure and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "directory": {"type": "path", "required": True},

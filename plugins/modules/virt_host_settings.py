@@ -7,31 +7,31 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: virt_host_settings
-short_description: Set a host's virtualisation as a whole
+short_description: Configure libvirt on a host
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Brings all that a host's libvirt lives by in one call, namely C(qemu.conf), what libvirt-guests does at the host's
-    shutdown, units of systemd, limits of the kernel, huge pages, nested guests, who may use libvirt, and labels of SELinux.
-  - Works with a single C(libvirtd) and with a daemon per driver (C(virtqemud) and its like), whichever the host runs.
-  - The daemon is restarted only when what it reads is younger than its start, so a run that was killed between writing and
-    restarting is completed by the next. Guests run on.
-  - When libvirt does not live with new settings, the old ones are put back, the daemon is started with them, and the
-    module fails with libvirt's own words.
-  - What this module wrote and is no longer asked for, it takes away again.
+  - Manages the settings of a virt host in one call, namely C(qemu.conf), libvirt-guests, systemd units, kernel limits, huge
+    pages, nested virtualization, members of the group C(libvirt), and SELinux labels.
+  - Supports the monolithic daemon C(libvirtd) and the modular daemons (C(virtqemud) and others), whichever the host uses.
+  - The daemon is restarted only if a file that it reads is newer than its start, so a run that was killed between writing and
+    restarting is completed by the next run. Guests continue to run.
+  - If libvirt does not start with the new settings, the old ones are restored, the daemon is started with them, and the
+    module fails with libvirt's error message.
+  - Settings that this module wrote and that are no longer configured are removed.
 requirements:
   - systemd and libvirt on the server
-  - semanage, restorecon and matchpathcon where SELinux is on and O(pool_paths) are given
+  - semanage, restorecon and matchpathcon if SELinux is enabled and O(pool_paths) is set
 attributes:
   check_mode:
     support: full
     description:
-      - Tells the same actions. With O(mask_broken_kvm) a proof is made all the same, its guest leaves nothing behind.
-      - How many huge pages the kernel can give is known only when it is asked for them.
+      - Reports the same actions. With O(mask_broken_kvm) the hypervisor proof runs in check mode as well; its guest leaves nothing behind.
+      - The number of huge pages that the kernel can allocate is only known after the request.
   diff_mode:
     support: full
-    description: Shows each file, numbers and units before and after; values of settings that hold a password are hidden.
+    description: Shows files, values and units before and after; passwords are masked.
   platform:
     support: full
     platforms: linux
@@ -39,85 +39,85 @@ attributes:
 options:
   qemu_conf:
     description:
-      - Settings of C(/etc/libvirt/qemu.conf), name to value; text, whole numbers, truth values and lists of text.
-      - They stand in a block at the top of the file; libvirt takes the first of two settings with the same name.
+      - Settings of C(/etc/libvirt/qemu.conf), name to value; strings, integers, booleans and lists of strings.
+      - Written to a block at the top of the file; libvirt uses the first of two settings with the same name.
     type: dict
     default: {}
   guests_conf:
-    description: Settings of libvirt-guests, name to value, in a block at the end of O(guests_file).
+    description: Settings of libvirt-guests, name to value, written to a block at the end of O(guests_file).
     type: dict
     default: {}
   guests_file:
-    description: Where libvirt-guests has its settings, C(/etc/sysconfig/libvirt-guests) in the RHEL family.
+    description: Configuration file of libvirt-guests, C(/etc/sysconfig/libvirt-guests) in the RHEL family.
     type: path
     default: /etc/default/libvirt-guests
   sysctl:
-    description: Limits of the kernel, name to number, raised to at least these values, now and with every start of the host.
+    description: Kernel limits, name to number, raised to at least these values immediately and at each boot.
     type: dict
     default: {}
   huge_pages:
     description:
-      - Huge pages for guests, per size, now and with every start of the host. Pages of a size that is no longer named are
-        given back to the kernel as they become free.
-      - When the kernel cannot give them all, because its memory is in pieces, that is told; it is not tried again before
-        the host was restarted.
+      - Huge pages for guests, per size, allocated immediately and at each boot. Pages of a size that is no longer listed are
+        returned to the kernel as they become free.
+      - If the kernel cannot allocate all of them because its memory is fragmented, a warning reports it, and the request is not
+        repeated before the next reboot.
     type: list
     elements: dict
     default: []
     suboptions:
       size:
-        description: Size of a page; a number counts in MiB.
+        description: Size of a page; a number without a unit is in MiB.
         type: str
         required: true
       count:
-        description: How many.
+        description: Number of pages.
         type: int
         required: true
   nested:
     description:
-      - Whether guests may run guests of their own under KVM. Not given, the host's own setting stays.
-      - A module that is loaded keeps its setting until it is loaded anew; that is told, and nothing is unloaded.
+      - Whether guests may use nested virtualization with KVM. If omitted, the setting of the host is not changed.
+      - A loaded kernel module keeps its setting until it is reloaded; RV(restart_required) reports this. Modules are never unloaded.
     type: bool
   mask_broken_kvm:
     description:
-      - Hide C(/dev/kvm) from libvirt where it exists and is proven to run no guest. In sight of such a device libvirt examines
-        QEMU anew at every define, which takes tens of seconds each time.
-      - It is hidden from the daemon and its guests only, by an empty file that systemd mounts over it for the daemon's unit. The daemon has
-        mounts of its own then; network file systems that libvirt itself mounts for a pool are not seen by others.
-      - The proof is taken from O(facts_file) where it still holds, otherwise made.
-      - The device comes back when this is no longer asked for or a new proof succeeds.
+      - Hide C(/dev/kvm) from libvirt if the device exists and a test guest failed to run. As long as libvirt sees such a device it
+        probes QEMU again at every define, which takes tens of seconds each time.
+      - It is hidden from the daemon and its guests only, by an empty file that systemd mounts over it for the daemon's unit. The daemon
+        then has its own mount namespace; network file systems that libvirt mounts for a pool are not visible to other processes.
+      - The proof is read from O(facts_file) if it is still valid, otherwise the test guest is run.
+      - The device is visible again when this option is off or a new proof succeeds.
     type: bool
     default: false
   users:
-    description: Users to be members of the group C(libvirt), who may do all with all guests. Nobody is taken out of it.
+    description: Users to add to the group C(libvirt), which has full access to all guests. Members are never removed.
     type: list
     elements: str
     default: []
   pool_paths:
     description:
-      - Folders of storage pools. Where SELinux is on they get the type C(virt_image_t), in the policy and on the disk, and are
-        made where there are none. SELinux is never switched off.
-      - AppArmor stays on and needs nothing; libvirt adds each disk to the profile of its guest.
+      - Folders of storage pools. If SELinux is enabled they get the type C(virt_image_t) in the policy and on disk, and are
+        created if missing. SELinux is never disabled.
+      - AppArmor needs no configuration; libvirt adds each disk to the profile of its guest.
     type: list
     elements: path
     default: []
   facts_file:
-    description: Where the node's proofs are recorded by M(reduced.footprint.virt_node).
+    description: File with the hypervisor proofs recorded by M(reduced.footprint.virt_node).
     type: path
     default: /etc/ansible/facts.d/reduced_footprint.fact
   proof_timeout:
-    description: Seconds after which the guest of a proof counts as hung.
+    description: Seconds after which the test guest of a proof is considered hung.
     type: float
     default: 15.0
 seealso:
   - module: reduced.footprint.virt_node
-  - name: daemons of libvirt
-    description: A single daemon and a daemon per driver.
+  - name: libvirt daemons
+    description: Monolithic and modular daemons.
     link: https://libvirt.org/daemons.html
 """
 
 EXAMPLES = r"""
-- name: Set the host's virtualisation
+- name: Configure libvirt
   reduced.footprint.virt_host_settings:
     qemu_conf:
       vnc_listen: 127.0.0.1
@@ -129,18 +129,18 @@ EXAMPLES = r"""
     sysctl:
       fs.inotify.max_user_instances: 1024
 
-- name: Large guests, some of them with guests of their own
+- name: Configure huge pages and nested virtualization
   reduced.footprint.virt_host_settings:
     huge_pages:
       - {size: 1 GiB, count: 32}
       - {size: 2 MiB, count: 1024}
     nested: true
 
-- name: A server whose firmware has virtualisation switched off
+- name: Hide an unusable KVM device
   reduced.footprint.virt_host_settings:
     mask_broken_kvm: true
 
-- name: Disks in a folder of their own, on a host with SELinux
+- name: Label a pool folder on a host with SELinux
   reduced.footprint.virt_host_settings:
     guests_file: /etc/sysconfig/libvirt-guests
     pool_paths: [/srv/guests]
@@ -148,13 +148,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, or would be in check mode, in this order.
+  description: The actions that were performed, or would be in check mode, in order.
   returned: success
   type: list
   elements: str
   sample: [write /etc/libvirt/qemu.conf, restart libvirtd.service]
 daemon:
-  description: The unit of the daemon that speaks to QEMU; null where libvirt is not installed, in check mode only.
+  description: The unit of libvirt's QEMU daemon; null if libvirt is not installed (check mode only).
   returned: success
   type: str
   sample: libvirtd.service
@@ -163,7 +163,7 @@ restarted:
   returned: success
   type: bool
 kvm:
-  description: The device of KVM.
+  description: The KVM device.
   returned: success
   type: dict
   contains:
@@ -172,11 +172,11 @@ kvm:
       type: bool
       returned: always
     usable:
-      description: Whether a guest ran under it; null where nothing was proven.
+      description: Whether a test guest ran under it; null if no proof exists.
       type: bool
       returned: always
     reason:
-      description: What was proven, or why not.
+      description: What was proven, or why the proof failed.
       type: str
       returned: always
     hidden:
@@ -184,7 +184,7 @@ kvm:
       type: bool
       returned: always
 huge_pages:
-  description: The huge pages asked for. In check mode the kernel is taken to give what it was not yet asked for.
+  description: The requested huge pages. Check mode assumes that the kernel can allocate all pages that were not requested before.
   returned: success
   type: list
   elements: dict
@@ -194,34 +194,34 @@ huge_pages:
       type: int
       returned: always
     asked:
-      description: How many were asked for.
+      description: Number of requested pages.
       type: int
       returned: always
     given:
-      description: How many the kernel has.
+      description: Number of allocated pages.
       type: int
       returned: always
 restart_required:
-  description: What only a restart of the host, or a module loaded anew, brings.
+  description: Settings that take effect only after a reboot of the host or a reload of a kernel module.
   returned: success
   type: list
   elements: str
   sample: []
 error:
-  description: What was wrong.
+  description: The error.
   returned: failure
   type: dict
   contains:
     path:
-      description: Where the bad value stands.
+      description: Path of the invalid value in the input.
       type: str
       returned: always
     message:
-      description: What is wrong.
+      description: The problem.
       type: str
       returned: always
     hint:
-      description: What to do about it.
+      description: How to fix it.
       type: str
       returned: always
 """

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: virt_network
-short_description: Bring a server its bridges, bonds and VLANs, with a way back
+short_description: Create bridges, bonds and VLANs with automatic rollback
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Makes bridges, bonds and VLANs over the NICs of a server. Addresses, routes, DHCP identity and MAC go from the NIC up to
-    what now stands over it.
-  - All differences of one call are one trial. It is carried out by a unit of systemd on the server itself and returns to the
-    old configuration unless it is confirmed with O(state=confirmed) in time. Until then a restart or a power loss
-    returns to the old configuration as well.
-  - Between the two calls open a new connection to the server, that is what proves that the change did not cut it off. A
+  - Creates bridges, bonds and VLANs over the NICs of a server. Addresses, routes, DHCP identity and MAC move from the NIC to
+    the device over it.
+  - All changes of one call form one trial. A systemd unit on the server applies it and restores the old configuration unless it
+    is confirmed with O(state=confirmed) in time. Until then a reboot or a power loss restores the old configuration as well.
+  - Open a new connection to the server between the two calls, which proves that the server is still reachable. A
     confirmation over the SSH connection that started the change is refused.
-  - Works through whichever of systemd-networkd, netplan, NetworkManager and ifupdown manages the NICs, in its own files.
-  - What exists as it is wanted is left as it is. What exists and is different is refused, with the place of the difference.
+  - Uses the network manager of the NICs, which is systemd-networkd, netplan, NetworkManager or ifupdown, and its files.
+  - Existing devices that match are not changed. Existing devices that differ are refused, with the path of the difference.
 requirements:
   - systemd and iproute2 on the server
   - bridge-utils on servers with ifupdown
@@ -28,17 +27,17 @@ attributes:
   check_mode:
     support: full
     description:
-      - Tells whether a change would be made, with the same checks. Packages that ifupdown needs count as installed.
+      - Reports whether a change would be made, with the same checks. Packages that ifupdown needs are assumed to be installed.
   diff_mode:
     support: full
-    description: Shows the configuration before and after, passwords hidden.
+    description: Shows the configuration before and after, passwords masked.
   platform:
     support: full
     platforms: linux
     description: Linux with systemd.
 options:
   bridges:
-    description: The bridges.
+    description: Bridges to create.
     type: list
     elements: dict
     default: []
@@ -49,32 +48,32 @@ options:
         required: true
       ports:
         description:
-          - NICs, bonds or VLANs, existing ones or those of the same call. None at all makes a bridge for guests alone.
-          - A bridge that has them all, and maybe others, is left as it is.
+          - NICs, bonds or VLANs, existing ones or those of the same call. Without ports a bridge for guests only is created.
+          - An existing bridge with all of these ports is not changed, also if it has more.
         type: list
         elements: str
       port:
-        description: The only port, another way to write O(bridges[].ports).
+        description: The port of a bridge with one port, instead of O(bridges[].ports).
         type: str
       address:
         description:
-          - V(inherit) takes over addresses, routes and DHCP settings of the first port that has some. Where the port is a bond
-            of the same call, or a VLAN over one, those are what the bond's ports had.
-          - V(none) gives the bridge no address. What its ports had is given up.
+          - V(inherit) takes over addresses, routes and DHCP settings of the first port that has any. If the port is a bond
+            of the same call, or a VLAN over one, they are taken from the bond's ports.
+          - V(none) creates the bridge without addresses. The addresses of its ports are removed.
         type: str
         choices: [inherit, none]
         default: inherit
       mtu:
-        description: MTU of the bridge and its ports. What the ports have where nothing is said.
+        description: MTU of the bridge and its ports. Default is the MTU of the ports.
         type: int
       stp:
-        description: Whether the bridge speaks the spanning tree protocol. Off where nothing is said.
+        description: Whether the bridge uses the spanning tree protocol. Off by default.
         type: bool
       vlan_filtering:
-        description: Whether the bridge tells VLANs apart. Off where nothing is said. netplan cannot say it.
+        description: Whether the bridge filters VLANs. Off by default. Not supported by netplan.
         type: bool
   bonds:
-    description: The bonds.
+    description: Bonds to create.
     type: list
     elements: dict
     default: []
@@ -84,48 +83,48 @@ options:
         type: str
         required: true
       ports:
-        description: The NICs it is made of.
+        description: The NICs of the bond.
         type: list
         elements: str
         required: true
       mode:
-        description: How it uses them, in the words of the kernel. V(active-backup) needs nothing of the switch.
+        description: Bonding mode of the kernel. V(active-backup) needs no configuration of the switch.
         type: str
         choices: [active-backup, balance-rr, balance-xor, broadcast, 802.3ad, balance-tlb, balance-alb]
         default: active-backup
       miimon:
-        description: Milliseconds between two looks at the links. Not compared where the bond exists.
+        description: Interval of the link monitoring in milliseconds. Not compared for an existing bond.
         type: int
         default: 100
       lacp_rate:
-        description: How often the partner is asked for its state, with mode V(802.3ad).
+        description: Rate at which the LACP partner sends its state, with mode V(802.3ad).
         type: str
         choices: [slow, fast]
       hash_policy:
-        description: What traffic is spread by, with modes V(802.3ad), V(balance-xor) and V(balance-tlb).
+        description: Transmit hash policy, with modes V(802.3ad), V(balance-xor) and V(balance-tlb).
         type: str
         choices: [layer2, layer2+3, layer3+4, encap2+3, encap3+4, vlan+srcmac]
       primary:
-        description: The port that is used whenever it is up.
+        description: The port that is preferred whenever it is up.
         type: str
       mtu:
         description: MTU of the bond and its ports.
         type: int
   vlans:
-    description: The VLANs.
+    description: VLANs to create.
     type: list
     elements: dict
     default: []
     suboptions:
       name:
-        description: Name of the VLAN interface, O(vlans[].link) and O(vlans[].id) with a dot between them where nothing is said.
+        description: Name of the VLAN interface. Default is O(vlans[].link) and O(vlans[].id), separated by a dot.
         type: str
       link:
-        description: The NIC, bond or bridge it stands on. What that has of addresses stays there.
+        description: The NIC, bond or bridge of the VLAN, which keeps its addresses.
         type: str
         required: true
       id:
-        description: Number of the VLAN, 1 to 4094.
+        description: VLAN ID, 1 to 4094.
         type: int
         required: true
       mtu:
@@ -133,13 +132,13 @@ options:
         type: int
   state:
     description:
-      - V(present) starts the change and leaves its confirmation to a second call. Nothing happens when all of it is there.
-      - V(confirmed) makes a started change last. Nothing happens when all of it is there and was confirmed before.
+      - V(present) starts the change, which a second call confirms. Changes nothing if all devices exist.
+      - V(confirmed) makes a started change permanent. Changes nothing if all devices exist and were confirmed before.
     type: str
     choices: [present, confirmed]
     default: present
   timeout:
-    description: Seconds the change waits for its confirmation.
+    description: Seconds within which the change must be confirmed.
     type: int
     default: 60
 seealso:
@@ -147,7 +146,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Two NICs bonded, and a bridge to the admin network over them
+- name: Create a bond, and bridges over the bond and over a VLAN
   reduced.footprint.virt_network:
     bonds:
       - {name: bond0, ports: [eno1, eno2]}
@@ -158,14 +157,14 @@ EXAMPLES = r"""
       - {name: br-tenant, ports: [bond0.200], address: none}
   register: network
 
-- name: Come back over a new connection
+- name: Close the current connection
   ansible.builtin.meta: reset_connection
 
-- name: Wait until the server answers
+- name: Wait for the server
   ansible.builtin.wait_for_connection:
     timeout: 120
 
-- name: Keep the network
+- name: Confirm the network change
   reduced.footprint.virt_network:
     bonds:
       - {name: bond0, ports: [eno1, eno2]}
@@ -177,7 +176,7 @@ EXAMPLES = r"""
     state: confirmed
   when: network.trial
 
-- name: One NIC
+- name: Create a bridge over one NIC
   reduced.footprint.virt_network:
     bridges:
       - {name: br-admin, ports: [eno1]}
@@ -185,35 +184,35 @@ EXAMPLES = r"""
 
 RETURN = r"""
 trial:
-  description: Whether a change waits for its confirmation.
+  description: Whether a change is waiting for confirmation.
   returned: success
   type: bool
 managers:
-  description: What makes the change, V(networkd), V(netplan), V(networkmanager) or V(ifupdown); empty when nothing was to be done.
+  description: The network manager that makes the change, V(networkd), V(netplan), V(networkmanager) or V(ifupdown); empty without a change.
   returned: success
   type: list
   elements: str
   sample: [networkd]
 addresses:
-  description: The addresses that each bridge, bond and VLAN has or, in check mode, takes over.
+  description: The addresses that each bridge, bond and VLAN has or, in check mode, would take over.
   returned: success
   type: dict
   sample: {bond0: [], bond0.200: [], br-admin: [192.0.2.11/24], br-tenant: []}
 error:
-  description: What was wrong.
+  description: The error.
   returned: failure
   type: dict
   contains:
     path:
-      description: Where the bad value stands.
+      description: Path of the invalid value in the input.
       type: str
       returned: always
     message:
-      description: What is wrong.
+      description: The problem.
       type: str
       returned: always
     hint:
-      description: What to do about it.
+      description: How to fix it.
       type: str
       returned: always
 """

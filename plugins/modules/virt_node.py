@@ -7,35 +7,35 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: virt_node
-short_description: Make a physical server a node whose word can be trusted
+short_description: Validate, test and record a physical server as a virt node
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Validates the VM details of a server, proves which hypervisor types run guests there, measures what it can carry,
-    refuses a server that cannot carry what it is asked, and records the result as local facts.
-  - A hypervisor type counts as usable when a guest ran under it, not because a device or a capability says so. The guest
-    for V(kvm) and V(qemu) is a boot sector that enters 64-bit long mode on the CPU model guests are given, works, takes
+  - Validates the VM details of a server, proves which hypervisor types can run guests, measures the capacity,
+    fails if the capacity is not sufficient for the VM details, and records the result as local facts.
+  - A hypervisor type is usable if a test guest ran under it; a device node or a capability is not sufficient. The guest
+    for V(kvm) and V(qemu) is a boot sector that enters 64-bit long mode on the CPU model of the guests, executes code, handles
     an exception and a timer interrupt; the guest for V(lxc) is a container with a single process.
-  - The facts are found in C(ansible_local.reduced_footprint). Values of VM details whose name tells a secret (password,
-    token and the like) are masked there and in the result. What pools hold at the moment stands in C(measured), is refreshed by each
-    run and counts as no change.
-  - With O(state=absent) the server becomes an ordinary one again.
+  - The facts are available as C(ansible_local.reduced_footprint). Values of VM details whose name suggests a secret (password,
+    token and similar) are masked there and in the result. The current usage of pools is recorded in C(measured), refreshed by each
+    run and does not count as a change.
+  - O(state=absent) removes the node; the server becomes an ordinary one again.
 requirements:
-  - python3-libvirt on the server, when it has the role V(virt)
+  - python3-libvirt on the server, if it has the role V(virt)
 attributes:
   check_mode:
     support: full
     description:
-      - Nothing is recorded and no pool is made; the proofs run, their guests leave nothing behind.
-      - Where libvirt is not installed yet, a warning says so, what depends on it is taken as given and nothing is proven.
+      - Nothing is recorded and no pool is created; the proofs run, their guests leave nothing behind.
+      - If libvirt is not installed yet, a warning reports it, everything that depends on it is assumed to be present, and nothing is proven.
   diff_mode:
     support: full
     description: Shows the storage pool and the recorded facts before and after.
   platform:
     support: full
     platforms: linux
-    description: Linux on x86_64; on other machines V(kvm) and V(qemu) count as not proven.
+    description: Linux on x86_64; on other architectures V(kvm) and V(qemu) are not proven.
 options:
   name:
     description: Name of the server, normally its inventory name.
@@ -47,78 +47,78 @@ options:
     required: true
   roles:
     description:
-      - Roles of the server. Only a server with the role V(virt) may have VM details; without it nothing is proven and
-        libvirt is not asked.
+      - Roles of the server. Only a server with the role V(virt) may have VM details; without the role nothing is proven and
+        libvirt is not used.
     type: list
     elements: str
     default: []
   vms:
     description:
       - VM details, a list of mappings or the same list as JSON text.
-      - A VM with the role V(compute) is refused unless its details say C(nested=true).
+      - A VM with the role V(compute) is refused unless its details contain C(nested=true).
     type: raw
     default: []
   hypervisors:
-    description: The hypervisor types to prove. Those the VM details ask for are proven in any case.
+    description: The hypervisor types to prove. Types that the VM details request are always proven.
     type: list
     elements: str
     choices: [kvm, qemu, lxc]
     default: [kvm, qemu, lxc]
   pool:
-    description: The storage pool of libvirt for disks that name none.
+    description: The libvirt storage pool for disks that do not name a pool.
     type: str
     default: default
   pool_path:
     description:
-      - Folder of O(pool). When given, the pool is defined there if there is none, started, and starts with the host.
-      - When not given, the pool is used as it is.
+      - Folder of O(pool). If set, the pool is defined there if it does not exist, started, and its autostart is enabled.
+      - If omitted, the existing pool is used unchanged.
     type: path
   bridges:
-    description: Bridges the server must have, besides those the VM details name. In check mode they count as made.
+    description: Bridges that the server must have, in addition to those in the VM details. Check mode assumes that they exist.
     type: list
     elements: str
     default: []
   memory_reserve:
-    description: Memory kept for the host; a number counts in GiB, a unit can be given.
+    description: Memory reserved for the host; a number without a unit is in GiB.
     type: str
     default: 1 GiB
   vcpu_ratio:
-    description: How many vCPUs of guests one CPU of the host carries.
+    description: Number of guest vCPUs per CPU of the host.
     type: float
     default: 4.0
   pool_reserve:
-    description: Bytes kept free in each pool; a number counts in GiB, a unit can be given.
+    description: Space kept free in each pool; a number without a unit is in GiB.
     type: str
     default: '0'
   facts_file:
-    description: Where the facts are recorded.
+    description: File in which the facts are recorded.
     type: path
     default: /etc/ansible/facts.d/reduced_footprint.fact
   proof_timeout:
-    description: Seconds after which the guest of a proof counts as hung.
+    description: Seconds after which the test guest of a proof is considered hung.
     type: float
     default: 15.0
   reprove:
     description:
-      - Prove again even where a recorded proof still holds. A proof holds for one kernel, QEMU, CPU and microcode.
+      - Repeat the proof although the recorded one is still valid. A proof is valid for one kernel, QEMU, CPU and microcode.
     type: bool
     default: false
   uri:
-    description: Address of libvirt for QEMU guests and storage pools.
+    description: Connection URI of libvirt for QEMU guests and storage pools.
     type: str
     default: qemu:///system
   container_uri:
-    description: Address of libvirt for containers.
+    description: Connection URI of libvirt for containers.
     type: str
     default: lxc:///system
   state:
     description:
-      - V(present) does all of it.
-      - V(checked) only validates and compares with memory and CPUs of the server; it needs no libvirt, proves nothing and
-        records nothing. O(bridges) names the bridges that will be made before V(present).
-      - V(absent) takes back what made the server a node - the record, the pools and networks that were made here and that no VM needs
-        any more, the autostart of our VMs. Disks, bridges, packages and settings of libvirt stay. Without O(confirm) it is refused,
-        and RV(removal) lists the VMs and what the cluster loses.
+      - V(present) validates, proves, measures and records.
+      - V(checked) only validates the VM details and compares them with memory and CPUs of the server; it does not need libvirt, and
+        proves and records nothing. O(bridges) names the bridges that will be created before V(present).
+      - V(absent) removes the record, the pools and networks that this module created and that no remaining VM needs, and the autostart
+        of the cluster's VMs. Disks, bridges, packages and settings of libvirt are kept. Without O(confirm) it is refused,
+        and RV(removal) lists the VMs and the impact on the cluster.
     type: str
     choices: [present, checked, absent]
     default: present
@@ -131,7 +131,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: A server for two controllers
+- name: Prepare a server for two controllers
   reduced.footprint.virt_node:
     name: metal1
     cluster: lab
@@ -142,7 +142,7 @@ EXAMPLES = r"""
       - {id: controller1, cpu: 2, ram: 4, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 20GiB}]}
       - {id: controller2, cpu: 2, ram: 4, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 20GiB}]}
 
-- name: VM details as JSON text, and only what emulation can do
+- name: Pass VM details as JSON text, and prove emulation only
   reduced.footprint.virt_node:
     name: metal2
     cluster: lab
@@ -150,7 +150,7 @@ EXAMPLES = r"""
     hypervisors: [qemu]
     vms: '[{"id": 0, "cpu": 1, "ram": 1, "hypervisor": "qemu"}]'
 
-- name: Refuse bad details before anything on the server is touched
+- name: Validate the details before any change on the server
   reduced.footprint.virt_node:
     name: metal1
     cluster: lab
@@ -159,7 +159,7 @@ EXAMPLES = r"""
     vms: [{id: controller1, cpu: 2, ram: 4, nics: [{bridge: br-admin}]}]
     state: checked
 
-- name: Disks in a volume group that is there, and a network for the bridge
+- name: Use an existing volume group as pool, and define a network for the bridge
   reduced.footprint.virt_node:
     name: metal1
     cluster: lab
@@ -170,14 +170,14 @@ EXAMPLES = r"""
     networks:
       - {bridge: br-admin}
 
-- name: Prove again after a firmware update
+- name: Repeat the proofs after a firmware update
   reduced.footprint.virt_node:
     name: metal1
     cluster: lab
     roles: [virt]
     reprove: true
 
-- name: Make an ordinary server of it again, and keep the disks
+- name: Remove the node and its VMs, and keep the disks
   reduced.footprint.virt_node:
     name: metal2
     cluster: lab
@@ -190,52 +190,52 @@ EXAMPLES = r"""
 RETURN = r"""
 attributes:
   description: The validated attributes of the server, secrets masked. Each VM also has its name, UUID and MACs.
-  returned: success, but for O(state=absent)
+  returned: success, except for O(state=absent)
   type: dict
   sample: {name: metal1, cluster: lab, roles: [virt], vms: [{id: controller1, cpu: 2, ram: 4, name: controller1, uuid: '...', macs: []}]}
 hypervisors:
   description: The proof of each hypervisor type.
   returned: >-
-    success, but for O(state=absent); empty on a server without the role V(virt), with O(state=checked), and where check mode finds no
+    success, except for O(state=absent); empty on a server without the role V(virt), with O(state=checked), and in check mode without
     libvirt
   type: dict
   contains:
     kvm:
-      description: One key per proven type, V(kvm), V(qemu) or V(lxc), all of this shape.
-      returned: when asked for
+      description: One key per tested type, V(kvm), V(qemu) or V(lxc), all with this structure.
+      returned: when requested
       type: dict
       contains:
         usable:
-          description: Whether a guest ran.
+          description: Whether a test guest ran.
           type: bool
           returned: always
         reason:
-          description: What was proven, or why not, in the hypervisor's own words.
+          description: What was proven, or the error of the hypervisor.
           type: str
           returned: always
           sample: '-cpu host: hung after 15 s; the last stage it reached: protected mode'
         seconds:
-          description: What the proof took when it was made.
+          description: Duration of the proof in seconds.
           type: float
           returned: always
         cpu_models:
-          description: The outcome for each CPU model tried.
+          description: The result for each CPU model that was tried.
           type: dict
           returned: always
         key:
-          description: The kernel, QEMU and CPU the proof holds for.
+          description: The kernel, QEMU and CPU for which the proof is valid.
           type: str
           returned: always
         cached:
-          description: Whether the proof was taken from the recorded facts.
+          description: Whether the proof was read from the recorded facts.
           type: bool
           returned: always
 capacity:
   description:
-    - What the server has, keeps for itself and can give to VMs. Of a pool, C(promised_bytes) is what its volumes may grow to and
-      C(overcommit) how much that is per byte there is; above 1 they cannot all be filled. C(mount) is there for a pool of files that is on
-      a mount point.
-  returned: success, but for O(state=absent)
+    - Total, reserved and available capacity of the server. For a pool, C(promised_bytes) is the size to which its volumes may grow and
+      C(overcommit) its ratio to the capacity; above 1 the volumes cannot all be filled. C(mount) is present for a pool of files that is
+      on a mount point.
+  returned: success, except for O(state=absent)
   type: dict
   sample:
     memory_mib: 24105
@@ -253,14 +253,14 @@ capacity:
     pools: {default: {path: /var/lib/libvirt/images, type: dir, capacity_bytes: 107374182400, allocation_bytes: 10737418240,
                       available_bytes: 96636764160, promised_bytes: 64424509440, overcommit: 0.6}}
 actions:
-  description: What was done, or would be in check mode.
+  description: The actions that were performed, or would be in check mode.
   returned: success
   type: list
   elements: str
   sample: [define pool default, define network br-admin, record]
 removal:
-  description: What stands on the node and what the cluster loses.
-  returned: with O(state=absent), also when it is refused
+  description: The VMs of the node and the impact of its removal on the cluster.
+  returned: with O(state=absent), also on refusal
   type: dict
   contains:
     vms:
@@ -271,32 +271,32 @@ removal:
       sample: [{name: controller2, id: controller2, uuid: '...', cluster: lab, origin: vm_define, owner: cluster lab, protected: false,
                 roles: [controller], state: running, quorums: [controller], fate: removed}]
     quorums:
-      description: What each quorum loses. C(known) is false where nobody told its other members.
+      description: The impact on each quorum. C(known) is false if its members are not in O(quorums).
       type: list
       elements: dict
       returned: always
       sample: [{quorum: controller, members: [controller2], left: 2, needed: 2, size: 3, known: true, kept: true}]
     lines:
-      description: The same for people.
+      description: The same as readable text.
       type: list
       elements: str
       returned: always
       sample: ['controller2: cluster lab; running; roles controller; member of controller; is shut down and undefined']
 error:
-  description: What was wrong. For a server that cannot carry the ask the message names asked, available, reserve and missing.
+  description: The error. If the capacity is not sufficient, the message contains the requested, available, reserved and missing amounts.
   returned: failure
   type: dict
   contains:
     path:
-      description: Where the bad value stands.
+      description: Path of the invalid value in the input.
       type: str
       returned: always
     message:
-      description: What is wrong.
+      description: The problem.
       type: str
       returned: always
     hint:
-      description: What to do about it.
+      description: How to fix it.
       type: str
       returned: always
 """
@@ -317,7 +317,7 @@ _POOL = {
     "mounted": {"type": "bool"},
 }
 _NETWORK = {"name": {"type": "str"}, "bridge": {"type": "str", "required": True}}
-# what only one of the two use cases takes
+# options of the removal only
 _REMOVAL: dict[str, dict[str, t.Any]] = {
     "confirm": {"type": "str"},
     "remove_vms": {"type": "bool", "default": False},
@@ -365,12 +365,12 @@ def main() -> None:
     )
     module.no_log_values.update(hidden_values(module.params["vms"]))
     given = dict(module.params)
-    # and not for the result, which tells the parameters
+    # the result contains the parameters
     module.params["vms"] = without_secrets(module.params["vms"])
     try:
         result: t.Any
         if given["state"] == "absent":
-            # what removes is sent to the host by every call, and read by those alone that remove
+            # imported only for a removal: every call sends this code to the host
             from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.run_removal import RemovalRequest, remove_node
 
             result = remove_node(RemovalRequest(**{key: given[key] for key in (*_BOTH, *_REMOVAL)}), check_mode=module.check_mode)
@@ -381,12 +381,12 @@ def main() -> None:
         module.fail_json(**error.as_result())
     for warning in result.warnings:
         module.warn(warning)
-    told = result.as_dict()
+    values = result.as_dict()
     if not module._diff:
-        told.pop("diff", None)
-    if "error" in told:
-        module.fail_json(**told)
-    module.exit_json(**told)
+        values.pop("diff", None)
+    if "error" in values:
+        module.fail_json(**values)
+    module.exit_json(**values)
 
 
 if __name__ == "__main__":

@@ -7,29 +7,29 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: virt_node_info
-short_description: Tell what a node was recorded as and how it stands now
+short_description: Read the recorded facts and the current state of a virt node
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Reads what M(reduced.footprint.virt_node) recorded on a server, secrets masked, and asks libvirt and the kernel how it stands now,
-    pools, networks, bridges, VMs with their owners, and what is left of its capacity.
-  - Nothing is proven anew; each recorded proof says whether it still holds for this kernel, QEMU and CPU.
-  - On a server where libvirt is not installed or does not answer, a warning says so and the rest is told.
+  - Reads the facts that M(reduced.footprint.virt_node) recorded on a server, secrets masked, and the current state from libvirt and
+    the kernel, that is pools, networks, bridges, VMs with their owners, and the remaining capacity.
+  - Proofs are not repeated; each recorded proof shows whether it is still valid for this kernel, QEMU and CPU.
+  - If libvirt is not installed or does not answer, a warning reports it and all other values are returned.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
 options:
   uri:
-    description: Address of libvirt for QEMU guests, storage pools and networks.
+    description: Connection URI of libvirt for QEMU guests, storage pools and networks.
     type: str
     default: qemu:///system
   container_uri:
-    description: Address of libvirt for containers.
+    description: Connection URI of libvirt for containers.
     type: str
     default: lxc:///system
   facts_file:
-    description: Where the facts are recorded.
+    description: File in which the facts are recorded.
     type: path
     default: /etc/ansible/facts.d/reduced_footprint.fact
 seealso:
@@ -38,15 +38,15 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at a node
+- name: Read a node
   reduced.footprint.virt_node_info:
-  register: look
+  register: node_info
 
-- name: Show what is left on it
+- name: Show the remaining capacity
   ansible.builtin.debug:
     msg: >-
-      {{ inventory_hostname }}: {{ look.node.capacity.memory_left_mib }} MiB of memory left;
-      pools {{ look.node.pools | dict2items | map(attribute='key') | join(', ') }}
+      {{ inventory_hostname }}: {{ node_info.node.capacity.memory_left_mib }} MiB of memory left;
+      pools {{ node_info.node.pools | dict2items | map(attribute='key') | join(', ') }}
 """
 
 RETURN = r"""
@@ -56,33 +56,33 @@ node:
   type: dict
   contains:
     recorded:
-      description: Whether it was recorded as a node.
+      description: Whether the server is recorded as a node.
       type: bool
       returned: always
       sample: true
     name:
-      description: Its recorded name, nothing where it was not recorded.
+      description: The recorded name, null if the server is not recorded.
       type: str
       returned: always
       sample: metal1
     cluster:
-      description: Its recorded cluster, nothing where it was not recorded.
+      description: The recorded cluster, null if the server is not recorded.
       type: str
       returned: always
       sample: lab
     roles:
-      description: Its recorded roles.
+      description: The recorded roles.
       type: list
       elements: str
       returned: always
       sample: [virt, compute]
     attributes:
-      description: All recorded attributes, the VM details among them, secrets masked.
+      description: All recorded attributes including the VM details, secrets masked.
       type: dict
       returned: always
       sample: {name: metal1, cluster: lab, roles: [virt], vms: []}
     libvirt:
-      description: Whether libvirt answered; without it pools, networks and VMs are empty.
+      description: Whether libvirt answered; otherwise pools, networks and VMs are empty.
       type: bool
       returned: always
       sample: true
@@ -92,32 +92,32 @@ node:
       returned: always
       contains:
         kvm:
-          description: One key per proven type, V(kvm), V(qemu) or V(lxc), all of this shape.
-          returned: when it was proven
+          description: One key per tested type, V(kvm), V(qemu) or V(lxc), all with this structure.
+          returned: when it was tested
           type: dict
           contains:
             usable:
-              description: Whether a guest ran.
+              description: Whether a test guest ran.
               type: bool
               returned: always
             reason:
-              description: What was proven, or why not.
+              description: What was proven, or why the proof failed.
               type: str
               returned: always
             seconds:
-              description: What the proof took when it was made.
+              description: Duration of the proof in seconds.
               type: float
               returned: always
             cpu_models:
-              description: The outcome for each CPU model tried.
+              description: The result for each CPU model that was tried.
               type: dict
               returned: always
             key:
-              description: The kernel, QEMU and CPU the proof was made for.
+              description: The kernel, QEMU and CPU for which the proof was made.
               type: str
               returned: always
             holds:
-              description: Whether they are still the same.
+              description: Whether the proof is still valid.
               type: bool
               returned: always
     bridges:
@@ -127,18 +127,18 @@ node:
       returned: always
       sample: [br-admin]
     networks:
-      description: The networks of libvirt.
+      description: The libvirt networks.
       type: list
       elements: dict
       returned: always
       sample: [{name: br-admin, mode: bridge, bridge: br-admin, active: true, autostart: true, ours: true}]
     pools:
       description:
-        - The storage pools of libvirt by their names. Sizes are nothing for a pool that is not active; C(promised_bytes) is what its
-          volumes may grow to, C(overcommit) how much that is per byte there is. C(ours) are those M(reduced.footprint.virt_node) made,
-          C(reserve_bytes) is what was recorded to be kept free in this pool, where that is not what is kept free in all.
-        - C(mount) is the mount point of the file system a pool of files is on, nothing for the root file system; C(mounted) is false where
-          it was seen on a mount point that has nothing mounted now.
+        - The libvirt storage pools by name. Sizes are null for an inactive pool; C(promised_bytes) is the size to which its
+          volumes may grow, C(overcommit) its ratio to the capacity. C(ours) is true for pools that M(reduced.footprint.virt_node) created,
+          C(reserve_bytes) is the recorded reserve of this pool, null if it has the reserve of all pools.
+        - C(mount) is the mount point of the file system of a pool of files, null for the root file system; C(mounted) is false if
+          the pool was on a mount point before and nothing is mounted there now.
       type: dict
       returned: always
       sample:
@@ -148,8 +148,8 @@ node:
                   promised_bytes: 64424509440, overcommit: 0.6}
     vms:
       description:
-        - The VMs of the host, also those that are not ours. C(owner) says whose they are in words, C(moved_to) where the new copy of one
-          runs that was moved away, C(pools) and C(networks) what they use.
+        - The VMs of the host, including unmanaged ones. C(owner) is the owner as text, C(moved_to) the server that runs the VM
+          if this is the old copy of a move, C(pools) and C(networks) are those that the VM uses.
       type: list
       elements: dict
       returned: always
@@ -159,8 +159,8 @@ node:
            pools: [default], networks: []}
     capacity:
       description:
-        - What the machine has and what is left after the recorded reserve and with the recorded ratio. C(active_mib) counts VMs that run, are
-          paused or suspended, C(defined_mib) all; C(memory_left_all_running_mib) falls below zero where not all of them could run.
+        - Total and remaining capacity, with the recorded reserve and ratio. C(active_mib) counts VMs that are running,
+          paused or suspended, C(defined_mib) all VMs; C(memory_left_all_running_mib) is negative if not all of them can run together.
       type: dict
       returned: always
       sample: {memory_mib: 24105, memory_reserve_mib: 1024, cpus: 8, vcpu_ratio: 4.0, arch: x86_64, kernel: 6.1.0-18-amd64,
@@ -174,7 +174,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_i
 
 
 def main() -> None:
-    """Parameters in, use case, result out."""
+    """Entry point."""
     module = AnsibleModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},

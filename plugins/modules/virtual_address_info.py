@@ -7,20 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: virtual_address_info
-short_description: Virtual addresses as one host sees them
+short_description: Find the interface and the current holder of virtual addresses
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Tells which interface of this host a virtual address belongs to, whether the host holds it, and which MAC answers for it in
-    the network.
-  - The question is asked by ARP with the sender 0.0.0.0 (RFC 5227), so nobody's cache is touched.
+  - Returns which interface of this host a virtual address belongs to, whether the host holds it, and which MAC address answers for it
+    in the network.
+  - The network is probed by ARP with the sender 0.0.0.0 (RFC 5227), so no ARP cache is changed.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.attributes.reads
 options:
   own:
-    description: The host's own address in the network of the load balancers.
+    description: Address of this host in the network of the load balancers.
     type: str
     required: true
   addresses:
@@ -30,7 +30,7 @@ options:
     required: true
     suboptions:
       name:
-        description: What frontends call it.
+        description: Name by which frontends refer to it.
         type: str
         required: true
       address:
@@ -38,45 +38,45 @@ options:
         type: str
         required: true
       interface:
-        description: The interface that carries it. Default is the one whose network it is in, else that of O(own).
+        description: Interface for the address. Defaults to the interface whose network contains it, else that of O(own).
         type: str
       router_id:
-        description: VRRP's virtual router id. Default 20 for the first, 21 for the second and so on.
+        description: VRRP virtual router ID. Defaults to 20 for the first address, 21 for the second and so on.
         type: int
       prefix:
-        description: Length of the prefix it is configured with.
+        description: Prefix length with which it is configured.
         type: int
         default: 32
   probe:
-    description: Ask the network who has them.
+    description: Whether to probe the network for other holders of the addresses.
     type: bool
     default: true
 """
 
 EXAMPLES = r"""
-- name: See who has the virtual address
+- name: Find the holder of the virtual address
   reduced.footprint.virtual_address_info:
     own: "{{ ansible_host }}"
     addresses:
       - {name: main, address: 192.0.2.20}
-  register: seen
+  register: result
 """
 
 RETURN = r"""
 home:
-  description: The interface that carries O(own).
+  description: The interface with the address O(own).
   returned: success
   type: str
   sample: eno1
 addresses:
-  description: The addresses in the order given, with all their values, V(held) and V(answered_by) (a MAC, or nothing).
+  description: The addresses in the given order, with all their values, V(held) and V(answered_by) (a MAC address, or C(null)).
   returned: success
   type: list
   elements: dict
   sample:
     - {name: main, address: 192.0.2.20, prefix: 32, router_id: 20, interface: eno1, held: false, answered_by: "52:54:00:01:02:03"}
 macs:
-  description: The MACs of this host.
+  description: The MAC addresses of this host.
   returned: success
   type: list
   elements: str
@@ -88,7 +88,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.ru
 
 
 def main() -> None:
-    """Look and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "own": {"type": "str", "required": True},

@@ -7,29 +7,29 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: vm_define
-short_description: Make the virtual machines of a host as their details and a template say
+short_description: Create and update the virtual machines of a host from VM details and a template
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Renders a libvirt XML template with the details of each VM, creates volumes that are missing, defines the domains, sets autostart and starts them;
+  - Renders a libvirt XML template with the details of each VM, creates missing volumes, defines the domains, sets autostart and starts them;
     all VMs of a host in one call.
-  - Everything is read, rendered and decided before anything is touched. A VM that fails, then or later, leaves the others alone; its result says why,
-    and the next run takes up what is missing. VM details that are not valid end the whole call, as does an error that no VM of the call is without,
-    e.g. a broken template.
-  - UUIDs and MACs derive from O(cluster), the VM's id and the name or number of the NIC, so they are the same on every
+  - Everything is read, rendered and planned before anything is changed. A VM that fails does not affect the others; its result contains the error,
+    and the next run completes what is missing. Invalid VM details fail the whole call, as does an error that affects all VMs of the call,
+    e.g. an invalid template.
+  - UUIDs and MACs are derived from O(cluster), the VM's id and the name or number of the NIC, so they are the same on every
     host and in every run.
-  - A VM of ours that is no longer in O(vms) is never stopped or removed; a warning names it. Domains of somebody else are touched only with O(adopt).
-  - The rendered document is kept in the domain's metadata, but for the passwords of VNC and SPICE, for whoever may read domains reads that. What is
-    wanted, what was applied last, the definition and what runs are compared only where the template speaks; order, units and what libvirt adds by
-    itself make no difference. What somebody else changed is told in RV(vms[].drift) and put right. The boot order, the firmware and the media in
-    drives, which a BMC emulator sets, are left as found until the template itself changes them.
-  - Each difference has a class, see RV(vms[].changes). A running VM is changed in place where that is possible; where its guest or the driver
-    refuses, the change waits for the next start, is told once, and is not tried again before.
-  - A definition is edited in place, so the addresses of devices and whatever the template does not speak of stay. It is never removed to be made
-    anew, and the one before is kept (O(state=rolled_back)). Passwords of displays stay what they are.
-  - Volumes that exist are never written over. They grow with the details, also below a running VM, and never shrink.
-  - A volume that a VM was created with and that is missing is never replaced by an empty one; see O(recreate_disks).
+  - A VM of this collection that is no longer in O(vms) is never stopped or removed; a warning names it. Other domains are changed only with O(adopt).
+  - The rendered document is stored in the domain's metadata, without VNC and SPICE passwords, because every user who may read domains can read the
+    metadata. The rendered document, the last applied document, the definition and the running domain are compared only in elements that the template
+    contains; order, units and elements that libvirt adds are ignored. Changes made outside of this module are reported in RV(vms[].drift) and
+    reverted. The boot order, the firmware and the media in drives, which a BMC emulator sets, are left unchanged until the template changes them.
+  - Each difference has a class, see RV(vms[].changes). A running VM is changed in place where possible. If the guest or the driver
+    refuses, the change is reported once, waits for the next start, and is not tried again before.
+  - A definition is edited in place, so device addresses and all elements that the template does not contain are kept. It is never removed and
+    created again, and the previous definition is kept (O(state=rolled_back)). Display passwords are kept.
+  - Existing volumes are never overwritten. They grow with the details, also while the VM is running, and never shrink.
+  - A missing volume of an existing VM is never replaced by an empty one; see O(recreate_disks).
 requirements:
   - python3-libvirt, python3-lxml and python3-jinja2 on the host
   - qemu-utils on the host, for qcow2 volumes and base images
@@ -38,38 +38,37 @@ attributes:
   check_mode:
     support: full
     description:
-      - Says exactly what the real run would do, volumes included. Only what a guest is going to refuse is not known before.
-      - On a host where libvirt is not installed or does not answer yet, every VM counts as new and a warning says so.
+      - Reports exactly what the real run would do, including volumes. Only refusals by a guest cannot be predicted.
+      - On a host where libvirt is not installed or does not answer yet, every VM counts as new, with a warning.
   diff_mode:
     support: full
-    description: Shows state, volumes, each change with its class and the rendered document of each VM, before and after.
+    description: Shows the state, the volumes, each change with its class and the rendered document of each VM, before and after.
 options:
   cluster:
-    description: Name of the cluster; identities derive from it, and it marks the domains as ours.
+    description: Name of the cluster; identities are derived from it, and it is stored in the domains.
     type: str
     required: true
   state:
     description:
-      - V(running) defines and starts, V(present) only defines, V(shutdown) defines and shuts down.
-      - V(absent) shuts down and removes the definition, NVRAM included, and keeps the disks unless O(remove_disks) says
-        otherwise. Protected VMs are refused. Saved memory and the records of snapshots go too.
-      - V(rolled_back) gives the VMs the definition they had before their last change and leaves it so when asked again; a run
-        with their details goes forward. O(vms) need name no more than the ids. Whether they run does not change, nor does
-        their autostart.
-      - A VM that M(reduced.footprint.vm_move) took to another server, or that is on its way, is left alone with V(running) and V(present) (see
+      - V(running) defines and starts the VMs, V(present) only defines them, V(shutdown) defines and shuts them down.
+      - V(absent) shuts the VMs down and removes their definitions including NVRAM, saved memory and snapshot metadata. Disks are kept
+        unless O(remove_disks=true). Protected VMs are refused.
+      - V(rolled_back) restores the definition before the last change; repeating it has no further effect. A run with the details applies
+        them again. O(vms) only needs the ids. The power state and autostart do not change.
+      - A VM that M(reduced.footprint.vm_move) has moved or is moving to another server is left unchanged with V(running) and V(present) (see
         RV(vms[].moved_to)) and refused with the other states.
-      - A run ends when the state is so. A paused or suspended VM goes on with V(running); one whose memory was saved goes on
-        from there, with the definition it was saved with.
+      - The module waits until the state is reached. With V(running), a paused or suspended VM is resumed; a VM with saved memory is
+        restored, with the definition it was saved with.
     type: str
     choices: [running, present, shutdown, absent, rolled_back]
     default: running
   autostart:
-    description: Whether the VMs come up with their host. A VM's own C(autostart) wins.
+    description: Whether the VMs start with their host. C(autostart) of a VM takes precedence.
     type: bool
     default: true
   uri:
     description:
-      - Address of libvirt. Without it each VM's hypervisor type chooses the system's own driver, one connection per driver.
+      - libvirt connection URI. By default the hypervisor type of each VM selects the system driver, with one connection per driver.
     type: str
 extends_documentation_fragment:
   - reduced.footprint.attributes.libvirt
@@ -81,7 +80,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Two controllers, one of them a container
+- name: Define two controllers, one of them a container
   reduced.footprint.vm_define:
     cluster: lab
     vms:
@@ -96,7 +95,7 @@ EXAMPLES = r"""
         nics: [{bridge: br-admin}]
         disks: [{size: 4 GiB, image: debian-12-root}]
 
-- name: The template and the details of the specification
+- name: Define a VM from the template and details of the specification
   reduced.footprint.vm_define:
     cluster: lab
     template: |
@@ -107,20 +106,20 @@ EXAMPLES = r"""
       </domain>
     vms: '[{"id": 1, "cpu": 2, "ram": 4}]'
 
-- name: A template of your own, defined but not started
+- name: Define VMs from a custom template without starting them
   reduced.footprint.vm_define:
     cluster: lab
     vms: "{{ vms }}"
     template: "{{ lookup('ansible.builtin.file', 'my_vm.xml.j2') }}"
     state: present
 
-- name: Apply a change to running VMs at once
+- name: Apply a change to running VMs immediately, restarting them if necessary
   reduced.footprint.vm_define:
     cluster: lab
     vms: "{{ vms }}"
     allow_power_cycling: true
 
-- name: A cloud image with a user, on a disk that may grow later
+- name: Define a VM from a cloud image, with a user and a disk that may grow later
   reduced.footprint.vm_define:
     cluster: lab
     vms:
@@ -134,7 +133,7 @@ EXAMPLES = r"""
           version: 2
           ethernets: {nic0: {match: {name: "en*"}, dhcp4: true}}
 
-- name: Remove a VM with its disks, overwritten; without the last two lines its disks stay
+- name: Remove a VM, overwrite and delete its disks; without the last two lines the disks are kept
   reduced.footprint.vm_define:
     cluster: lab
     vms: [{id: web1}]
@@ -142,19 +141,19 @@ EXAMPLES = r"""
     remove_disks: true
     wipe: true
 
-- name: Create a disk again whose content was lost and is not needed; without the last line that is an error
+- name: Create a missing disk again; without the last line the missing volume is an error
   reduced.footprint.vm_define:
     cluster: lab
     vms: "{{ vms }}"
     recreate_disks: [web1-disk1.qcow2]
 
-- name: Go back to the definition before the last change
+- name: Roll back to the definition before the last change
   reduced.footprint.vm_define:
     cluster: lab
     vms: [{id: controller1}]
     state: rolled_back
 
-- name: Take over a domain somebody made by hand
+- name: Take over a domain that was created manually
   reduced.footprint.vm_define:
     cluster: lab
     vms: [{id: builder, cpu: 4, ram: 8, nics: [{bridge: br-admin}], disks: [{size: 40 GiB, format: qcow2}]}]
@@ -173,41 +172,41 @@ vms:
       type: str
       sample: controller1
     name:
-      description: Name of its domain.
+      description: Name of the domain.
       type: str
       sample: controller1
     uuid:
-      description: UUID of its domain.
+      description: UUID of the domain.
       type: str
       sample: 7b45d8dd-c21e-583a-ba1c-10588e67640e
     macs:
-      description: MACs of its NICs, in their order.
+      description: MACs of the NICs, in their order.
       type: list
       elements: str
       sample: ['52:54:00:25:3d:6c']
     hypervisor:
-      description: The type it has on this host; never C(auto).
+      description: The hypervisor type on this host; never C(auto).
       type: str
       sample: qemu
     state:
       description:
-        - V(running), V(paused), V(suspended), V(shutdown), V(crashed) or V(absent); in check mode the one it would have.
-        - V(moved), V(moving) or V(arriving) where M(reduced.footprint.vm_move) has it; then nothing was done.
+        - V(running), V(paused), V(suspended), V(shutdown), V(crashed) or V(absent); in check mode the predicted state.
+        - V(moved), V(moving) or V(arriving) for a VM that M(reduced.footprint.vm_move) moves; the VM is left unchanged.
       type: str
       sample: running
     moved_to:
-      description: The server that has it or will have it, where M(reduced.footprint.vm_move) took it; nothing otherwise.
+      description: The destination server of a VM that M(reduced.footprint.vm_move) moves, else null.
       type: str
       sample: null
     changed:
-      description: Whether anything was done.
+      description: Whether the VM was changed.
       type: bool
       sample: true
     actions:
       description:
-        - What was done, in order; in check mode what would be done.
+        - The actions performed, in order; in check mode the predicted actions.
         - C(define), C(redefine), C(adopt), C(update_metadata), C(change_live), C(autostart_on), C(autostart_off), C(start),
-          C(resume), C(power_cycle), C(shutdown), C(undefine), and what was done to volumes with their names.
+          C(resume), C(power_cycle), C(shutdown), C(undefine), and volume actions with the volume.
       type: list
       elements: str
       sample: [define, create_volume default/controller1-disk0.qcow2, autostart_on, start]
@@ -217,71 +216,70 @@ vms:
       elements: str
       sample: [rack]
     missing_variables:
-      description: Variables of the template that have no value and were rendered empty.
+      description: Variables of the template without a value, which were rendered empty.
       type: list
       elements: str
       sample: []
     changes:
-      description: What was changed of a VM that was there, in check mode what would be.
+      description: Changes of an existing VM; in check mode the predicted changes.
       type: list
       elements: dict
       sample: [{path: memory, class: next_boot, before: 2097152 KiB, after: 4194304 KiB, applied: 2097152 KiB}]
       contains:
         path:
-          description: The value, or a whole device such as C(devices/disk[vdb]).
+          description: Path of the value, or of a whole device such as C(devices/disk[vdb]).
           type: str
           sample: memory
         class:
           description:
-            - V(live) is in effect now, V(next_boot) when it starts next.
-            - V(recreate) would make another VM of it and V(refused) would lose data; then RV(vms[].error) says so and
-              nothing was done.
+            - V(live) is in effect now, V(next_boot) after the next start.
+            - V(recreate) would require a new VM and V(refused) would lose data; RV(vms[].error) is set and the VM is left unchanged.
           type: str
           sample: next_boot
         before:
-          description: What it was, nothing where it was not there.
+          description: Previous value, null if it did not exist.
           type: str
           sample: 2097152 KiB
         after:
-          description: What it is, nothing where it is gone.
+          description: New value, null if it was removed.
           type: str
           sample: 4194304 KiB
         applied:
-          description: What was applied the last time.
+          description: The value applied by the last run.
           type: str
           sample: 2097152 KiB
     drift:
-      description: What somebody else changed of a VM of ours since that was applied. It was put right, or will be with the next start.
+      description: Changes made outside of this module since the last run. They were reverted, or will be with the next start.
       type: list
       elements: dict
       sample: [{path: memory, applied: 2097152 KiB, wanted: 2097152 KiB, config: 1048576 KiB, live: 2097152 KiB}]
       contains:
         path:
-          description: The value, or a whole device.
+          description: Path of the value, or of a whole device.
           type: str
           sample: memory
         applied:
-          description: What was applied the last time.
+          description: The value applied by the last run.
           type: str
           sample: 2097152 KiB
         wanted:
-          description: What is wanted now.
+          description: The value in the rendered document.
           type: str
           sample: 2097152 KiB
         config:
-          description: What was found in the definition.
+          description: The value found in the definition.
           type: str
           sample: 1048576 KiB
         live:
-          description: What was found in what runs, nothing where it does not run.
+          description: The value found in the running domain, null if the VM is not running.
           type: str
           sample: 2097152 KiB
     restart_required:
-      description: Whether something of what is wanted takes effect only when it is restarted.
+      description: Whether a change takes effect only after a restart.
       type: bool
       sample: false
     disks:
-      description: Its volumes, in the order of the details. None with O(state=absent).
+      description: The volumes, in the order of the details. Empty with O(state=absent).
       type: list
       elements: dict
       sample: [{name: controller1-disk0.qcow2, pool: default, path: /var/lib/libvirt/images/controller1-disk0.qcow2,
@@ -296,29 +294,28 @@ vms:
           type: str
           sample: default
         path:
-          description: Where it stands on the host.
+          description: Path on the host.
           type: str
           sample: /var/lib/libvirt/images/controller1-disk0.qcow2
         capacity:
-          description: Bytes the VM sees. Nothing for the folder of a container, which has no limit.
+          description: Size in bytes as seen by the VM. Null for the folder of a container, which has no limit.
           type: int
           sample: 21474836480
         allocation:
-          description: Bytes it occupies now. Nothing for a folder, and in check mode for a volume that is not made yet.
+          description: Allocated bytes. Null for a folder, and in check mode for a volume that does not exist yet.
           type: int
           sample: 1310720
     host_key:
       description:
-        - The public ssh host key of the guest, where O(host_keys) names the VM and its key is known for certain. Nothing
-          otherwise.
+        - The public SSH host key of the guest if O(host_keys) contains the VM and the key is known for certain, else null.
       type: str
       sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs
     error:
-      description: Why it failed, nothing when it did not.
+      description: The error message, null on success.
       type: str
       sample: null
 unlisted:
-  description: Names of VMs of this cluster on this host that O(vms) does not name. They were left alone.
+  description: Names of VMs of this cluster on this host that are not in O(vms). They were left unchanged.
   returned: always
   type: list
   elements: str
@@ -332,7 +329,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_im
 
 
 def main() -> None:
-    """Parameters in, use case, result out."""
+    """Run the module."""
     compile_once()
     from ansible_collections.reduced.footprint.plugins.module_utils._core import model_redaction
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
@@ -367,7 +364,7 @@ def main() -> None:
     )
     try:
         request = DefineRequest(**module.params)
-        # and not for the result, which tells the parameters
+        # mask the secrets for the result, which contains the parameters; the request keeps them
         module.no_log_values.update(model_redaction.hidden_values(module.params["vms"]), model_redaction.display_passwords(module.params["template"]))
         module.params["vms"] = model_cloud_init.without_secrets(module.params["vms"])
         result = define_vms(request, check_mode=module.check_mode)
@@ -376,10 +373,10 @@ def main() -> None:
         module.fail_json(**error.as_result())
     for warning in result.warnings:
         module.warn(warning)
-    told = result.as_result(diff=module._diff)
+    values = result.as_result(diff=module._diff)
     if result.failed:
-        module.fail_json(**told)
-    module.exit_json(**told)
+        module.fail_json(**values)
+    module.exit_json(**values)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: vm_info
-short_description: Show the virtual machines of a host
+short_description: List the virtual machines of a host
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Lists the VMs of a host over all its drivers (QEMU and LXC), with what M(reduced.footprint.vm_define) noted about them.
+  - Lists the VMs of a host for all its libvirt drivers (QEMU and LXC), with the metadata of M(reduced.footprint.vm_define).
   - A driver that is not installed counts as having no VMs.
-  - Addresses of VMs are the business of the P(reduced.footprint.nodes#inventory) inventory plugin.
+  - The P(reduced.footprint.nodes#inventory) inventory plugin finds the addresses of VMs.
 requirements:
   - python3-libvirt and python3-lxml on the host
 extends_documentation_fragment:
@@ -26,13 +26,13 @@ options:
     type: str
   owner:
     description:
-      - V(ours) lists the VMs made by this collection, V(foreign) those that are not, V(all) both.
-      - O(cluster), O(origins) and O(ids) speak of our VMs only, so none of the others pass them.
+      - V(ours) lists the VMs managed by this collection, V(foreign) all other domains, V(all) both.
+      - O(cluster), O(origins) and O(ids) match managed VMs only.
     type: str
     choices: [ours, foreign, all]
     default: ours
   origins:
-    description: Only VMs kept by one of these, see RV(vms[].origin).
+    description: Only VMs managed by one of these, see RV(vms[].origin).
     type: list
     elements: str
     default: []
@@ -53,22 +53,21 @@ options:
     choices: [running, paused, suspended, shutdown, crashed]
     default: []
   uri:
-    description: Address of libvirt; without it all drivers of the host are asked.
+    description: libvirt connection URI; by default all drivers of the host are queried.
     type: str
   xml:
-    description: Give the documents of the domains too. They can be long.
+    description: Also return the XML documents of the domains, which can be long.
     type: bool
     default: false
   drift:
     description:
-      - Compare each VM of ours with the document that was applied to it last, and tell what others changed since
-        (RV(vms[].drift)), what waits for a restart (RV(vms[].pending)) and what was left to a BMC emulator (RV(vms[].kept)).
-      - Nothing is changed. Whether the VM details or the template ask for something new is a question for
-        M(reduced.footprint.vm_define) in check mode.
+      - Compare each managed VM with the last applied document, and return outside changes (RV(vms[].drift)), changes that wait for
+        a restart (RV(vms[].pending)) and values that were left to a BMC emulator (RV(vms[].kept)).
+      - Nothing is changed. Run M(reduced.footprint.vm_define) in check mode to see whether the VM details or the template contain changes.
     type: bool
     default: false
   volumes:
-    description: Tell of each disk which pool it is in, how large it is and what it takes.
+    description: Return the pool, size and allocation of each disk.
     type: bool
     default: false
 seealso:
@@ -76,37 +75,37 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: All our VMs on this host
+- name: List all managed VMs of this host
   reduced.footprint.vm_info:
   register: found
 
-- name: Show what is not running
+- name: Show the VMs that are not running
   ansible.builtin.debug:
     msg: "{{ found.vms | rejectattr('state', 'equalto', 'running') | map(attribute='name') }}"
 
-- name: One VM with its document
+- name: Get one VM with its XML document
   reduced.footprint.vm_info:
     cluster: lab
     ids: [controller1]
     xml: true
 
-- name: What is on this host beside our VMs
+- name: List all other domains of this host
   reduced.footprint.vm_info:
     owner: foreign
 
-- name: Find what others changed
+- name: Find changes made outside of this collection
   reduced.footprint.vm_info:
     drift: true
   register: found
 
-- name: Show it, a line for each VM and path
+- name: Show the changes, one line for each VM and path
   ansible.builtin.debug:
     msg: "{{ item.0.name }}: {{ item.1.path }} is {{ item.1.config }}, was {{ item.1.applied }}"
   loop: "{{ found.vms | subelements('drift') }}"
   loop_control:
     label: ""
 
-- name: How full the disks are
+- name: Get the size and allocation of the disks
   reduced.footprint.vm_info:
     volumes: true
 """
@@ -123,23 +122,23 @@ vms:
       type: str
       sample: controller1
     id:
-      description: The VM's id, nothing when it is not ours.
+      description: The VM's id, null for other domains.
       type: str
       sample: controller1
     cluster:
-      description: Its cluster, nothing when it is not ours.
+      description: The VM's cluster, null for other domains.
       type: str
       sample: lab
     origin:
-      description: Who keeps it, V(vm_define) for the list of the host. Nothing when it is not ours.
+      description: What manages the VM, V(vm_define) for the VM details of the host. Null for other domains.
       type: str
       sample: vm_define
     protected:
-      description: Whether its removal is refused.
+      description: Whether the removal of the VM is refused.
       type: bool
       sample: false
     adopted:
-      description: Whether somebody else made it and it was taken over.
+      description: Whether the domain was created outside of this collection and taken over.
       type: bool
       sample: false
     uuid:
@@ -151,11 +150,11 @@ vms:
       type: str
       sample: running
     persistent:
-      description: Whether it has a definition that outlives its run.
+      description: Whether the domain has a persistent definition.
       type: bool
       sample: true
     autostart:
-      description: Whether it comes up with its host.
+      description: Whether the VM starts with its host.
       type: bool
       sample: true
     hypervisor:
@@ -163,7 +162,7 @@ vms:
       type: str
       sample: lxc
     uri:
-      description: Address of the driver it belongs to.
+      description: libvirt connection URI of the driver.
       type: str
       sample: lxc:///system
     cpu:
@@ -175,91 +174,90 @@ vms:
       type: int
       sample: 2048
     macs:
-      description: MACs of its NICs, in their order.
+      description: MACs of the NICs, in their order.
       type: list
       elements: str
       sample: ['52:54:00:25:3d:6c']
     disks:
-      description: Paths of its disks and file systems.
+      description: Paths of the disks and file systems.
       type: list
       elements: str
       sample: [/var/lib/libvirt/images/controller1-disk0]
     restart_required:
-      description: Whether a change waits for its restart. Exact, with and without O(drift=true).
+      description: Whether a change waits for a restart. Exact, with and without O(drift=true).
       type: bool
       sample: false
     drift:
-      description: What others changed since the last run; the next run of M(reduced.footprint.vm_define) puts it right.
+      description: Outside changes since the last run; the next run of M(reduced.footprint.vm_define) reverts them.
       returned: when O(drift=true)
       type: list
       elements: dict
       contains:
         path:
-          description: The place in the document.
+          description: Path in the document.
           type: str
           sample: devices/interface[52:54:00:25:3d:6c]/source/@bridge
         class:
-          description: V(live) when it can be put right without a restart, V(next_boot) when it is in effect after the next one.
+          description: V(live) if it can be reverted without a restart, V(next_boot) if that takes effect after the next start.
           type: str
           sample: live
         applied:
-          description: What was applied; nothing for something that was added.
+          description: The applied value; null for an addition.
           type: str
           sample: br-admin
         config:
-          description: What its definition says now; nothing for something that was taken away.
+          description: The value in the definition; null for a removal.
           type: str
           sample: br-guest
         live:
-          description: What runs, nothing when it is off or has no such thing.
+          description: The value in the running domain; null if the VM is off or has no such element.
           type: str
           sample: br-guest
     pending:
-      description: Paths whose value is in effect after the next start only.
+      description: Paths whose value takes effect after the next start.
       returned: when O(drift=true)
       type: list
       elements: str
       sample: [memory]
     kept:
-      description: Paths that a BMC emulator owns and that are not as they were applied. They stay as found.
+      description: Paths controlled by a BMC emulator whose value differs from the applied one. They are left unchanged.
       returned: when O(drift=true)
       type: list
       elements: str
       sample: [os/boot]
     has_previous:
-      description: Whether there is a definition to go back to with C(state=rolled_back) of M(reduced.footprint.vm_define).
+      description: Whether there is a previous definition for C(state=rolled_back) of M(reduced.footprint.vm_define).
       type: bool
       sample: true
     has_snapshots:
-      description: Whether libvirt keeps snapshots of it.
+      description: Whether libvirt has snapshots of the domain.
       type: bool
       sample: false
     has_managed_save:
-      description: Whether its next start resumes a memory that was saved. Such a start does not see a new definition.
+      description: Whether the next start restores saved memory. Such a start ignores a new definition.
       type: bool
       sample: false
     moved:
       description:
-        - The server that has it or will have it, for the copy that M(reduced.footprint.vm_move) keeps or makes here; nothing
-          for a VM of this host.
+        - The destination server, for a copy that M(reduced.footprint.vm_move) keeps or creates here; null for a VM of this host.
       type: str
       sample: null
     volumes:
-      description: Its disks and file systems. Media of a CD-ROM or floppy drive are listed as long as they are in.
+      description: The disks and file systems. Media of a CD-ROM or floppy drive are listed while inserted.
       returned: when O(volumes=true)
       type: list
       elements: dict
       contains:
         target:
-          description: The device the guest sees, or the folder a container mounts it at.
+          description: Target device of the guest, or mount point in a container.
           type: str
           sample: vda
         path:
-          description: Where it stands on the host.
+          description: Path on the host.
           type: str
           sample: /var/lib/libvirt/images/controller1-disk0.qcow2
         pool:
-          description: The active storage pool it is in, nothing when it is in none.
+          description: The active storage pool that contains it, else null.
           type: str
           sample: default
         name:
@@ -267,20 +265,20 @@ vms:
           type: str
           sample: controller1-disk0.qcow2
         capacity:
-          description: Bytes the guest sees, nothing for a folder.
+          description: Size in bytes as seen by the guest, null for a folder.
           type: int
           sample: 21474836480
         allocation:
-          description: Bytes it takes on the host now, nothing for a folder or when O(uri) is another host.
+          description: Bytes allocated on the host, null for a folder or if O(uri) is another host.
           type: int
           sample: 1638400
     xml:
-      description: The definition it has after its next start.
+      description: The persistent definition, used from the next start.
       returned: when O(xml=true)
       type: str
       sample: <domain type="lxc">...</domain>
     live_xml:
-      description: The definition it runs with, nothing when it does not run.
+      description: The live definition, null if the domain is not running.
       returned: when O(xml=true)
       type: str
       sample: <domain type="lxc">...</domain>
@@ -292,7 +290,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_im
 
 
 def main() -> None:
-    """Parameters in, use case, result out."""
+    """Run the module."""
     compile_once()
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import ALL, FOREIGN, OURS, STATES, InfoRequest, read_vms
 

@@ -7,148 +7,150 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: vm_move
-short_description: Move a VM with its disks to another virt host, never running twice, with a way back
+short_description: Move a VM with its disks to another virt host
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Runs on the virt host that has the VM (the source). A detached systemd unit carries the move out over ssh, live through
-    libvirt where storage and CPU allow, else with a graceful shutdown, a copy that is compared by content, and a start at the
-    destination. UUID, MACs, disks, definition and ownership stay the same.
-  - Until the destination has everything the VM is the one here; from then on it is the one there. A journal says which, so the
-    module can be run again after a kill, a lost connection or a power loss, and goes on where it was.
-  - The old copy stays on the source, off, until O(state=confirmed) removes it or O(state=returned) takes the VM back.
-    M(reduced.footprint.vm_define) neither starts nor makes anew a VM that left.
+  - Runs on the virt host that has the VM (the source). A detached systemd unit performs the move over ssh, as a live migration
+    if storage and CPU allow it, else with a graceful shutdown, a copy that is compared by content, and a start at the
+    destination. UUID, MACs, disks, definition and ownership stay the same. The VM never runs on both hosts.
+  - Until the destination has all data the VM is the copy on the source, afterwards the copy on the destination. A journal records
+    this, so the module can be run again after a kill, a lost connection or a power loss, and resumes the move.
+  - The old copy is kept on the source, off, until O(state=confirmed) removes it or O(state=returned) moves the VM back.
+    M(reduced.footprint.vm_define) neither starts nor defines again a VM that was moved away.
   - The tasks file C(playbooks/tasks/move_vm.yml) and the playbook C(reduced.footprint.move_vm) place the one-time ssh
-    key and read the destination's host keys.
+    key and read the host keys of the destination.
 extends_documentation_fragment:
   - reduced.footprint.attributes.libvirt
 attributes:
   check_mode:
     description:
-      - Touches nothing. With O(destination_facts) it finds everything that stands in the way and says how the VM would go.
+      - Changes nothing. With O(destination_facts) it reports all obstacles and the method of the move.
     support: full
   diff_mode:
-    description: In check mode, with O(destination_facts), shows from where to where the VM goes.
+    description: In check mode, with O(destination_facts), shows source and destination of the VM.
     support: partial
     details:
-      - The real run does not repeat it.
+      - Outside of check mode no diff is shown.
 options:
   id:
-    description: Id of the VM.
+    description: ID of the VM.
     type: str
     required: true
     aliases: [name]
   cluster:
-    description: Name of the cluster. Needed for O(state=moved) and O(state=looked).
+    description: Name of the cluster. Required for O(state=moved) and O(state=looked).
     type: str
   state:
     description:
-      - V(looked) only looks. It returns the VM (RV(vm_facts)); with O(vm_facts), run on the destination, it returns what that
-        host is like (RV(destination_facts)).
-      - V(prepared) makes the one-time ssh key of the move and returns its public half. Every run of V(moved), V(confirmed) and
-        V(returned) needs one, placed with M(reduced.footprint.one_time_key); its worker withdraws it at its end.
-      - V(moved) moves the VM, or goes on with that.
-      - V(confirmed) removes the old copy with its disks, once the VM runs at the destination and its copy was verified. Images
-        and what another VM needs stay.
-      - V(returned) takes the VM back. It is shut down at the destination, what it wrote there is brought back and compared, then
-        it is started here and its copy there removed. A VM whose move failed and that is here anyway is left as it is.
-      - For V(confirmed) and V(returned) the O(id) is enough.
+      - V(looked) only gathers facts. On the source it returns the VM (RV(vm_facts)); with O(vm_facts), on the destination, it
+        returns the facts of that host (RV(destination_facts)).
+      - V(prepared) creates the one-time ssh key of the move and returns its public key. Every run of V(moved), V(confirmed) and
+        V(returned) requires one, placed with M(reduced.footprint.one_time_key); the worker removes it when it ends.
+      - V(moved) moves the VM, or resumes an unfinished move.
+      - V(confirmed) removes the old copy with its disks, if the VM runs at the destination and its copy was verified. Base images
+        and files that another VM needs are kept.
+      - V(returned) moves the VM back. It is shut down at the destination, its changes are copied back and compared, then
+        it is started on the source and its copy at the destination is removed. A VM that is still on the source because its move
+        failed is not changed.
+      - For V(confirmed) and V(returned) only O(id) is required.
     type: str
     choices: [looked, prepared, moved, confirmed, returned]
     default: moved
   destination:
-    description: The virt host the VM goes to. Required for O(state=moved).
+    description: The virt host to which the VM is moved. Required for O(state=moved).
     type: dict
     suboptions:
       host:
-        description: Name or address for ssh from this host.
+        description: Name or address for ssh from the source.
         type: str
         required: true
       name:
-        description: What people call that host, e.g. its name in the inventory. Default is O(destination.host).
+        description: Display name of that host, e.g. its name in the inventory. Default is O(destination.host).
         type: str
       port:
         description: Port of its ssh server.
         type: int
         default: 22
       host_keys:
-        description: Its public ssh host keys, as in C(/etc/ssh/ssh_host_*_key.pub). Needed outside of check mode.
+        description: Its public ssh host keys, as in C(/etc/ssh/ssh_host_*_key.pub). Required outside of check mode.
         type: list
         elements: str
   uri:
-    description: Address of the hypervisor here. Found when left out.
+    description: Connection URI of libvirt on the source. Detected if omitted.
     type: str
   destination_uri:
-    description: Address of the hypervisor there. Default is the one the VM has here.
+    description: Connection URI of libvirt on the destination. Default is the one of the VM on the source.
     type: str
   method:
     description:
-      - V(live) moves the running VM and refuses where that cannot be. V(copy) shuts it down for the last part of the copy.
-        V(auto) takes V(live) where it can be and says in RV(move.live_blockers) why not.
+      - V(live) moves the running VM and fails if a live migration is not possible. V(copy) shuts it down for the last part of the
+        copy. V(auto) uses V(live) where possible and reports the reasons against it in RV(move.live_blockers).
       - Containers and VMs that do not run are always copied.
     type: str
     choices: [auto, live, copy]
     default: auto
   shutdown_timeout:
-    description: Seconds the guest gets to shut down.
+    description: Seconds the guest has to shut down.
     type: int
     default: 120
   force:
-    description: Cut the power of a guest that does not shut down in time. Without it the move fails and the VM stays as it was.
+    description: Power off a guest that does not shut down in time. Otherwise the move fails and the VM is not changed.
     type: bool
     default: false
   max_downtime:
     description:
-      - Live, the seconds libvirt may halt the guest for. Copied, the passes over a running VM's files end when one takes no longer.
+      - Live, the seconds for which libvirt may pause the guest. Copy, the passes over the files of a running VM end when a pass is
+        shorter than this.
     type: float
     default: 1.0
   max_passes:
-    description: At most so many copies of a running VM's files before it is shut down.
+    description: Maximum number of copy passes over the files of a running VM before it is shut down.
     type: int
     default: 5
   bandwidth_limit:
-    description: MiB per second, V(0) for no limit.
+    description: Limit in MiB per second, V(0) for no limit.
     type: int
     default: 0
   live_timeout:
-    description: Seconds a live migration may take before it is given up and the VM stays here.
+    description: Seconds after which a live migration is aborted and the VM stays on the source.
     type: int
     default: 3600
   start_timeout:
-    description: Seconds the VM gets to run at the destination.
+    description: Seconds within which the VM must be running at the destination.
     type: int
     default: 60
   discard_changes:
     description:
-      - With O(state=returned), take the VM back as it was before its move. B(Everything it wrote at the destination is missing
-        then); its disks stay there and are named in RV(move.kept).
+      - With O(state=returned), return to the state of the VM before its move. B(All data written at the destination is missing
+        then); its disks are kept there and listed in RV(move.kept).
     type: bool
     default: false
   destination_lost:
     description:
-      - With O(state=returned) and O(discard_changes), do not ask the destination. B(You vouch that it is off for good), or the VM
-        runs twice.
+      - With O(state=returned) and O(discard_changes), do not contact the destination. B(Make sure that the destination is off for
+        good), otherwise the VM runs twice.
     type: bool
     default: false
   vm_facts:
-    description: What O(state=looked) returned on the source; for O(state=looked) on the destination.
+    description: The RV(vm_facts) that O(state=looked) returned on the source; for O(state=looked) on the destination.
     type: dict
   destination_facts:
-    description: What O(state=looked) returned on the destination; used in check mode alone.
+    description: The RV(destination_facts) that O(state=looked) returned on the destination; used in check mode only.
     type: dict
   wait:
-    description: Wait for the end. Without it the module returns once the unit runs.
+    description: Wait until the move has ended. Otherwise the module returns when the unit is running.
     type: bool
     default: true
   wait_timeout:
-    description: Seconds to wait at most; the move itself goes on.
+    description: Maximum seconds to wait; the move itself continues.
     type: int
     default: 7200
 notes:
-  - Disks are files and folders in storage pools that have the same path on both hosts. VMs with devices of their host, block
+  - Disks must be files or folders in storage pools that have the same path on both hosts. VMs with host devices, block
     devices, snapshots or saved memory are refused.
-  - The pause of a copied VM ends when it runs; its system still has to boot.
+  - The reported downtime of a copied VM ends when its domain is running; the guest system still has to boot.
 seealso:
   - module: reduced.footprint.one_time_key
   - module: reduced.footprint.vm_define
@@ -156,13 +158,13 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Make the one-time key
+- name: Create the one-time key
   reduced.footprint.vm_move:
     id: controller2
     state: prepared
   register: prepared
 
-- name: Place it
+- name: Place the key on the destination
   reduced.footprint.one_time_key:
     name: controller2
     purpose: move
@@ -179,13 +181,13 @@ EXAMPLES = r"""
       host: 192.0.2.13
       host_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs"]
 
-# for these the key is made and placed again, as above
+# create and place a new key before each of these, as above
 - name: Remove the old copy
   reduced.footprint.vm_move:
     id: controller2
     state: confirmed
 
-- name: Or take it back with all it wrote meanwhile
+- name: Or move the VM back, with the data written since the move
   reduced.footprint.vm_move:
     id: controller2
     state: returned
@@ -193,31 +195,31 @@ EXAMPLES = r"""
 
 RETURN = r"""
 vm_facts:
-  description: The VM and what has to go with it; null when it is not on this host.
+  description: The VM with its files and requirements; null if it is not on this host.
   returned: O(state=looked) without O(vm_facts)
   type: dict
 destination_facts:
-  description: What this host is like for the VM.
+  description: The facts of this host that matter for the VM.
   returned: O(state=looked) with O(vm_facts)
   type: dict
 public_key:
-  description: The public half of the one-time key; null in check mode when there is none yet.
+  description: The public key of the one-time key; null in check mode if none exists yet.
   returned: O(state=prepared)
   type: str
 key_marker:
-  description: The comment at the end of that key.
+  description: The comment of that key.
   returned: O(state=prepared)
   type: str
 method:
-  description: V(live) or V(copy); null before it is known.
+  description: V(live) or V(copy); null before it is decided.
   returned: O(state=moved), O(state=confirmed), O(state=returned), also on failure
   type: str
 downtime_seconds:
-  description: Seconds from the halt of the guest, or the request to shut down, until it ran again.
+  description: Seconds from the pause of the guest, or the shutdown request, until it was running again.
   returned: O(state=moved), O(state=confirmed), O(state=returned)
   type: float
 bytes:
-  description: Bytes copied; in check mode what is to be copied.
+  description: Bytes copied; in check mode the bytes to copy.
   returned: O(state=moved), O(state=confirmed), O(state=returned)
   type: int
 move:
@@ -225,43 +227,43 @@ move:
   returned: O(state=moved), O(state=confirmed), O(state=returned), also on failure
   type: dict
   contains:
-    id: {description: Id of the VM., type: str}
+    id: {description: ID of the VM., type: str}
     name: {description: Name of its domain., type: str}
     uuid: {description: Its UUID., type: str}
     macs: {description: Its MACs., type: list, elements: str}
     state:
       description: One of new, running, failed, moved, confirmed, returned.
       type: str
-    phase: {description: The phase it is in or ended with., type: str}
+    phase: {description: The current or last phase., type: str}
     attempt: {description: Number of the attempt., type: int}
-    method: {description: How it goes., type: str}
-    live_blockers: {description: Why it cannot go while it runs., type: list, elements: str}
-    from: {description: The host it left., type: str}
-    to: {description: The host it went to., type: str}
+    method: {description: The method of the move., type: str}
+    live_blockers: {description: Reasons against a live migration., type: list, elements: str}
+    from: {description: The source., type: str}
+    to: {description: The destination., type: str}
     started:
-      description: When it began, in Unix seconds.
+      description: Start time, in Unix seconds.
       type: float
     ended:
-      description: When it ended, in Unix seconds.
+      description: End time, in Unix seconds.
       type: float
     phases:
-      description: State, start, end and seconds of every phase that was begun.
+      description: State, start, end and duration in seconds of every started phase.
       type: dict
     passes:
-      description: Every copy with its path, kind, seconds, files and bytes.
+      description: Every copy pass with its path, kind, seconds, files and bytes.
       type: list
       elements: dict
-    bytes: {description: Bytes copied by all passes together., type: int}
+    bytes: {description: Bytes copied by all passes., type: int}
     downtime_seconds:
-      description: As RV(downtime_seconds).
+      description: Same as RV(downtime_seconds).
       type: float
     verified:
-      description: Whether the copy was found equal, or libvirt brought everything over.
+      description: Whether the copy was compared and is equal, or libvirt completed the migration.
       type: bool
     volumes: {description: Files and folders of the VM., type: list, elements: str}
-    kept: {description: Files that were not removed although the VM left them., type: list, elements: str}
+    kept: {description: Files of the VM that were not removed., type: list, elements: str}
     reason: {description: Why it failed., type: str}
-    warnings: {description: What a person should know., type: list, elements: str}
+    warnings: {description: Warnings of the move., type: list, elements: str}
 """
 
 from ansible.module_utils.basic import AnsibleModule

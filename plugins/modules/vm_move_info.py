@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: vm_move_info
-short_description: List the virtual machines that left a host, or are on their way
+short_description: List moves of virtual machines from and to a host
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - A host keeps a note of every VM that was moved away from it, so that it is never made or started there a second time. This
+  - A host keeps a note of every VM that was moved away from it, which prevents that the VM is defined or started there again. This
     module lists the notes.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
@@ -22,7 +22,7 @@ options:
     description: Only VMs of this cluster.
     type: str
   unfinished:
-    description: Only moves that wait for something, that is not those with RV(moves[].state) V(confirmed).
+    description: Only unfinished moves, that is all except those with RV(moves[].state) V(confirmed).
     type: bool
     default: false
 seealso:
@@ -30,7 +30,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Which moves wait to be confirmed or finished?
+- name: List moves that are not confirmed or finished
   reduced.footprint.vm_move_info:
     unfinished: true
   register: found
@@ -38,33 +38,33 @@ EXAMPLES = r"""
 
 RETURN = r"""
 moves:
-  description: The notes, sorted by the VMs' names.
+  description: The notes, sorted by VM name.
   returned: success
   type: list
   elements: dict
   contains:
     id:
-      description: The VM's id.
+      description: ID of the VM.
       type: str
     cluster:
-      description: Its cluster.
+      description: Cluster of the VM.
       type: str
     name:
-      description: Its name.
+      description: Name of the VM.
       type: str
     uuid:
       description: UUID of the domain.
       type: str
     to:
-      description: The server that has it now, or will have it.
+      description: The destination of the move.
       type: str
     at:
-      description: When the note was written (UTC).
+      description: Time of the note (UTC).
       type: str
     state:
       description:
-        - V(moving) while it is on its way, V(moved) when it runs elsewhere and the old copy is kept here, V(confirmed) when the old
-          copy is gone, V(arriving) on the host it is on its way to.
+        - V(moving) during the move, V(moved) when the VM is on the destination and the old copy is kept, V(confirmed) when the old
+          copy is removed, V(arriving) on the destination during the move.
       type: str
 """
 
@@ -74,7 +74,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 
 def main() -> None:
-    """Read and tell."""
+    """Entry point."""
     module = AnsibleModule(
         argument_spec={"cluster": {"type": "str"}, "unfinished": {"type": "bool", "default": False}},
         supports_check_mode=True,

@@ -7,66 +7,66 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: write_probe
-short_description: Write rows through a virtual address, and tell how long there was none and whether any got lost
+short_description: Write rows through a virtual address and report the largest write gap and lost rows
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Tells what clients of a database felt while its members were moved. A row is written each fifth of a second by a unit on a
-    physical server; what was acknowledged is noted there and looked for in the end.
-  - The playbook C(reduced.footprint.add_server) uses it. The rows go to a database of their own, which is dropped in the end.
+  - Measures the interruption that clients of a database experience while its members are moved. A systemd unit on a physical server
+    writes one row every 0.2 seconds and logs each acknowledged row; at the end the log is compared with the database.
+  - The playbook C(reduced.footprint.add_server) uses it. The rows are written to a separate database, which is dropped at the end.
 extends_documentation_fragment:
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
 attributes:
   check_mode:
-    description: Can run in check_mode and tell what would be done without doing it.
+    description: Can run in check_mode and return what would be done without doing it.
     support: full
   diff_mode:
-    description: There is nothing to compare.
+    description: No file is changed.
     support: none
 options:
   state:
     description:
-      - V(prepared), on a server, makes the password of the account (RV(password)).
-      - V(account_present), on a controller, makes database, table and account.
-      - V(started), on the server, writes rows until it is stopped. A probe that runs already goes on.
-      - V(stopped), on the server, ends that and gives the report.
-      - V(account_absent), on a controller, drops database and account.
+      - V(prepared), on a server, generates the password of the account (RV(password)).
+      - V(account_present), on a controller, creates the database, the table and the account.
+      - V(started), on the server, starts the probe, which writes rows until it is stopped. A probe that already runs is left running.
+      - V(stopped), on the server, stops the probe and returns the report.
+      - V(account_absent), on a controller, drops the database and the account.
     type: str
     choices: [prepared, account_present, started, stopped, account_absent]
     required: true
   password:
-    description: What O(state=prepared) returned, for O(state=account_present).
+    description: The password that O(state=prepared) returned. Required for O(state=account_present).
     type: str
   address:
-    description: Where to write to, for O(state=started).
+    description: Address of the database. Required for O(state=started).
     type: str
   port:
-    description: The database's port there.
+    description: Port of the database at O(address).
     type: int
     default: 3306
 """
 
 EXAMPLES = r"""
-- name: Have a password
+- name: Generate a password
   reduced.footprint.write_probe:
     state: prepared
   register: probe
   no_log: true
 
-- name: Have an account
+- name: Create the account
   reduced.footprint.write_probe:
     state: account_present
     password: "{{ probe.password }}"
   delegate_to: controller1
 
-- name: Write
+- name: Start the probe
   reduced.footprint.write_probe:
     state: started
     address: 192.0.2.20
 
-- name: Tell what clients felt
+- name: Stop the probe and get the report
   reduced.footprint.write_probe:
     state: stopped
   register: probe
@@ -78,28 +78,28 @@ password:
   returned: with O(state=prepared)
   type: str
 report:
-  description: What became of the rows, nothing where no probe was started.
+  description: The report on the rows, C(null) if no probe was started.
   returned: with O(state=started) and O(state=stopped)
   type: dict
   contains:
     rows:
-      description: How many rows were acknowledged.
+      description: Number of acknowledged rows.
       type: int
     seconds:
-      description: From the first to the last of them.
+      description: Seconds between the first and the last of them.
       type: float
     rows_lost:
-      description: How many of them the database has not; nothing when it could not be asked, or was not yet.
+      description: Number of acknowledged rows that are missing in the database; C(null) if they were not compared yet or the database did not answer.
       type: int
     lost:
-      description: The first numbers of these.
+      description: The first numbers of the missing rows.
       type: list
       elements: int
     largest_gap_seconds:
       description: The longest time without an acknowledged row.
       type: float
     largest_gap_at:
-      description: When that began (UTC).
+      description: When the largest gap began (UTC).
       type: str
 """
 
@@ -110,7 +110,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_gale
 
 
 def main() -> None:
-    """Do and tell."""
+    """Run the module."""
     module = AnsibleModule(
         argument_spec={
             "state": {"type": "str", "choices": ["prepared", "account_present", "started", "stopped", "account_absent"], "required": True},
@@ -134,10 +134,10 @@ def main() -> None:
         result = states[given["state"]]()
     except FootprintError as error:
         module.fail_json(**error.as_result())
-    told = {"password": result.password} if given["state"] == "prepared" else {}
+    values = {"password": result.password} if given["state"] == "prepared" else {}
     if given["state"] in ("started", "stopped"):
-        told["report"] = result.report
-    module.exit_json(changed=result.changed, **told)
+        values["report"] = result.report
+    module.exit_json(changed=result.changed, **values)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the lookups of secrets share: where the secrets are kept, and reading a file that Ansible vault encrypted."""
+"""Base class of the secret lookups: the directory of the secrets, and decryption with Ansible vault."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class SecretsLookup(LookupBase):
     def begin(self, variables: t.Any, options: t.Mapping[str, t.Any]) -> tuple[pathlib.Path, dict[str, t.Any]]:
         """Read the options.
 
-        :returns: the directory of the secrets, and ``check_mode`` and ``decrypt`` for the use case.
-        :raises InputError: the directory is not known.
+        :returns: the directory of the secrets, and the keyword arguments ``check_mode`` and ``decrypt``.
+        :raises InputError: the directory cannot be determined.
         """
         self.set_options(var_options=variables, direct=dict(options))
         known = variables or {}
@@ -28,11 +28,11 @@ class SecretsLookup(LookupBase):
         return directory, {"check_mode": bool(known.get("ansible_check_mode")), "decrypt": self._decrypt}
 
     def _option(self, name: str) -> t.Any:
-        """An option that may come from a variable, which may be a template."""
+        """Return an option, templated: it may come from a variable."""
         return self._templar.template(self.get_option(name))
 
     def _decrypt(self, path: str) -> str:
-        """The content of a file that Ansible vault encrypted."""
+        """Return the decrypted content of a file that was encrypted with Ansible vault."""
         readable = self._loader.get_real_file(path)
         try:
             with open(readable, encoding="utf-8") as stream:

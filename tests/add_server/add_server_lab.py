@@ -24,7 +24,7 @@ SERVERS = ("metal1", "metal2", "metal3")
 EVENTS = "CREATE TABLE IF NOT EXISTS footprint.events (n BIGINT PRIMARY KEY, at DATETIME(6) NOT NULL) ENGINE=InnoDB"
 
 
-class GrowLab(Lab):
+class AddServerLab(Lab):
     """The lab with an inventory of its own, which comes to name a third server."""
 
     def __init__(self) -> None:
@@ -117,13 +117,13 @@ def told(output: str, pattern: str) -> re.Match[str]:
     return found
 
 
-def moved_vm(lab: GrowLab) -> str:
+def moved_vm(lab: AddServerLab) -> str:
     """The controller that stands on the new server."""
     [name] = lab.running("metal3")
     return name
 
 
-def promises_kept(lab: GrowLab) -> None:
+def promises_kept(lab: AddServerLab) -> None:
     """Every row that was acknowledged is on every member."""
     promised = lab.acknowledged()
     assert len(promised) > 100
@@ -132,14 +132,14 @@ def promises_kept(lab: GrowLab) -> None:
         eventually(f"{name} has all rows", lambda address=address: not promised - lab.rows_of(address), 60)
 
 
-def one_of_each(lab: GrowLab) -> None:
+def one_of_each(lab: AddServerLab) -> None:
     """No controller runs twice, or is defined where it does not run."""
     running = sorted(name for server in SERVERS for name in lab.running(server))
     defined = sorted(name for server in SERVERS for name in lab.defined(server))
     assert running == defined == CONTROLLERS
 
 
-def kill_worker(lab: GrowLab, server: str) -> None:
+def kill_worker(lab: AddServerLab, server: str) -> None:
     """Kill -9 the unit that moves a VM, and let nobody start it again."""
     for line in lab.ssh(server, "systemctl", "list-units", "--plain", "--no-legend", "'reduced-footprint-move-*'").splitlines():
         unit = line.split()[0]

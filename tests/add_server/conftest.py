@@ -18,13 +18,13 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "lab"), str(ROOT / "tests" / "e2e"), str(pathlib.Path(__file__).resolve().parent)]
 
-from add_server_lab import GrowLab  # noqa: E402
+from add_server_lab import AddServerLab  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[GrowLab]:
-    """The footprint before it grows."""
-    it = GrowLab()
+def lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[AddServerLab]:
+    """The footprint with two servers."""
+    it = AddServerLab()
     if not reuse_lab:
         it.command("down")
         it.command("up", "--servers", "2")

@@ -10,35 +10,35 @@ Chapters run in order on one lab. ``--whole`` adds those in which it is killed a
 from __future__ import annotations
 
 import pytest
-from add_server_lab import SERVERS, GrowLab, kill_worker, moved_vm, one_of_each, promises_kept, told
+from add_server_lab import SERVERS, AddServerLab, kill_worker, moved_vm, one_of_each, promises_kept, told
 from support import eventually
 
 pytestmark = pytest.mark.chapter
 
 
-def test_two_servers_cannot_lose_the_first(lab: GrowLab) -> None:
+def test_two_servers_cannot_lose_the_first(lab: AddServerLab) -> None:
     report = lab.status()
     assert report["ok"], report["lines"]
     assert report["ha_grade"] == "restart"
 
 
-def test_a_third_server_joins(lab: GrowLab) -> None:
+def test_a_third_server_joins(lab: AddServerLab) -> None:
     lab.command("up", "--servers", "3")
     lab.write_inventory(servers=3)
     assert lab.writing()
 
 
-def test_growth_killed_in_the_middle_of_a_move_harms_nobody(lab: GrowLab) -> None:
-    lab.killed("add_server", kill_at="TASK [Bring the VM", kill_delay=6)
+def test_add_server_killed_during_a_move_loses_nothing(lab: AddServerLab) -> None:
+    lab.killed("add_server", kill_at="TASK [Change the VM", kill_delay=6)
     kill_worker(lab, "metal1")
     names = [name for server in SERVERS for name in lab.running(server)]
     assert len(names) == len(set(names)), "no controller runs twice"
     eventually("rows are written while one controller is under way", lab.writing, 30)
 
 
-def test_the_next_run_completes_it(lab: GrowLab) -> None:
+def test_the_next_run_completes_it(lab: AddServerLab) -> None:
     done = lab.succeeds("add_server")
-    assert "goes on from metal1 to metal3" in done.output
+    assert "continues its move from metal1 to metal3" in done.output
     assert "high availability was restart and is quorum" in done.output or "high availability was quorum and is quorum" in done.output
     assert len(lab.running("metal3")) == 1
     one_of_each(lab)
@@ -47,21 +47,21 @@ def test_the_next_run_completes_it(lab: GrowLab) -> None:
     promises_kept(lab)
 
 
-def test_again_nothing_moves(lab: GrowLab) -> None:
+def test_again_nothing_moves(lab: AddServerLab) -> None:
     done = lab.succeeds("add_server")
     assert done.changed == 0, done.changed_tasks()
-    assert "no controller has to move" in done.output
+    assert "no controller has to be moved" in done.output
     assert f"inventory: move the entry of {moved_vm(lab)} from the vms of metal1 to the vms of metal3" in done.output
 
 
-def test_the_old_inventory_makes_no_second_vm(lab: GrowLab) -> None:
+def test_the_old_inventory_makes_no_second_vm(lab: AddServerLab) -> None:
     done = lab.succeeds("spawn_vms", "-e", "spawn_vms_wait=false")
     assert done.recap["metal1"]["changed"] == 0, done.changed_tasks()
     assert f"{moved_vm(lab)}" in done.output
     one_of_each(lab)
 
 
-def test_any_server_may_be_lost_now(lab: GrowLab) -> None:
+def test_any_server_may_be_lost_now(lab: AddServerLab) -> None:
     name = moved_vm(lab)
     lab.write_inventory(servers=3, placement={name: "metal3"})
     report = lab.status()
@@ -69,7 +69,7 @@ def test_any_server_may_be_lost_now(lab: GrowLab) -> None:
     assert report["ha_grade"] == "quorum"
     again = lab.succeeds("spawn_vms", "-e", "spawn_vms_wait=false")
     # images are fetched to the new server for VMs to come; the VM itself is as its details say
-    assert not [task for task in again.changed_tasks() if "Make the virtual machines" in task], again.changed_tasks()
+    assert not [task for task in again.changed_tasks() if "Define the virtual machines" in task], again.changed_tasks()
     promises_kept(lab)
     written = lab.written()
     assert written["rows_lost"] == 0, written

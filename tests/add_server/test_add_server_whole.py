@@ -4,29 +4,29 @@
 
 """What goes wrong on the way from two servers to three: killed at each stage, moves that fail. With ``--whole`` alone.
 
-Runs after test_grow.py in the same lab. Each chapter first takes the controller back to the server it came from.
+Runs after test_add_server.py in the same lab. Each chapter first takes the controller back to the server it came from.
 """
 
 from __future__ import annotations
 
 import pytest
-from add_server_lab import GrowLab, kill_worker, moved_vm, one_of_each, promises_kept, told
+from add_server_lab import AddServerLab, kill_worker, moved_vm, one_of_each, promises_kept, told
 from support import eventually
 
 STAGES = [
-    ("TASK [Give the virtual address", 1),
-    ("TASK [Send the clients", 1),
-    ("TASK [Make the one-time key", 1),
-    ("TASK [Bring the VM", 1),
-    ("TASK [Bring the VM", 12),
-    ("TASK [Wait until it answers", 1),
-    ("TASK [Make it last", 2),
-    ("TASK [End the writing", 0.3),
+    ("TASK [Move the virtual address", 1),
+    ("TASK [Redirect the clients", 1),
+    ("TASK [Create the one-time key of the move", 1),
+    ("TASK [Change the VM", 1),
+    ("TASK [Change the VM", 12),
+    ("TASK [Wait until the moved controller answers", 1),
+    ("TASK [Confirm the move", 2),
+    ("TASK [Stop writing rows", 0.3),
 ]
 pytestmark = [pytest.mark.chapter, pytest.mark.whole]
 
 
-def take_back(lab: GrowLab) -> str:
+def take_back(lab: AddServerLab) -> str:
     """The footprint as it was before: the controller on metal1 again."""
     name = moved_vm(lab)
     target = ["-e", f"move_vm_id={name}", "-e", "move_vm_source=metal3", "-e", "move_vm_destination=metal1"]
@@ -37,7 +37,7 @@ def take_back(lab: GrowLab) -> str:
     return name
 
 
-def well(lab: GrowLab) -> None:
+def well(lab: AddServerLab) -> None:
     """All controllers once, all rows, full availability."""
     one_of_each(lab)
     report = lab.status()
@@ -45,7 +45,7 @@ def well(lab: GrowLab) -> None:
     promises_kept(lab)
 
 
-def test_a_dry_run_moves_nothing(lab: GrowLab) -> None:
+def test_a_dry_run_moves_nothing(lab: AddServerLab) -> None:
     name = take_back(lab)
     dry = lab.succeeds("add_server", "--check")
     assert "high availability is restart now, and will be quorum" in dry.output
@@ -56,7 +56,7 @@ def test_a_dry_run_moves_nothing(lab: GrowLab) -> None:
 
 @pytest.mark.parametrize("worker", [False, True], ids=["the play", "the play and its worker"])
 @pytest.mark.parametrize("stage, delay", STAGES)
-def test_killed_at_each_stage_it_is_completed(lab: GrowLab, stage: str, delay: float, worker: bool) -> None:
+def test_killed_at_each_stage_it_is_completed(lab: AddServerLab, stage: str, delay: float, worker: bool) -> None:
     take_back(lab)
     lab.killed("add_server", kill_at=stage, kill_delay=delay)
     if worker:
@@ -68,7 +68,7 @@ def test_killed_at_each_stage_it_is_completed(lab: GrowLab, stage: str, delay: f
     assert again.changed == 0, again.changed_tasks()
 
 
-def test_a_controller_that_does_not_rejoin_is_taken_back(lab: GrowLab) -> None:
+def test_a_controller_that_does_not_rejoin_is_taken_back(lab: AddServerLab) -> None:
     name = take_back(lab)
     # on the new server nobody speaks to its database; a short time alone would do no harm to one that is quick
     deaf = "add table bridge fault\nadd chain bridge fault pass { type filter hook forward priority 0; }\n"
@@ -81,7 +81,7 @@ def test_a_controller_that_does_not_rejoin_is_taken_back(lab: GrowLab) -> None:
         lab.ssh("metal3", "nft", "delete", "table", "bridge", "fault")
     assert done.rc != 0
     assert f"{name} was not moved" in done.output
-    assert "It is back on metal1, and the control plane is well" in done.output
+    assert "It is back on metal1, and the control plane is healthy" in done.output
     assert name in lab.running("metal1")
     one_of_each(lab)
     promises_kept(lab)
@@ -89,12 +89,12 @@ def test_a_controller_that_does_not_rejoin_is_taken_back(lab: GrowLab) -> None:
     well(lab)
 
 
-def test_nobody_is_touched_while_another_one_is_not_well(lab: GrowLab) -> None:
+def test_nobody_is_touched_while_another_one_is_not_well(lab: AddServerLab) -> None:
     take_back(lab)
     lab.ssh(lab.address("controller3"), "systemctl", "stop", "mariadb")
     done = lab.play("add_server", "-e", "add_server_gate_timeout=5", "-e", "write_probe=false")
     assert done.rc != 0
-    told(done.output, "was not touched, because the control plane is not well: .*controller3")
+    told(done.output, "was not changed, because the control plane is unhealthy: .*controller3")
     assert lab.running("metal3") == []
     lab.ssh(lab.address("controller3"), "systemctl", "start", "mariadb")
     eventually("all members are synced again", lambda: len(lab.status()["database_members"]) == 3, 180)

@@ -30,7 +30,7 @@ def cut(lab: ControllersLab) -> None:
     lab.run(ALONE, ["nft", "-f", "-"], stdin="\n".join(rules))
 
 
-def hint(lab: ControllersLab) -> None:
+def restore(lab: ControllersLab) -> None:
     lab.run(ALONE, ["nft", "delete", "table", "inet", "cut"], check=False)
 
 
@@ -59,7 +59,7 @@ def fixture_parted(lab: ControllersLab) -> t.Iterator[str]:
             execute(lab, "metal1", f"INSERT INTO footprint.parted VALUES ('metal1 {number}')")
         yield value(lab, ALONE, "wsrep_cluster_state_uuid")
     finally:
-        hint(lab)
+        restore(lab)
 
 
 def test_two_primary_components_are_told_apart_and_brought_together(lab: ControllersLab, parted: str) -> None:
@@ -82,7 +82,7 @@ def test_two_primary_components_are_told_apart_and_brought_together(lab: Control
     lab.run(ALONE, ["systemctl", "stop", "mariadb"])
     lab.run(ALONE, ["mv", "/var/lib/mysql", "/var/lib/mysql.other-part"])
     lab.run(ALONE, ["install", "-d", "-o", "mysql", "-g", "mysql", "-m", "0755", "/var/lib/mysql"])
-    hint(lab)
+    restore(lab)
     done = lab.play("recover_database")
     assert done.rc == 0, done.output[-6000:]
     assert synced(lab)
@@ -97,7 +97,7 @@ def test_two_primary_components_are_told_apart_and_brought_together(lab: Control
 @pytest.mark.whole
 def test_parts_do_not_come_together_by_themselves(lab: ControllersLab, parted: str) -> None:
     """With the wire back both go on to serve, as docs/database.md says, and are refused as before."""
-    hint(lab)
+    restore(lab)
     time.sleep(30)
     assert synced(lab, MAJORITY) and synced(lab, [ALONE])
     refused = lab.play("recover_database")

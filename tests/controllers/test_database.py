@@ -94,13 +94,13 @@ def test_it_is_deployed_and_a_second_run_changes_nothing(lab: ControllersLab) ->
 @pytest.mark.parametrize(
     ("name", "variables", "words"),
     [
-        ("deploy_controllers", {"components": "galera", "galera_cluster_name": "other"}, "is called lab, and this says other"),
-        ("backup_database", {}, "galera_backup_directory: nothing"),
+        ("deploy_controllers", {"components": "galera", "galera_cluster_name": "other"}, "is named lab, expected other"),
+        ("backup_database", {}, "galera_backup_directory: unset"),
         ("backup_database", {"galera_backup_directory": "here"}, "galera_backup_directory: here"),
         ("backup_database", {"galera_backup_directory": "/nowhere", "galera_backup_retain": -1}, "galera_backup_retain: -1"),
         ("backup_database", {"galera_backup_directory": "/nowhere", "galera_backup_member": "metal9"}, "metal9 is not among the members"),
-        ("restore_database", {}, "galera_restore_file: nothing"),
-        ("restore_database", {"galera_restore_file": "/nowhere/x.mbs.zst"}, "there is no file /nowhere/x.mbs.zst"),
+        ("restore_database", {}, "galera_restore_file: expected an absolute path"),
+        ("restore_database", {"galera_restore_file": "/nowhere/x.mbs.zst"}, "/nowhere/x.mbs.zst does not exist"),
     ],
 )
 def test_bad_input_is_told(lab: ControllersLab, name: str, variables: dict[str, t.Any], words: str) -> None:
@@ -119,7 +119,7 @@ def test_stopped_one_by_one_while_a_client_writes(lab: ControllersLab) -> None:
     began = time.time()
     dry = recover(lab, check=True)
     assert "metal3 has the highest position" in dry.output
-    assert "was the last one to leave; starts the cluster" in dry.output
+    assert "was the last member to leave; starts the cluster" in dry.output
     assert not lab.answers("metal3", ["systemctl", "is-active", "--quiet", "mariadb"])
     done = recover(lab)
     serving = time.time() - began
@@ -159,7 +159,7 @@ def test_a_foreign_member_is_refused(lab: ControllersLab) -> None:
     for arguments in ([], ["-e", "galera_force_bootstrap=metal1"]):
         done = lab.play("recover_database", *arguments)
         assert done.rc != 0
-        assert foreign in done.output and uuid in done.output and "Nothing was touched" in done.output, done.output[-3000:]
+        assert foreign in done.output and uuid in done.output and "Nothing was changed" in done.output, done.output[-3000:]
     assert not any(lab.answers(host, ["systemctl", "is-active", "--quiet", "mariadb"]) for host in SERVERS)
     lab.run("metal2", ["sed", "-i", f"s/{foreign}/{uuid}/", GRASTATE])
     recover(lab)
@@ -196,7 +196,7 @@ def test_an_older_member_that_is_forced_sets_the_newer_data_aside(lab: Controlle
     eventually("a row is written", lambda: lab.writer_sql("REPLACE INTO footprint.late VALUES (1)") == [], 60)
     stop(lab, "metal2", "metal3")
     done = recover(lab, "-e", "galera_force_bootstrap=metal1")
-    assert "newer rows are lost, which metal2, metal3 had" in done.output
+    assert "newer rows of metal2, metal3 are lost" in done.output
     assert synced(lab)
     assert lab.writer_sql("SELECT COUNT(*) FROM footprint.late") == [(0,)]
     for host in ("metal2", "metal3"):
@@ -247,7 +247,7 @@ def test_backed_up_destroyed_and_restored(lab: ControllersLab, tmp_path_factory:
     damaged.write_bytes(second.read_bytes()[:-1] + b"x")
     pathlib.Path(f"{damaged}.json").write_bytes(pathlib.Path(f"{second}.json").read_bytes())
     broken = lab.play("restore_database", variables={"galera_restore_file": str(damaged), "galera_restore_confirm": "lab"})
-    assert broken.rc != 0 and "is not the file its note tells of" in broken.output
+    assert broken.rc != 0 and "does not match its metadata file" in broken.output
     assert synced(lab)
 
     destroy(lab)
@@ -267,13 +267,13 @@ def test_backed_up_destroyed_and_restored(lab: ControllersLab, tmp_path_factory:
 @pytest.mark.parametrize(
     "task,seconds",
     [
-        ("Prepare its data beside", 1),
-        ("Set the data aside, and put", 1),
+        ("Unpack and prepare the backup", 1),
+        ("Replace the data on one member", 1),
         ("Start the cluster", 1),
-        ("Bring in metal2", 1),
-        ("Bring in metal3", 1),
+        ("Join or restart metal2", 1),
+        ("Join or restart metal3", 1),
         # nearly the last, and soon done
-        ("Remove what was brought", 0.1),
+        ("Remove the copied backup", 0.1),
     ],
 )
 def test_a_restore_that_is_killed_is_completed(lab: ControllersLab, task: str, seconds: float, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -335,7 +335,7 @@ def test_plain_text_stays_until_tls_is_asked_for(lab: ControllersLab) -> None:
     lab.write_inventory()
     kept = deploy(lab)
     assert kept.changed == 0, kept.changed_tasks()
-    assert "speak plain text" in kept.output and "galera_tls: true" in kept.output
+    assert "uses plain text" in kept.output and "galera_tls: true" in kept.output
     assert {speaks(lab, host) for host in SERVERS} == {(False, False)}
 
 

@@ -22,22 +22,22 @@ pytestmark = [pytest.mark.chapter, pytest.mark.whole]
 
 #: In the order of a deployment, so that each run gets further than the one before: role, task, seconds into it.
 KILLS = [
-    ("galera", "Install the helpers and the units", 0.5),
+    ("galera", "Install the helper programs and units", 0.5),
     ("galera", "Start the cluster", 2),
-    ("galera", "Bring in metal2", 3),
+    ("galera", "Join or restart metal2", 3),
     ("galera", "Create databases and users", 0.5),
-    ("load_balancer", "Have a certificate for the edge", 0.3),
-    ("load_balancer", "Have HAProxy and keepalived use their configuration", 0.5),
-    ("rabbitmq", "Keep the server from starting before it is configured", 0.5),
-    ("rabbitmq", "Start the first", 4),
-    ("rabbitmq", "Join, or restart, one by one", 6),
+    ("load_balancer", "Create or check the certificate", 0.3),
+    ("load_balancer", "Configure HAProxy and keepalived", 0.5),
+    ("rabbitmq", "Mask the server until it is configured", 0.5),
+    ("rabbitmq", "Start the first member", 4),
+    ("rabbitmq", "Join or restart the members one by one", 6),
     ("rabbitmq", "Create virtual hosts, users, policies and queues", 1),
-    ("memcached", "Start the service with the host", 0.5),
-    ("keystone", "Make the tables those of this version", 4),
-    ("keystone", "Change the keys of the member that goes first", 0.5),
-    ("keystone", "Give them to the others, one after the other", 0.7),
-    ("keystone", "Let one member after the other use its configuration", 2),
-    ("keystone", "Have the administrator and the endpoints", 1),
+    ("memcached", "Enable and start the service", 0.5),
+    ("keystone", "Migrate the database schema", 4),
+    ("keystone", "Change the keys of the leader", 0.5),
+    ("keystone", "Copy the keys to the other members one by one", 0.7),
+    ("keystone", "Reload or restart changed members one by one", 2),
+    ("keystone", "Create the administrator and the endpoints", 1),
 ]
 
 
@@ -73,7 +73,7 @@ def test_a_server_that_loses_power_while_packages_are_installed(empty: Controlle
     empty.power_on(name)
     said = empty.ssh(name, "apt-get -y install mariadb-server 2>&1", check=False)
     assert "dpkg was interrupted" in said, said[-2000:]
-    done = empty.play("deploy_controllers", variables={"components": ["galera"]}, kill_at="galera : Create the account", kill_delay=0.5)
+    done = empty.play("deploy_controllers", variables={"components": ["galera"]}, kill_at="galera : Create the system account", kill_delay=0.5)
     assert done.rc < 0, done.output[-4000:]
 
 

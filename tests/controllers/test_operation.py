@@ -102,7 +102,7 @@ def test_one_stopped_service_is_named_and_the_rest_serves(lab: ControllersLab) -
     assert lab.writing()
     refused = lab.play("rolling_restart", variables={"components": "galera"})
     assert refused.rc != 0
-    assert f"Nothing was touched: galera is degraded: {name}: mariadb.service is inactive" in refused.output
+    assert f"Nothing was changed: galera is degraded: {name}: mariadb.service is inactive" in refused.output
     lab.run(name, ["systemctl", "start", "mariadb.service"])
     settled(lab)
 
@@ -115,7 +115,7 @@ def test_a_balancer_the_address_cannot_come_to_is_named(lab: ControllersLab) -> 
     # what it watches never comes up, so it is in FAULT, and its unit and HAProxy are well
     lab.run(name, ["sed", "-i", "s/--quiet haproxy.service/--quiet nobody-has.service/", config])
     lab.run(name, reload)
-    why = ["its VRRP instance footprint is in FAULT, it takes no virtual address (journalctl -u keepalived tells why)"]
+    why = ["its VRRP instance footprint is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)"]
     try:
         eventually("it is told", lambda: status(lab)[1]["services"]["load_balancer"]["members"][name] == {"state": "down", "why": why}, 60)
         done, report = status(lab)
@@ -169,8 +169,8 @@ def test_check_mode_shows_the_plan_and_touches_nothing(lab: ControllersLab) -> N
 
 def test_bad_input_is_named(lab: ControllersLab, inventory: t.Callable[[], object]) -> None:
     for variables, words in (
-        ({"components": "galera,nova"}, "components[1]: 'nova' is no component. Take of galera"),
-        ({"rolling_restart_action": "reboot"}, "rolling_restart_action: 'reboot' is no action. Take restart or update."),
+        ({"components": "galera,nova"}, "components[1]: unknown component 'nova'. Use some of galera"),
+        ({"rolling_restart_action": "reboot"}, "rolling_restart_action: unknown action 'reboot'. Use restart or update."),
     ):
         done = lab.play("rolling_restart", variables=variables)
         assert done.rc != 0
@@ -190,7 +190,7 @@ def test_the_database_is_restarted_member_by_member_under_a_writer(lab: Controll
     first = len(lab.acknowledged())
     done = lab.play("rolling_restart", variables={"components": "galera"})
     assert done.rc == 0, done.output[-5000:]
-    assert "3 of 3 done, all members well" in done.output
+    assert "3 of 3 done, all members healthy" in done.output
     after = starts(lab, "mariadb.service")
     assert all(before[name] != after[name] for name in SERVERS)
     assert len(lab.acknowledged()) > first + 20
@@ -202,13 +202,13 @@ def test_the_database_is_restarted_member_by_member_under_a_writer(lab: Controll
 
 def test_killed_in_the_middle_it_goes_on_and_repeats_nothing(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service")
-    killed = lab.play("rolling_restart", variables={"components": "galera"}, kill_at="TASK [reduced.footprint.galera : Bring the member back]")
+    killed = lab.play("rolling_restart", variables={"components": "galera"}, kill_at="TASK [reduced.footprint.galera : Start the member again]")
     assert killed.rc < 0, killed.output[-3000:]
     half = starts(lab, "mariadb.service")
     assert [name for name in SERVERS if half[name] == before[name]], "killed before all were restarted"
     other = lab.play("rolling_restart", variables={"components": "load_balancer"})
     assert other.rc != 0
-    assert "was not finished. Finish it with -e rolling_restart_action=restart -e components=galera" in other.output
+    assert "is unfinished. Finish it with -e rolling_restart_action=restart -e components=galera" in other.output
     done = lab.play("rolling_restart", variables={"components": "galera"})
     assert done.rc == 0, done.output[-5000:]
     after = starts(lab, "mariadb.service")
@@ -249,7 +249,7 @@ def test_newer_packages_come_member_by_member_after_a_backup(lab: ControllersLab
         assert all(before[name] != after[name] for name in SERVERS)
         assert starts(lab, "mariadb.service") == databases
         # the backup comes first
-        assert 0 < done.output.index("PLAY [Back up the database]") < done.output.index("TASK [Update]"), done.output[-5000:]
+        assert 0 < done.output.index("PLAY [Back up the database]") < done.output.index("TASK [Update the member]"), done.output[-5000:]
         again = lab.play("rolling_restart", variables={**COMPONENTS, "rolling_restart_action": "update", "rolling_restart_backup": False})
         assert (again.rc, again.changed) == (0, 0), again.changed_tasks()
     finally:

@@ -132,7 +132,7 @@ def test_a_server_that_is_too_small_is_told_before_anything_is_done(topology: To
     topology.write(services=services)
     refused = topology.deploy()
     assert refused.rc != 0
-    for words in ("metal1 has", "the system 150, store 9999999", "MiB are short"):
+    for words in ("metal1 has", "the system 150, store 9999999", "MiB are missing"):
         assert words in refused.output, refused.output[-3000:]
     assert topology.lab.run("metal1", ["ls", HERE], check=False) == ""
     topology.write()
@@ -183,7 +183,7 @@ def test_a_member_that_joins_does_nothing_once_again(topology: Topology) -> None
 def test_killed_before_it_is_remembered_it_is_done_again_and_then_never_more(topology: Topology) -> None:
     for name in SERVERS:
         topology.lab.run(name, ["rm", "-r", "/var/lib/reduced.footprint/once"])
-    killed = topology.deploy(kill_at="TASK [Make the folder of what was done]")
+    killed = topology.deploy(kill_at="TASK [Create the directory of completed steps]")
     assert killed.rc < 0, killed.output[-3000:]
     assert topology.once() == ["register", "schema", "schema"]
     topology.succeeds()

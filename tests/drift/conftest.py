@@ -29,10 +29,10 @@ def fixture_host() -> t.Iterator[Host]:
     """Started once; nothing of it is left afterwards."""
     folder = f"/var/tmp/footprint-drift-{os.getpid()}"
     started = subprocess.run([str(SUPPORT), "start", folder], check=True, capture_output=True, text=True).stdout
-    told = dict(pair.split("=", 1) for pair in shlex.split(started))
+    settings = dict(pair.split("=", 1) for pair in shlex.split(started))
     # expected errors need not be printed
     libvirt.registerErrorHandler(lambda unused, error: None, None)
-    uris = {"qemu": told["FOOTPRINT_TEST_QEMU_URI"], "lxc": told["FOOTPRINT_TEST_LXC_URI"]}
+    uris = {"qemu": settings["FOOTPRINT_TEST_QEMU_URI"], "lxc": settings["FOOTPRINT_TEST_LXC_URI"]}
     qemu, lxc = libvirt.open(uris["qemu"]), libvirt.open(uris["lxc"])
     number = os.getpid() % 0xFFFFF
     networks = []
@@ -40,7 +40,7 @@ def fixture_host() -> t.Iterator[Host]:
         for letter in "ab":
             networks.append(qemu.networkDefineXML(NETWORK.format(name=f"drift-{letter}", bridge=f"rfdr{letter}{number:05x}")))
             networks[-1].create()
-        yield Host(qemu, lxc, pathlib.Path(told["FOOTPRINT_TEST_POOL"]), networks[0].bridgeName(), uris)
+        yield Host(qemu, lxc, pathlib.Path(settings["FOOTPRINT_TEST_POOL"]), networks[0].bridgeName(), uris)
     finally:
         for network in networks:
             if network.isActive():

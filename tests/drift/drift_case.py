@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a case of the corpus is, and the words to write one."""
+"""The cases of the corpus, and helpers to write them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ BOTH = libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_AFFECT_LIVE
 CONFIG = libvirt.VIR_DOMAIN_AFFECT_CONFIG
 LIVE = libvirt.VIR_DOMAIN_AFFECT_LIVE
 
-# what a case says about the fate of a change behind our back
-RESTORED = "put right"
+# what happens to a change made outside the collection
+RESTORED = "restored"
 LEFT = "left alone"
 APPLIED = "applied"
 
@@ -31,8 +31,8 @@ class Case:
 
     ``found``: path → letters: ``o`` outside, ``c`` the definition differs, ``l`` what runs differs;
     ``MAC0`` and ``MAC1`` in a path stand for the guest's own. ``kept``: paths of a BMC emulator.
-    ``fate`` says what the definition looks like after it was put right: as at first, as changed, or as
-    the edited template wants it. ``moves``: addresses may change, for the hardware is another.
+    ``fate`` is the definition after the run: as at first, as changed, or as
+    the edited template specifies. ``moves``: addresses may change, for the hardware is another.
     ``same_default``: libvirt puts in by itself what the template no longer says.
     """
 

@@ -14,7 +14,7 @@ NIC = "<interface type='network'><mac address='52:54:00:00:00:99'/><source netwo
 FILES = "<filesystem type='mount'><source dir='POOL/NAME-other'/><target dir='/opt'/></filesystem>"
 
 _ALL = (
-    Case("nothing at all"),
+    Case("no change"),
     Case("memory", put("memory", text="131072"), found={"memory": "oc"}),
     Case("currentMemory", lambda guest: guest.domain.setMemoryFlags(32768, CONFIG), found={"currentMemory": "oc"}),
     Case("vcpu", put("vcpu", text="2"), found={"vcpu": "oc", "vcpu/@current": "oc"}),
@@ -32,14 +32,18 @@ _ALL = (
     Case("file system: access mode", put("devices/filesystem[2]", accessmode="mapped"), found={"devices/filesystem[/srv]/@accessmode": "oc"}),
     Case("file system removed", drop("devices/filesystem[2]"), found={"devices/filesystem[/srv]": "oc"}),
     Case("file system added", add("devices", FILES), found={"devices/filesystem[/opt]": "oc"}),
-    Case("file system elsewhere", put("devices/filesystem[2]/target", dir="/var"), found={"devices/filesystem[/srv]": "oc", "devices/filesystem[/var]": "oc"}),
+    Case(
+        "file system: other mount point",
+        put("devices/filesystem[2]/target", dir="/var"),
+        found={"devices/filesystem[/srv]": "oc", "devices/filesystem[/var]": "oc"},
+    ),
     Case("NIC: network", put("devices/interface/source", network="drift-b"), found={"devices/interface[MAC0]/source/@network": "oc"}),
     Case("NIC added", add("devices", NIC), found={"devices/interface[52:54:00:00:00:99]": "oc"}),
     Case("NIC removed", drop("devices/interface"), found={"devices/interface[MAC0]": "oc"}),
     Case("on_crash", put("on_crash", text="restart"), found={"on_crash": "oc"}),
     Case("template: memory", template=swap("'MiB'>64<", "'MiB'>96<"), found={"memory": "c", "currentMemory": "c"}, fate=APPLIED),
     Case(
-        "template: file system gone",
+        "template: file system removed",
         template=lambda text: text.replace(text[text.rindex("<filesystem") : text.index("<interface")], ""),
         found={"devices/filesystem[/srv]": "c"},
         fate=APPLIED,

@@ -39,7 +39,7 @@ CASES = (
         running=True,
         live_only=True,
     ),
-    Case("NIC: link of one whose link the template leaves open", add("devices/interface[2]", "<link state='down'/>"), fate=LEFT),
+    Case("NIC: link that the template does not set", add("devices/interface[2]", "<link state='down'/>"), fate=LEFT),
     Case("NIC: bandwidth", add("devices/interface", "<bandwidth><inbound average='1000'/></bandwidth>"), fate=LEFT),
     Case("NIC: other MAC", put("devices/interface/mac", address="52:54:00:00:00:98"), found={NIC0: "oc", "devices/interface[52:54:00:00:00:98]": "oc"}),
     Case("NIC removed, definition", drop("devices/interface[1]"), found={NIC0: "oc"}, running=True, moves=True),
@@ -60,7 +60,7 @@ CASES = (
     Case("disk: other target", put("devices/disk[2]/target", dev="vdx"), found={"devices/disk[vdb]": "oc", "devices/disk[vdx]": "oc"}),
     Case("disk: other format", put("devices/disk[2]/driver", type="qcow2"), found={"devices/disk[vdb]/driver/@type": "oc"}),
     Case("disk: cache mode", put("devices/disk/driver", cache="writeback"), found={"devices/disk[vda]/driver/@cache": "oc"}),
-    Case("disk: cache mode the template leaves open", put("devices/disk[2]/driver", cache="writeback"), fate=LEFT),
+    Case("disk: cache mode that the template does not set", put("devices/disk[2]/driver", cache="writeback"), fate=LEFT),
     Case("disk: serial number", put("devices/disk/serial", text="OTHER"), found={"devices/disk[vda]/serial": "oc"}),
     Case("disk: limits", add("devices/disk", "<iotune><read_iops_sec>100</read_iops_sec></iotune>"), fate=LEFT),
     Case("disk: read-only", add("devices/disk[2]", "<readonly/>"), fate=LEFT),
@@ -86,13 +86,13 @@ CASES = (
         fate=LEFT,
         running=True,
     ),
-    Case("medium taken out by a BMC emulator", drop("devices/disk[3]/source"), kept=("devices/disk[sda]/source",), fate=LEFT),
+    Case("medium removed by a BMC emulator", drop("devices/disk[3]/source"), kept=("devices/disk[sda]/source",), fate=LEFT),
     Case("drive added by a BMC emulator", add("devices", CDROM), fate=LEFT, running=True),
     Case("drive removed", drop("devices/disk[3]"), found={"devices/disk[sda]": "oc"}),
     Case("controller added", add("devices", "<controller type='scsi' model='virtio-scsi'/>"), fate=LEFT),
     Case("controller: ports", put("devices/controller[@type='virtio-serial']", ports="8"), found={"devices/controller[virtio-serial:0]/@ports": "oc"}),
     Case(
-        "address the template gives",
+        "address that the template sets",
         put("devices/controller[@type='virtio-serial']/address", slot="0x1e"),
         found={"devices/controller[virtio-serial:0]/address/@slot": "oc"},
     ),
@@ -114,7 +114,7 @@ CASES = (
     Case("graphics removed", drop("devices/graphics"), found={"devices/graphics[vnc]": "oc"}),
     Case("graphics: keyboard", put("devices/graphics", keymap="de"), fate=LEFT),
     Case("video model", put("devices/video/model", type="cirrus"), found={"devices/video/model/@type": "oc"}),
-    Case("entropy from elsewhere", put("devices/rng/backend", text="/dev/random"), found={"devices/rng/backend": "oc"}),
+    Case("another source of entropy", put("devices/rng/backend", text="/dev/random"), found={"devices/rng/backend": "oc"}),
     Case("watchdog added", add("devices", "<watchdog model='i6300esb' action='reset'/>"), fate=LEFT),
     Case("sound and tablet added", all_of(add("devices", "<sound model='ich6'/>"), add("devices", "<input type='tablet' bus='usb'/>", first=True)), fate=LEFT),
     Case("balloon: statistics", add("devices/memballoon", "<stats period='5'/>"), fate=LEFT),
@@ -126,7 +126,7 @@ CASES = (
         running=True,
     ),
     Case(
-        "template: NIC gone",
+        "template: NIC removed",
         template=lambda text: text[: text.index("<interface type='bridge'>")] + text[text.index("<serial type='pty'>") :],
         found={NIC1: "cl"},
         fate=APPLIED,
@@ -154,5 +154,5 @@ CASES = (
     Case(
         "template: video", template=swap("<model type='vga'/>", "<model type='virtio'/>"), found={"devices/video/model/@type": "cl"}, fate=APPLIED, running=True
     ),
-    Case("template: the disk somebody else added", attach(DISK, CONFIG), swap("<controller", f"{DISK}<controller"), fate=APPLIED),
+    Case("template: the disk that another tool added", attach(DISK, CONFIG), swap("<controller", f"{DISK}<controller"), fate=APPLIED),
 )

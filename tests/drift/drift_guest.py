@@ -193,7 +193,7 @@ class Guest:
         return document(self.domain.XMLDesc(0)) if self.domain.isActive() else None
 
     def edit(self, change: t.Callable[[t.Any], t.Any]) -> None:
-        """Somebody edits the definition."""
+        """Edit the definition outside the collection."""
         if self._edited is None:
             self._edited = self.config()
         change(self._edited)
@@ -217,7 +217,7 @@ class Guest:
         """What the collection finds."""
         return compare(wanted, self.applied, self.config(), self.live(), self.live_applied, self.echo)
 
-    def put_right(self, wanted: t.Any) -> None:
+    def correct(self, wanted: t.Any) -> None:
         """What the collection does about the definition."""
         merged = merge(self.config(), wanted, self.applied, self.echo)
         self.connection.defineXML(xml_domain.text_of(merged))

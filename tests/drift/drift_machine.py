@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Changes of what a machine is: memory, CPUs, firmware, clock, names, and of what nobody asked for."""
+"""Changes of a machine: memory, CPUs, firmware, clock, names, and of what no template mentions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drift_case import APPLIED, BOTH, CONFIG, LEFT, LIVE, Case, add, all_of, dro
 TITLE, DESCRIPTION = libvirt.VIR_DOMAIN_METADATA_TITLE, libvirt.VIR_DOMAIN_METADATA_DESCRIPTION
 
 CASES = (
-    Case("nothing at all", running=True),
+    Case("no change", running=True),
     Case("memory, definition", put("memory", text="65536"), found={"memory": "oc"}, running=True),
     Case("currentMemory, definition", lambda guest: guest.domain.setMemoryFlags(16384, CONFIG), found={"currentMemory": "oc"}, running=True),
     Case("vcpu, definition", put("vcpu", text="4"), found={"vcpu": "oc"}, running=True),
@@ -80,7 +80,7 @@ CASES = (
     ),
     Case("template: the same in other units", template=swap("<memory unit='MiB'>32<", "<memory unit='KiB'>32768<"), fate=APPLIED, running=True),
     Case("template: the same in bytes", template=swap("<memory unit='MiB'>32<", "<memory unit='b'>33554432<"), fate=APPLIED),
-    Case("template: current memory as libvirt takes it", template=swap("<vcpu p", "<currentMemory>32768</currentMemory><vcpu p"), fate=APPLIED),
+    Case("template: current memory, the default of libvirt", template=swap("<vcpu p", "<currentMemory>32768</currentMemory><vcpu p"), fate=APPLIED),
     Case(
         "template: other order of elements and attributes",
         template=lambda text: swap("<acpi/><apic/><pae/>", "<pae/><acpi/><apic/>")(
@@ -99,31 +99,31 @@ CASES = (
     Case("template: less memory", template=swap("'MiB'>32<", "'MiB'>24<"), found={"memory": "cl", "currentMemory": "cl"}, fate=APPLIED, running=True),
     Case("template: vcpu current", template=swap("current='1'", "current='2'"), found={"vcpu/@current": "cl"}, fate=APPLIED, running=True),
     Case(
-        "template and somebody else: memory",
+        "template and another tool: memory",
         put("memory", text="65536"),
         swap("'MiB'>32<", "'MiB'>48<"),
         found={"memory": "oc", "currentMemory": "c"},
         fate=APPLIED,
     ),
-    Case("template says what somebody else did", put("on_reboot", text="destroy"), swap("<on_reboot>restart", "<on_reboot>destroy"), fate=APPLIED),
-    Case("template: title gone", template=swap("<title>A guest</title>", ""), found={"title": "cl"}, fate=APPLIED, running=True),
+    Case("template: the same change as another tool", put("on_reboot", text="destroy"), swap("<on_reboot>restart", "<on_reboot>destroy"), fate=APPLIED),
+    Case("template: title removed", template=swap("<title>A guest</title>", ""), found={"title": "cl"}, fate=APPLIED, running=True),
     Case(
-        "template: metadata of its own gone",
+        "template: its metadata removed",
         template=swap("<metadata><o:rack xmlns:o='urn:template'><o:row>7</o:row></o:rack></metadata>", ""),
         found={"metadata/{urn:template}rack": "c"},
         fate=APPLIED,
         running=True,
     ),
     Case(
-        "template: a part of its metadata gone",
+        "template: a part of its metadata removed",
         template=swap("<o:row>7</o:row>", ""),
         found={"metadata/{urn:template}rack/{urn:template}row": "c"},
         fate=APPLIED,
         running=True,
     ),
-    Case("template: a feature gone", template=swap("<pae/>", ""), found={"features/pae": "cl"}, fate=APPLIED, running=True),
+    Case("template: a feature removed", template=swap("<pae/>", ""), found={"features/pae": "cl"}, fate=APPLIED, running=True),
     Case(
-        "template: a default gone",
+        "template: a default removed",
         template=swap("<on_reboot>restart</on_reboot>", ""),
         found={"on_reboot": "cl"},
         fate=APPLIED,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every case of the corpus on real libvirt: found or rightly left alone, put right, nothing else touched."""
+"""Every case of the corpus on real libvirt: detected or ignored, corrected, nothing else changed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_change(case: Case, guest: Guest) -> None:
     comparison = guest.compare(wanted)
     assert letters(comparison, guest) == dict(case.found)
     assert comparison.kept == case.kept
-    guest.put_right(wanted)
+    guest.correct(wanted)
     now = flatten(guest.config())
     if case.fate == RESTORED:
         assert without_addresses(now) == without_addresses(before)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The corpus through the whole of ``vm_define``: what is told, its class, and that no guest notices more than it must.
+"""The corpus through the whole of ``vm_define``: the reported changes, their class, and that no guest is affected more than necessary.
 
 A table of it is left in ``tests/output/drift.md``.
 """
@@ -162,5 +162,5 @@ def row(case: Case, found: t.Mapping[str, str], done: VmResult) -> str:
     classes = collections.Counter(found.values())
     what = ", ".join(f"`{path}`" for path in sorted(found)) or ("a BMC emulator's: " + ", ".join(f"`{path}`" for path in case.kept) if case.kept else "nothing")
     runs = "off" if not case.running else "waits for a restart" if done.restart_required else "as wanted"
-    definition = {"put right": "as it was", "left alone": "as changed", "applied": "as the template says"}[case.fate]
+    definition = {"restored": "as it was", "left alone": "as changed", "applied": "as the template says"}[case.fate]
     return f"| {case.name} | {'running' if case.running else 'off'} | {what} | {', '.join(sorted(classes)) or '-'} | {definition} | {runs} |"

@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_
 
 
 def template(dice: random.Random) -> str:
-    """A template somebody could write."""
+    """A random template as a user could write it."""
     pick = dice.choice
     machine = pick(("pc", "q35"))
     bus, first = pick((("virtio", "vd"), ("sata", "sd"), ("scsi", "sd")))
@@ -90,8 +90,8 @@ def test_from_any_template_to_any_other(host: Host, seed: int, whole: bool) -> N
     try:
         for unused in range(25 if whole else 8):
             wanted = guest.rendered(template(dice))
-            fresh = made_anew(guest, wanted)
-            guest.put_right(wanted)
+            fresh = defined_fresh(guest, wanted)
+            guest.correct(wanted)
             assert guest.compare(wanted).differences == ()
             found = flatten(guest.config())
             said = {path: value for path, value in flatten(wanted).items() if not path.startswith(("os/boot", "devices/disk[sdx]"))}
@@ -101,7 +101,7 @@ def test_from_any_template_to_any_other(host: Host, seed: int, whole: bool) -> N
         guest.remove()
 
 
-def made_anew(guest: Guest, wanted: t.Any) -> dict[str, str]:
+def defined_fresh(guest: Guest, wanted: t.Any) -> dict[str, str]:
     """What libvirt makes of a template without a history."""
     other = Guest(guest.host, f"{guest.name}-new", "<domain type='qemu'/>", "qemu")
     try:

@@ -40,7 +40,7 @@ def test_the_expert_gate_explains_itself(lab: Lab) -> None:
     [
         ([{"id": "a", "cpu": 1, "ram": -1}], ["vms[0].ram"]),
         ([{"id": "a", "cpu": 1, "ram": 1}, {"id": "a", "cpu": 1, "ram": 1}], ["vms[1].id"]),
-        ([{"id": "a", "cpu": 1, "ram": 4096}], ["asked 4 TiB", "short by"]),
+        ([{"id": "a", "cpu": 1, "ram": 4096}], ["requested 4 TiB", "missing"]),
     ],
     ids=["negative", "duplicate", "too large for the host"],
 )
@@ -57,8 +57,8 @@ def test_provision_in_check_mode_touches_nothing(lab: Lab) -> None:
 
 
 def test_provision_killed_is_completed(lab: Lab) -> None:
-    lab.killed("provision_virt", kill_at="TASK [reduced.footprint.packages : Install the packages with apt after", kill_delay=4)
-    lab.killed("provision_virt", kill_at="TASK [reduced.footprint.virt_host : Bring the network to its new form", kill_delay=1)
+    lab.killed("provision_virt", kill_at="TASK [reduced.footprint.packages : Update the package lists and install", kill_delay=4)
+    lab.killed("provision_virt", kill_at="TASK [reduced.footprint.virt_host : Apply the network change", kill_delay=1)
     # The host must be reachable again by itself: nobody confirmed its new bridge.
     eventually("metal1 answers", lambda: "eno1" in lab.ssh("metal1", "ip", "link"), 90)
     lab.succeeds("provision_virt")
@@ -93,7 +93,7 @@ def test_spawn_in_check_mode_touches_nothing(lab: Lab) -> None:
 
 def test_spawn_killed_is_completed(lab: Lab) -> None:
     lab.killed("spawn_vms", kill_at="TASK [reduced.footprint.virt_guests : Fetch the base images", kill_delay=0.5)
-    lab.killed("spawn_vms", kill_at="TASK [reduced.footprint.virt_guests : Make the virtual machines", kill_delay=1)
+    lab.killed("spawn_vms", kill_at="TASK [reduced.footprint.virt_guests : Define the virtual machines", kill_delay=1)
     lab.succeeds("spawn_vms")
     lab.unchanged("spawn_vms")
 
@@ -131,7 +131,7 @@ def test_an_outside_change_is_put_right_without_a_restart(lab: Lab) -> None:
     running = lab.ssh("metal1", *virsh, "list")
     wanted = lab.ssh("metal1", *virsh, "dumpxml", "--inactive", "controller2")
     lab.ssh("metal1", *virsh, "define", "/dev/stdin", stdin=wanted.replace("<vcpu placement='static'>1<", "<vcpu placement='static'>7<"))
-    assert "NOTE VM controller2: changed by somebody else (vcpu" in "\n".join(lab.status()["lines"])
+    assert "NOTE VM controller2: changed outside of this collection (vcpu" in "\n".join(lab.status()["lines"])
     assert lab.succeeds("spawn_vms", "--check", "--diff", *QUICKLY).recap["metal1"]["changed"] == 1
     assert lab.succeeds("spawn_vms", *QUICKLY).recap["metal1"]["changed"] == 1
     assert "<vcpu placement='static'>1<" in lab.ssh("metal1", *virsh, "dumpxml", "--inactive", "controller2")
@@ -162,7 +162,7 @@ def test_a_running_machine_is_changed_and_goes_back(lab: Lab) -> None:
     assert live() == (True, True)
     assert toy("running", about="unplugged", plug="down") == 1
     assert live() == (False, False)
-    assert toy("previous") == 1
+    assert toy("rolled_back") == 1
     assert live() == (True, True)
     assert toy("running") == 0
     assert lab.ssh("metal1", "virsh", "domid", "toy") == number
@@ -262,7 +262,7 @@ def test_a_copy_is_kept_up_to_date_until_it_is_wanted(lab: Lab) -> None:
     told = lab.ssh("laptop", "cat", "/var/lib/reduced.footprint/source/master.journal")
     assert json.loads(told)["journal"]["facts"]["rehearsal"]["passed"]
     lab.no_key_left()
-    lab.fails("migrate_master", "-e", "master_migrate_stop_after=quiesce", words=["stop_after", "lies in the pause"])
+    lab.fails("migrate_master", "-e", "master_migrate_stop_after=quiesce", words=["stop_after", "is in the pause"])
     assert lab.writing()
 
 

@@ -120,7 +120,7 @@ def test_a_volume_comes_over_changes_and_is_proven(source: DiskImage, context: t
     assert content(context.disk().node(partition)) == content(old) and told
     # nobody wrote, so nobody reads
     assert run_blocks.bring_all(context, "live", lambda seen, came: None) == (0, 40 * MIB)
-    assert context.said[-1].endswith("nothing written to it since it was read")
+    assert context.said[-1].endswith("not written to since the last read")
     # a byte more: one block
     write(old, 10 * MIB + 5, b"x")
     assert run_blocks.bring_all(context, "final", lambda seen, came: None)[0] == io_blocks.BLOCK
@@ -136,14 +136,14 @@ def test_what_is_written_after_the_last_copy_is_found_by_the_proof(source: DiskI
     run_blocks.bring_all(context, "final", lambda seen, came: None)
     write(old, 0, b"late")
     run_blocks.verify(context)
-    assert content(context.disk().node(partition))[:4] == b"late" and "1 blocks fetched anew" in context.said[-1]
+    assert content(context.disk().node(partition))[:4] == b"late" and "1 blocks copied again" in context.said[-1]
 
 
 def test_who_goes_on_writing_ends_the_pause(source: DiskImage, context: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     old = source.node(source.layout.partitions[2])
     fetch = io_blocks.fetch
 
-    def restless(*arguments: t.Any, **more: t.Any) -> io_blocks.Brought:
+    def restless(*arguments: t.Any, **more: t.Any) -> io_blocks.Fetched:
         write(old, 0, os.urandom(16))
         return fetch(*arguments, **more)
 

@@ -69,6 +69,6 @@ def test_a_live_move_opens_no_port(pair: Pair, counter: str) -> None:
 
 def test_a_failed_move_leaves_no_key(pair: Pair, counter: str) -> None:
     pair.there.ssh(f"truncate -s 1M {POOL}/m1-disk0")
-    with pytest.raises(Refused, match="exists there already"):
+    with pytest.raises(Refused, match="already exists at the destination"):
         pair.move(counter)
     assert pair.left_of_key(counter) == []

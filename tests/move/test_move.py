@@ -137,7 +137,7 @@ def test_everything_in_the_way_is_told_at_once(pair: Pair, counter: str) -> None
     with pytest.raises(Refused) as told:
         pair.move(counter)
     for said in (str(checked.value), str(told.value)):
-        assert "another domain there has the name m1" in said and "exists there already" in said
+        assert "another domain at the destination has the name m1" in said and "already exists at the destination" in said
     one_runs(pair, counter, pair.here)
     assert pair.here.call("define", {"cluster": CLUSTER, "vms": [machine(counter)]})["changed"] is False
     assert pair.there.ssh("virsh", "list", "--all", "--name").split() == ["m1"]
@@ -146,7 +146,7 @@ def test_everything_in_the_way_is_told_at_once(pair: Pair, counter: str) -> None
 
 @pytest.mark.whole
 def test_a_guest_that_does_not_shut_down_stays_where_it_is(pair: Pair, counter: str) -> None:
-    with pytest.raises(Refused, match="still runs 2 s after it was asked"):
+    with pytest.raises(Refused, match="still runs 2 s after the shutdown request"):
         pair.move(counter, method="copy", shutdown_timeout=2)
     one_runs(pair, counter, pair.here)
     assert not pair.there.has(DISK)
@@ -175,7 +175,7 @@ def test_a_full_destination_is_refused(pair: Pair, guest: str) -> None:
     holds = int(pair.here.ssh("du", "-sk", f"{POOL}/{guest}-root").split()[0])
     pair.there.ssh(f"mount -t tmpfs -o size={holds // 2}k tmpfs {POOL} && virsh -q pool-refresh default")
     try:
-        with pytest.raises(Refused, match="left, the VM needs"):
+        with pytest.raises(Refused, match="available, the VM needs"):
             pair.move(guest)
         one_runs(pair, guest, pair.here)
     finally:

@@ -64,12 +64,12 @@ def test_the_next_sweeps_them_and_a_check_that_never_passes_ends_it(lab: StageLa
     before = lab.identity()
     done = lab.rehearse(holds("three"), {"type": "tcp", "port": 9}, rehearse_timeout=lab.slow())
     assert done.rc != 0
-    for words in ("The rehearsal failed", "command grep --quiet --line-regexp three /srv/marker: exit code 1", "tcp 9: ", "refused", "last words", "login:"):
+    for words in ("The rehearsal failed", "command grep --quiet --line-regexp three /srv/marker: exit code 1", "tcp 9: ", "refused", "Last lines of the console", "login:"):
         assert words in done.output, f"{words!r} is not in:\n{done.output[-4000:]}"
     journal = lab.journal()
     assert journal["state"] == "failed" and "quiesce" not in journal["phases"] and not journal["facts"]["rehearsal"]["passed"]
     assert "Loading Linux" in lab.ssh("metal1", "cat", f"{FOLDER}/rehearsal-console.log")
-    assert any("swept what a killed rehearsal left" in line and ".qcow2" in line for line in lab.log())
+    assert any("removed the leftovers of a killed rehearsal" in line and ".qcow2" in line for line in lab.log())
     assert lab.traces() == [] and "rehearsing" not in journal["facts"]
     assert lab.identity() == before and lab.writing()
     assert "reduced.footprint-migrate" not in lab.ssh("laptop", "cat", "/root/.ssh/authorized_keys")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Counting tests honestly: from what the tools wrote, never from what was hoped for."""
+"""Count tests from the reports of the tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 class Count:
     """Numbers of tests that passed, failed and were skipped.
 
-    :arg names: of those that failed, with what they said, as far as a report tells.
+    :arg names: of failed tests with their message, if a report contains them.
     """
 
     passed: int = 0
@@ -28,22 +28,22 @@ class Count:
         return Count(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped, self.names + other.names)
 
     def __str__(self) -> str:
-        """The line every runner ends with."""
+        """The last line of a run."""
         text = f"{self.passed} passed, {self.failed} failed"
         return f"{text}, {self.skipped} skipped" if self.skipped else text
 
 
 def count_exit(rc: int, name: str = "") -> Count:
-    """One command is one test."""
+    """Count a command as one test."""
     return Count(passed=1) if rc == 0 else Count(failed=1, names=(name,) if name else ())
 
 
 def count_junit(reports: t.Iterable[pathlib.Path], rc: int) -> Count:
-    """The tests of some JUnit reports, mistrusting a report that looks better than its tool's exit code.
+    """Count the tests of JUnit reports, taking the exit code of the tool into account.
 
     :arg reports: the report files; an unreadable one is a failure.
-    :arg rc: exit code of the tool that wrote them. Not zero without a failed test: it crashed, one failure.
-    :returns: never nothing at all: no test run is one failure.
+    :arg rc: exit code of the tool that wrote them. Not zero without a failed test means that it crashed: one failure.
+    :returns: the count, never empty: if no test ran, it is one failure.
     """
     total = Count()
     for report in reports:
@@ -65,21 +65,21 @@ def count_junit(reports: t.Iterable[pathlib.Path], rc: int) -> Count:
 
 
 def _name(case: ElementTree.Element) -> str:
-    """A test as its report calls it, and the first line of what it said."""
-    said = next((child.get("message", "") for child in case if child.tag in ("failure", "error")), "").partition("\n")[0]
+    """Return the name of a test in the report, and the first line of its message."""
+    message = next((child.get("message", "") for child in case if child.tag in ("failure", "error")), "").partition("\n")[0]
     name = "::".join(part for part in (case.get("classname", ""), case.get("name", "")) if part)
-    return f"{name}: {said[:200]}" if said else name
+    return f"{name}: {message[:200]}" if message else name
 
 
 def _not_applicable(case: ElementTree.Element) -> bool:
-    """Whether ansible-test says there is nothing such a test could look at, e.g. no PowerShell file: no test, no skip."""
+    """Return whether ansible-test reports that a test is not applicable, e.g. without PowerShell files: neither a test nor a skip."""
     return any(child.tag == "skipped" and "No tests applicable" in (child.text or "") + child.get("message", "") for child in case)
 
 
 def table(rows: t.Sequence[tuple[str, Count, float, str]]) -> str:
-    """The gates as a table.
+    """Format the gates as a table.
 
-    :arg rows: name, count, seconds and a remark (empty when all is well) of each gate.
+    :arg rows: name, count, seconds and a remark (empty if it passed) of each gate.
     """
     head = ("gate", "passed", "failed", "skipped", "seconds", "")
     body = [

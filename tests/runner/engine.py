@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Running gates: streamed, timed, logged, counted and always cleaned up.
+"""Run gates: with streamed output, timeouts, logs, counts and cleanup.
 
-Gates run one after the other in a lane. The longest one that mostly waits for
-machines to boot has a lane of its own beside the others, which do so too. Those
-that only need processors run in a third one and get what the others leave.
+The gates of a lane run one after the other, the lanes run in parallel. The longest gates, which mostly wait for machines to boot, have a
+separate lane. Gates that only need processors run in a third lane with lower priority.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ import typing as t
 from counts import Count, count_exit, count_junit, table
 from record import Record
 
-#: Seconds a command gets to end itself after SIGTERM; a lab needs a while to take itself down.
+#: Seconds for a command to end after SIGTERM; removing a lab takes a while.
 GRACE = 60
-#: What runs aside gets little of a busy machine and may take so many times as long.
+#: Factor of the timeouts in the lane with lower priority.
 PATIENCE = 2
 NICE = "10"
 MAIN, BESIDE, ASIDE = LANES = ("main", "beside", "aside")
@@ -35,17 +34,17 @@ _CONSOLE = threading.Lock()
 
 
 class Interrupted(BaseException):
-    """The person or the CI asked us to stop. No ``Exception``, so that no gate swallows it."""
+    """The run was interrupted by the user or the CI. Not an ``Exception``, so that no gate catches it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
     """One command of a gate.
 
-    :arg reports: directory the command writes JUnit files to; ``None``: the command is one test.
-    :arg report_names: which of the files there are its own.
-    :arg refuse: a pattern no line of the output may match, for tools whose exit code hides warnings.
-    :arg expect: patterns that some line of the output must match each.
+    :arg reports: directory of the command's JUnit files; ``None``: the command is one test.
+    :arg report_names: pattern of its files in this directory.
+    :arg refuse: a pattern that no line of the output may match, for tools whose exit code ignores warnings.
+    :arg expect: patterns that must each match a line of the output.
     """
 
     argv: t.Sequence[str]
@@ -60,12 +59,12 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Gate:
-    """A named group of steps that together answer one question.
+    """A named group of steps.
 
-    :arg steps: called when the gate's turn comes, so it sees what earlier gates left.
-    :arg cleanup: commands run afterwards whatever happened; they are no tests, but a failing one is a failure.
-    :arg lane: ``BESIDE``: it uses nothing that another gate uses, so it runs at the same time;
-        ``ASIDE``: it needs processors and no test in it looks at a clock, so it also steps back.
+    :arg steps: called when the gate starts, so that it can use the results of earlier gates.
+    :arg cleanup: commands that always run afterwards; they are not counted as tests, but a failing one is a failure.
+    :arg lane: ``BESIDE``: shares no resources with other gates, so it runs in parallel;
+        ``ASIDE``: needs processors and has no time-dependent tests, so it also has lower priority.
     """
 
     name: str
@@ -78,7 +77,7 @@ class Gate:
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of a gate."""
+    """The result of a gate."""
 
     name: str
     count: Count = dataclasses.field(default_factory=Count)
@@ -87,7 +86,7 @@ class Outcome:
 
 
 class Log:
-    """Output to the gate's own file, and to the console: at once, or whole when it is the turn of others to be seen."""
+    """Output to the file of a gate, and to the console: immediately, or at the end while other lanes are shown."""
 
     def __init__(self, path: pathlib.Path, seen: t.Callable[[], bool] = lambda: True) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +113,7 @@ class Log:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a command and everything it started; returns when none of it runs any more."""
+    """End a command and all processes it started; return when none of them is running."""
     for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 10)):
         try:
             os.killpg(process.pid, number)
@@ -129,7 +128,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _runs(group: int) -> bool:
-    """Whether anything of a process group runs; what only waits to be reaped does not."""
+    """Return whether a process of a process group is running; zombies are not."""
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _parent, its_group = stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[:3]
@@ -141,10 +140,10 @@ def _runs(group: int) -> bool:
 
 
 class Lane(threading.Thread):
-    """Gates one after the other. ``stop`` ends the one that runs, cleans up after it and begins no other.
+    """Runs gates one after the other. ``stop`` ends the running gate with its cleanup, and starts no other.
 
-    :arg before: the lanes this one runs beside; their output is seen first.
-    :arg back: its commands let those of the others go first.
+    :arg before: the lanes whose output is shown first.
+    :arg back: run its commands with lower priority.
     """
 
     def __init__(self, gates: t.Sequence[Gate], logs: pathlib.Path, before: t.Sequence[Lane] = (), back: bool = False, record: Record | None = None) -> None:
@@ -171,11 +170,11 @@ class Lane(threading.Thread):
                 outcome = self.outcomes[gate.name] = self._gate(gate)
                 if self._record:
                     self._record.add(gate.name, outcome.count, outcome.seconds)
-            except BaseException as error:  # nothing may end a lane unseen
+            except BaseException as error:  # a lane must not end without an outcome
                 self.outcomes[gate.name] = Outcome(gate.name, Count(failed=1), remark=f"broken gate: {error!r}")
 
     def stop(self) -> None:
-        """End the command that runs, unless it cleans up; returns when it has ended."""
+        """End the running command, except for a cleanup; return when it has ended."""
         with self._handing:
             self._stopped.set()
             process = self._process
@@ -186,7 +185,7 @@ class Lane(threading.Thread):
         return not any(lane.is_alive() for lane in self._before)
 
     def _gate(self, gate: Gate) -> Outcome:
-        """Run a gate to its end, or to its interruption, and clean up."""
+        """Run a gate until its end or an interruption, and clean up."""
         outcome = Outcome(gate.name)
         log = Log(self._logs / f"{gate.name}.log", self._seen)
         started = time.monotonic()
@@ -199,15 +198,15 @@ class Lane(threading.Thread):
         except Interrupted:
             outcome.remark = "interrupted"
             outcome.count += Count(failed=1)
-        except Exception as error:  # a broken gate is a failed gate, the others still run
-            log.line(f"the gate itself failed: {error!r}")
+        except Exception as error:  # a broken gate is a failure, the other gates still run
+            log.line(f"the gate raised an error: {error!r}")
             outcome.remark = f"broken gate: {error!r}"
             outcome.count += Count(failed=1)
         for step in gate.cleanup():
             count, remark = self.step(step, log, cleanup=True)
             if count.failed:
                 outcome.count += Count(failed=1)
-                outcome.remark = outcome.remark or f"clean-up: {remark}"
+                outcome.remark = outcome.remark or f"cleanup failed: {remark}"
         if outcome.count.passed + outcome.count.failed == 0:
             outcome.count += Count(failed=1)
             outcome.remark = "no test ran"
@@ -217,10 +216,10 @@ class Lane(threading.Thread):
         return outcome
 
     def step(self, step: Step, log: Log, cleanup: bool = False) -> tuple[Count, str]:
-        """Run one command, its output line by line to the log.
+        """Run one command, and write its output line by line to the log.
 
-        :returns: its count and a remark, empty when all is well.
-        :raises Interrupted: the lane was stopped; never for a clean-up, which has to be done.
+        :returns: its count and a remark, empty if it passed.
+        :raises Interrupted: the lane was stopped; never for a cleanup.
         """
         log.line(f"$ {' '.join(step.argv)}")
         for old in step.reports.glob(step.report_names) if step.reports else ():
@@ -260,13 +259,13 @@ class Lane(threading.Thread):
         count = count_junit(sorted(step.reports.glob(step.report_names)), rc) if step.reports else count_exit(rc, " ".join(step.argv))
         remark = ""
         if late.is_set():
-            remark = f"no end after {timer.interval:.0f} s"
+            remark = f"timed out after {timer.interval:.0f} s"
         elif rc != 0:
             remark = f"exit code {rc}"
         elif refused:
-            remark = f"said: {refused[:60]}"
+            remark = f"refused output: {refused[:60]}"
         elif wanted:
-            remark = f"never said: {wanted[0]}"
+            remark = f"missing output: {wanted[0]}"
         elif count.failed:
             remark = "no test ran" if not count.passed else ""
         if remark and not count.failed:
@@ -295,15 +294,15 @@ class Lane(threading.Thread):
 
 
 def _step_back(pid: int) -> None:
-    """Where the kernel groups processes by session, the group's own priority counts, not that of its processes."""
+    """Lower the priority of a session; with the kernel's autogroups, the priority of processes alone has no effect."""
     try:
         pathlib.Path(f"/proc/{pid}/autogroup").write_text(NICE, encoding="ascii")
     except OSError:
-        pass  # it has ended already, or there are no such groups here
+        pass  # it has already ended, or the kernel has no autogroups
 
 
 def _lanes(gates: t.Sequence[Gate], logs: pathlib.Path, record: Record | None) -> list[Lane]:
-    """The lanes there is something for; the first is seen at once, and alone none has to step back."""
+    """Return the lanes with gates; the first one is shown immediately, and a single one runs with normal priority."""
     lanes: list[Lane] = []
     for name in LANES:
         its = [gate for gate in gates if gate.lane == name]
@@ -313,7 +312,7 @@ def _lanes(gates: t.Sequence[Gate], logs: pathlib.Path, record: Record | None) -
 
 
 def run_all(gates: t.Sequence[Gate], output: pathlib.Path, record: Record | None = None) -> int:
-    """Run gates, print the table and, last, the honest count.
+    """Run gates, print the table and the total count.
 
     :arg output: directory for logs, reports and ``summary.txt`` (the count again).
     :arg record: keeps which gates passed, and knows those that need not run again.
@@ -331,7 +330,7 @@ def run_all(gates: t.Sequence[Gate], output: pathlib.Path, record: Record | None
             lane.start()
         stopping: list[threading.Thread] = []
         while any(lane.is_alive() for lane in lanes):
-            # Once is enough: a second Ctrl-C must not cut the clean-up short.
+            # Only once: a second Ctrl-C must not interrupt the cleanup.
             if interrupted.is_set() and not stopping:
                 stopping = [threading.Thread(target=lane.stop) for lane in lanes]
                 for thread in stopping:

@@ -7,14 +7,12 @@
     gates.py --list
     gates.py --suite check           what make check runs
     gates.py --suite test            what make test runs
-    gates.py --only units sanity     these alone
+    gates.py --only units sanity     only these gates
     gates.py --suite torture --resume   without those that passed before, as long as no file has changed
 
-Gates go on after a failure, so that one run tells everything. Those marked
-``aside`` run beside the others, one after the other, and are shown when each
-ends; all else runs in the order of the list. The last line is
-the honest count; the exit code is zero only if nothing failed. Logs and JUnit
-reports stay in tests/output.
+After a failure the other gates still run. Gates of the lanes ``beside`` and ``aside`` run in parallel to the others and are shown when
+they end; all others run in the order of the list. The last line is the total count; the exit code is zero only if nothing failed. Logs
+and JUnit reports are kept in tests/output.
 """
 
 from __future__ import annotations
@@ -39,10 +37,10 @@ CHECK = frozenset({"check"})
 BOTH = frozenset({"check", "test"})
 TEST = frozenset({"test"})
 TORTURE = frozenset({"torture"})
-#: By name alone, as a part of the torture: its set-up is a whole footprint.
+#: Run by name and as part of torture only, because the setup is a complete footprint.
 ASKED: frozenset[str] = frozenset()
 PYTHON = str(workspace.BIN / "python")
-#: The checks of the copy find the collection there and nowhere else.
+#: Checks of the copy use the collection in the copy only.
 CHECKED = {"ANSIBLE_COLLECTIONS_PATH": str(workspace.COLLECTIONS)}
 
 
@@ -64,7 +62,7 @@ def _pytest(name: str, *arguments: str, timeout: float = 600, env: t.Mapping[str
 
 
 def _shell_scripts() -> list[str]:
-    """Files that are shell scripts by their name or their first line."""
+    """Return the files that are shell scripts by their name or their first line."""
     found = []
     for name in workspace.tracked():
         path = COPY / name
@@ -76,14 +74,14 @@ def _shell_scripts() -> list[str]:
 
 
 def shellcheck() -> t.Iterator[Step]:
-    """Every script is one test."""
+    """Run shellcheck; every script is one test."""
     workspace.refresh()
     for name in _shell_scripts():
         yield Step(["shellcheck", "--external-sources", name], COPY)
 
 
 def yaml_and_ansible() -> t.Iterator[Step]:
-    """YAML style, then everything Ansible: roles, playbooks, plugins, molecule."""
+    """Run yamllint, and ansible-lint on roles, playbooks, plugins and molecule."""
     workspace.refresh()
     yield Step([_tool("yamllint"), "--strict", "."], COPY)
     argv = [_tool("ansible-lint"), "--offline", "--strict", "--profile", "production"]
@@ -91,18 +89,18 @@ def yaml_and_ansible() -> t.Iterator[Step]:
 
 
 def sanity() -> t.Iterator[Step]:
-    """ansible-test's own tests, without an ignore file, on every Python found here."""
+    """Run ansible-test sanity without an ignore file, on every Python of this machine."""
     workspace.refresh()
     workspace.place_get_pip()
     reports = COPY / "tests" / "output" / "junit"
     home = {"HOME": str(workspace.HOME)}
     argv = [_tool("ansible-test"), "sanity", "--venv", "--junit", "--color", "no"]
-    # ansible-test's integration tests leave theirs in the same folder, maybe at the same time
+    # ansible-test's integration tests write their reports to the same folder, possibly at the same time
     yield Step(argv, COPY, env=home, reports=reports, report_names="ansible-test-sanity-*.xml", timeout=1800)
 
 
 def units() -> t.Iterator[Step]:
-    """All unit tests."""
+    """Run all unit tests."""
     yield _pytest("units", "tests/unit", "--numprocesses=auto", "--dist=loadfile", timeout=600)
 
 
@@ -128,14 +126,14 @@ def changed() -> t.Iterator[Step]:
 
 
 def docs() -> t.Iterator[Step]:
-    """Plugin and role documentation, changelog."""
+    """Check the documentation of plugins and roles, and the changelog."""
     workspace.refresh()
     yield Step([_tool("antsibull-docs"), "lint-collection-docs", "--plugin-docs", "--skip-rstcheck", "."], COPY, env=CHECKED)
     yield Step([_tool("antsibull-changelog"), "lint"], COPY)
 
 
 def artifact() -> t.Iterator[Step]:
-    """What a stranger gets: built from a fresh clone, imported as Galaxy does, installed into an empty place and run from there."""
+    """Build the artifact from a fresh clone, import it as Galaxy does, install it into an empty folder and run it from there."""
     build = workspace.CACHE / "build"
     shutil.rmtree(build, ignore_errors=True)
     workspace.clone(build / "clone")
@@ -158,14 +156,14 @@ def artifact() -> t.Iterator[Step]:
 
 
 def execution_environment() -> t.Iterator[Step]:
-    """ansible-builder finds what an execution environment for AWX needs."""
+    """Check that ansible-builder finds the requirements of an execution environment for AWX."""
     workspace.refresh()
     argv = [_tool("ansible-builder"), "introspect", str(workspace.COLLECTIONS)]
     yield Step(argv, ROOT, expect=[r"lxml.*reduced\.footprint", r"openssh-clients.*reduced\.footprint"])
 
 
 def integration() -> t.Iterator[Step]:
-    """Every target of tests/integration is one test, against real libvirt."""
+    """Run every target of tests/integration as one test, with real libvirt."""
     workspace.refresh()
     workspace.place_get_pip()
     targets = sorted(path for path in (COPY / "tests" / "integration" / "targets").glob("*") if (path / "tasks").is_dir() or (path / "runme.sh").is_file())
@@ -175,7 +173,7 @@ def integration() -> t.Iterator[Step]:
 
 
 def _folder(name: str, timeout: float = 2400) -> t.Callable[[], t.Iterator[Step]]:
-    """Gate of one folder of pytest tests that need a lab."""
+    """Return the steps of a gate that runs one folder of pytest tests."""
 
     def steps() -> t.Iterator[Step]:
         yield _pytest(name, f"tests/{name}", timeout=timeout)
@@ -184,9 +182,9 @@ def _folder(name: str, timeout: float = 2400) -> t.Callable[[], t.Iterator[Step]
 
 
 def _stories(of_controllers: bool) -> t.Callable[[], t.Iterator[Step]]:
-    """Every scenario is one test: create, converge, again without a change, verify, destroy.
+    """Return the steps of a gate that runs every Molecule scenario as one test: create, converge, idempotence, verify, destroy.
 
-    Those of the control plane stand on servers alone and name them in a plain inventory.
+    Scenarios of the control plane use only servers, in a plain inventory.
     """
 
     def steps() -> t.Iterator[Step]:
@@ -256,22 +254,22 @@ GATES = (
     Gate("artifact", "build from a fresh clone, galaxy-importer, install and run", artifact, TEST, lane=ASIDE),
     Gate("ee", "execution environment requirements", execution_environment, TEST, lane=ASIDE),
     Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage"), TEST),
-    Gate("templates", "templates on real libvirt: broken ones, golden ones, UEFI", _folder("templates"), TEST),
-    Gate("drift", "what others change on real libvirt: found, put right, nothing else touched", _folder("drift"), TEST),
-    Gate("hardening", "vm_define killed, crowded, cut off, lied to: a slice of the torture", _folder("torture/vm_define"), TEST),
-    Gate("canary", "a canary in every secret input: in no output, log, command line or file", _folder("canary"), TEST),
+    Gate("templates", "templates on real libvirt: invalid ones, golden ones, UEFI", _folder("templates"), TEST),
+    Gate("drift", "changes made by others on real libvirt are detected and corrected, nothing else is changed", _folder("drift"), TEST),
+    Gate("hardening", "vm_define killed, run concurrently, disconnected, with hostile input (partly)", _folder("torture/vm_define"), TEST),
+    Gate("canary", "a canary in every secret input is in no output, log, command line or file", _folder("canary"), TEST),
     Gate("network", "networks changed on servers under QEMU, over the NIC that is changed", _folder("network"), TEST),
-    Gate("lvm", "VMs on logical volumes of a server under QEMU with a kernel of its own", _folder("lvm"), ASKED),
+    Gate("lvm", "VMs on logical volumes of a server under QEMU with its own kernel", _folder("lvm"), ASKED),
     Gate("integration", "modules against real libvirt", integration, TEST),
-    with_lab(Gate("move", "VMs move between two servers, live and copied, killed on the way", _folder("move"), TEST)),
-    with_lab(Gate("source", "a source comes to rest, steps aside and returns, whatever dies", _folder("source"), TEST)),
-    with_lab(Gate("lab", "the lab comes up, goes down and leaves nothing", _folder("lab"), TEST)),
+    with_lab(Gate("move", "VMs are moved between two servers, live and copied, with kills", _folder("move"), TEST)),
+    with_lab(Gate("source", "a source is quiesced, parked and returned, with failures of every part", _folder("source"), TEST)),
+    with_lab(Gate("lab", "the lab is started and removed completely", _folder("lab"), TEST)),
     with_lab(Gate("stories", "user stories of the control plane", _stories(True), TEST)),
-    with_lab(Gate("add_server", "from two servers to three while a client writes: killed, completed, no row lost", _folder("add_server"), ASKED)),
-    with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, cut off, recovered, restored", _folder("controllers", 7200), ASKED)),
-    with_lab(Gate("migrate", "an old master under UEFI, LVM and xfs becomes a VM that starts as it did", _folder("migrate", 5400), ASKED)),
-    with_lab(Gate("rehearse", "the master's copy rehearsed: well, badly, killed, again; the master never notices", _folder("rehearse"), ASKED)),
-    with_lab(Gate("e2e", "the whole flow, once, for real", _folder("e2e", 3600), TEST, lane=BESIDE)),
+    with_lab(Gate("add_server", "a third server is added while a client writes: killed, completed, no row lost", _folder("add_server"), ASKED)),
+    with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, disconnected, recovered, restored", _folder("controllers", 7200), ASKED)),
+    with_lab(Gate("migrate", "an old master with UEFI, LVM and xfs is migrated into a VM", _folder("migrate", 5400), ASKED)),
+    with_lab(Gate("rehearse", "rehearsals of the master's copy: successful, failing, killed, repeated", _folder("rehearse"), ASKED)),
+    with_lab(Gate("e2e", "the complete flow", _folder("e2e", 3600), TEST, lane=BESIDE)),
     with_lab(Gate("molecule", "user stories of servers and their virtual machines", _stories(False), TEST, lane=BESIDE)),
     *LONG,
 )
@@ -280,13 +278,13 @@ GATES = (
 def main(arguments: t.Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--suite", choices=("check", "test", "torture"), default="test", help="which gates to run")
-    parser.add_argument("--only", nargs="+", metavar="GATE", choices=[gate.name for gate in GATES], help="run these gates alone")
+    parser.add_argument("--only", nargs="+", metavar="GATE", choices=[gate.name for gate in GATES], help="run only these gates")
     parser.add_argument("--resume", action="store_true", help="do not repeat the gates that passed before, at this commit")
-    parser.add_argument("--list", action="store_true", help="name the gates and end")
+    parser.add_argument("--list", action="store_true", help="list the gates")
     wanted = parser.parse_args(arguments)
     if wanted.list:
         for gate in GATES:
-            print(f"{gate.name:19} {gate.title} ({', '.join(sorted(gate.suites)) or 'by name, and in the torture'})")
+            print(f"{gate.name:19} {gate.title} ({', '.join(sorted(gate.suites)) or 'by name, and in torture'})")
         return 0
     chosen = [gate for gate in GATES if (gate.name in wanted.only if wanted.only else wanted.suite in gate.suites)]
     os.environ.update(workspace.environment())

@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A lab of its own for every gate that needs one.
+"""A separate lab for every gate that needs one.
 
-Its name tells the gate and the checkout, its network is one that nothing on this
-machine touches. So a demo that runs, a lab somebody keeps up, or the gates of
-another checkout neither stop a gate nor are stopped by it.
+Its name is derived from the gate and the checkout, and its network is free on this machine. So there are no conflicts with a running
+demo, other labs, or gates of another checkout.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from rflab import network, registry  # noqa: E402
 from rflab.settings import Lab  # noqa: E402
 
 COMMAND = str(workspace.ROOT / "lab" / "lab")
-#: Where a gate's network is looked for: away from the ones the documentation names, then wherever private networks are.
+#: Ranges to search for a free network: first a range that the documentation does not use, then all private networks.
 RANGES = tuple(ipaddress.IPv4Network(text) for text in ("10.192.0.0/12", "172.16.0.0/12", "192.168.0.0/16", "10.0.0.0/8"))
 
 
@@ -38,17 +37,16 @@ class NoNetwork(Exception):
 
 
 def name(gate: str, root: pathlib.Path = workspace.ROOT) -> str:
-    """The name of a gate's lab: at most 15 characters, the same in every run of this checkout."""
+    """Return the name of a gate's lab: at most 15 characters, the same in every run of this checkout."""
     return f"{gate[:8]}-{hashlib.sha256(str(root).encode()).hexdigest()[:6]}"
 
 
 def choose(lab: str, taken: t.Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4Network:
-    """A /24 that overlaps nothing in ``taken``.
+    """Return a /24 that overlaps nothing in ``taken``.
 
-    Each name begins its search elsewhere, so that a route that appears a moment
-    later, as those of two checkouts do, seldom meets it.
+    The search starts at a position that depends on the name, so that concurrent runs of two checkouts rarely choose the same network.
 
-    :raises NoNetwork: none is left.
+    :raises NoNetwork: no network is free.
     """
     used = list(taken)
     for whole in RANGES:
@@ -66,31 +64,31 @@ def choose(lab: str, taken: t.Iterable[ipaddress.IPv4Network]) -> ipaddress.IPv4
 
 @dataclasses.dataclass
 class GateLab:
-    """The lab of one gate, from its claim to its end."""
+    """The lab of one gate."""
 
     name: str
     cidr: str = ""
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes ``lab/lab`` and everything that asks the lab's settings mean this lab."""
+        """Environment variables that select this lab."""
         return {"LAB_NAME": self.name, "LAB_NETWORK": self.cidr} if self.cidr else {"LAB_NAME": self.name}
 
     def claim(self) -> None:
-        """Clear what a killed run left and keep a free network until the lab is released.
+        """Remove remains of a killed run, and reserve a free network until the lab is released.
 
-        :raises RuntimeError: another run of this gate is under way, or the remains cannot be cleared.
+        :raises RuntimeError: another run of this gate is running, or the remains cannot be removed.
         """
         with registry.locked():
             other = registry.promises().get(self.name)
             if other and other["pid"] != os.getpid():
-                raise RuntimeError(f"process {other['pid']} runs this gate in this checkout now")
+                raise RuntimeError(f"process {other['pid']} is already running this gate in this checkout")
             registry.promise(self.name)
         try:
             argv = [COMMAND, "down"]
             down = subprocess.run(argv, env={**os.environ, "LAB_NAME": self.name}, capture_output=True, text=True, check=False, timeout=180)
             if down.returncode:
-                raise RuntimeError(f"what an earlier run left cannot be cleared: {down.stderr.strip()}")
+                raise RuntimeError(f"cannot remove the lab of an earlier run: {down.stderr.strip()}")
             with registry.locked():
                 taken = [one for one, _words in network.in_use() + registry.networks(but=self.name)]
                 self.cidr = str(choose(self.name, taken))
@@ -100,16 +98,16 @@ class GateLab:
             raise
 
     def release(self) -> None:
-        """Others may have the network now."""
+        """Release the reserved network."""
         with registry.locked():
             registry.withdraw(self.name)
         self.cidr = ""
 
 
 def with_lab(gate: Gate) -> Gate:
-    """The gate with a lab of its own: every step finds its name and network in LAB_NAME and LAB_NETWORK.
+    """Return the gate with a separate lab: every step finds its name and network in LAB_NAME and LAB_NETWORK.
 
-    The lab is up only if a step brings it up, and is down when the gate ends.
+    The lab is only started by a step, and removed when the gate ends.
     """
     lab = GateLab(name(gate.name))
 
@@ -132,5 +130,5 @@ def with_lab(gate: Gate) -> Gate:
 
 
 def state(gate: str) -> pathlib.Path:
-    """The directory of a gate's lab."""
+    """Return the directory of a gate's lab."""
     return Lab(name(gate), "").state

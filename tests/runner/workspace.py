@@ -2,12 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tree the checks look at.
+"""The copy of the checkout that the checks read.
 
-ansible-test wants a real path ``…/ansible_collections/reduced/footprint`` with a
-git repository and no symbolic link in it, so the checkout is copied there: every
-file that git knows or would know, none that it ignores. All static checks read
-this copy, so none of them sees caches, labs or virtual environments.
+ansible-test requires a path ``…/ansible_collections/reduced/footprint`` with a git repository and without symbolic links, so the
+checkout is copied there, without ignored files. All static checks read this copy, without caches, labs and virtual environments.
 """
 
 from __future__ import annotations
@@ -24,15 +22,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 COLLECTIONS = CACHE / "checked"
 COPY = COLLECTIONS / "ansible_collections" / "reduced" / "footprint"
-#: ansible-test keeps environments and caches below its home; it gets one of ours, not the user's.
+#: ansible-test keeps environments and caches below its home; it gets a separate one, not the user's.
 HOME = CACHE / "ansible-test-home"
 OUTPUT = ROOT / "tests" / "output"
 BIN = ROOT / ".venv" / "bin"
 
-# ansible-test bootstraps pip from a host that closed networks cannot reach. What
-# it would download is only a way to get pip, which ensurepip carries anyhow.
+# ansible-test downloads get-pip.py from a host that is not reachable from closed networks. ensurepip contains pip as well.
 GET_PIP = '''\
-"""Stand-in for get-pip.py: pip from the standard library, then what was asked for."""
+"""Replacement of get-pip.py: installs pip from the standard library, then the requested packages."""
 
 import subprocess
 import sys
@@ -50,7 +47,7 @@ def _git(*arguments: str, cwd: pathlib.Path = ROOT) -> str:
 
 
 def tracked() -> list[str]:
-    """Paths of all files that are, or after ``git add`` would be, part of the repository."""
+    """Return the paths of all files that are part of the repository, or would be after ``git add``."""
     listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     return sorted({name for name in listed if name and (ROOT / name).is_file()})
 
@@ -77,9 +74,9 @@ def state() -> str:
 
 
 def refresh() -> pathlib.Path:
-    """Bring the copy up to date and return its path. Unchanged files keep their times.
+    """Update the copy and return its path. Unchanged files keep their times.
 
-    A check may be at work in the copy: what it keeps there for itself stays.
+    A check may be running in the copy: its own files are kept.
     """
     CACHE.mkdir(exist_ok=True)
     with (CACHE / "checked.lock").open("w", encoding="ascii") as lock:
@@ -114,7 +111,7 @@ def _refresh() -> pathlib.Path:
 
 
 def clone(target: pathlib.Path) -> None:
-    """What a stranger gets from ``git clone``, with the changes that are not committed yet; links stay links."""
+    """Clone the repository as ``git clone`` does, and apply uncommitted changes; links stay links."""
     shutil.rmtree(target, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     _git("clone", "--quiet", "--no-hardlinks", str(ROOT), str(target))
@@ -136,7 +133,7 @@ def _same(source: pathlib.Path, target: pathlib.Path) -> bool:
 
 
 def place_get_pip() -> None:
-    """Write the stand-in under every name this ansible-test may ask for."""
+    """Write the replacement under every name that this ansible-test may use."""
     for source in BIN.parent.glob("lib/python3*/site-packages/ansible_test/_internal/python_requirements.py"):
         for version in re.findall(r"pip='([0-9.]+)'", source.read_text(encoding="utf-8")):
             target = HOME / ".ansible" / "test" / "cache" / f"get_pip_{version.replace('.', '_')}.py"
@@ -145,9 +142,9 @@ def place_get_pip() -> None:
 
 
 def search_path() -> str:
-    """PATH with our tools first and real interpreters before any shims."""
+    """Return a PATH with the tools of the virtual environment first and real interpreters before shims."""
     system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-    # More Pythons mean more versions checked; a version manager keeps real ones here.
+    # More Pythons mean more checked versions; a version manager keeps them here.
     manager = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv")
     others = sorted((str(path) for path in manager.glob("versions/3.*/bin")), key=_version)
     return os.pathsep.join([str(BIN), *system, *others])
@@ -158,7 +155,7 @@ def _version(path: str) -> tuple[int, ...]:
 
 
 def environment() -> dict[str, str]:
-    """Environment of every step: quiet, deterministic, away from the user's own settings."""
+    """Return the environment of every step: without colours and the user's settings."""
     return {
         "PATH": search_path(),
         "ANSIBLE_COLLECTIONS_PATH": str(CACHE / "collections"),

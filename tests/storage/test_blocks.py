@@ -141,9 +141,9 @@ def test_what_partitions_cannot_do_is_told(host: StorageHost, blocks: str) -> No
     host.one(vm, state="present")
     larger = {"id": "a", "disks": [dict(vm["disks"][0], size="30 MiB")]}
     assert "cannot grow the volume" in host.call(larger, state="present").vms[0].error
-    with pytest.raises(InputError, match="holds raw volumes only"):
+    with pytest.raises(InputError, match="supports only raw volumes"):
         host.call({"id": "b", "disks": [{"size": "20 MiB", "pool": "blocks", "format": "qcow2"}]})
-    with pytest.raises(FootprintError, match="holds no directories"):
+    with pytest.raises(FootprintError, match="does not support directories"):
         host.call({"id": "box", "disks": [{"pool": "blocks"}]}, kind="lxc")
 
 
@@ -153,7 +153,7 @@ def test_what_the_device_has_no_room_for_is_refused_before_anything_is_made(host
     modest = {"id": "b", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks}]}
     for check in (True, False):
         done = host.call(greedy, modest, state="present", check=check)
-        assert "need 140 MiB more of the pool blocks, which has 12" in done.vms[0].error, done.vms[0].error
+        assert "need 140 MiB more in the pool blocks, which has 12" in done.vms[0].error, done.vms[0].error
         # what was refused to one is there for the next
         assert done.vms[1].error is None and f"create_volume blocks/{blocks}" in done.vms[1].actions
     assert not [name for name in others if pathlib.Path("/dev", name).exists()]

@@ -118,12 +118,12 @@ def test_what_is_behind_a_disk_of_another_domain(host: StorageHost) -> None:
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(below), "-F", "raw", str(layer)], check=True)
     user = foreign(host, disk(f"file='{layer}'", form="qcow2"))
     error = refused(host, {"id": "a", "disks": [{"size": "4 MiB", "name": "below.img"}]})
-    assert f"{below} (vda of the VM a) is an image behind the disk sdx of the VM foreign; writing to it destroys that disk" in error
+    assert f"{below} (vda of the VM a) is a backing file of the disk sdx of the VM foreign; writing to it destroys that disk" in error
     # and the other way round
     user.undefine()
     foreign(host, disk(f"file='{below}'"), name="other")
     error = refused(host, {"id": "a", "disks": [{"size": "4 MiB", "format": "qcow2", "name": "layer.qcow2"}]})
-    assert "is an image behind this disk, and the VM other writes to it" in error
+    assert "is a backing file of this disk, and the VM other writes to it" in error
 
 
 def test_what_a_guest_wrote_into_its_raw_disk_harms_no_other_vm(host: StorageHost) -> None:
@@ -137,7 +137,7 @@ def test_what_a_guest_wrote_into_its_raw_disk_harms_no_other_vm(host: StorageHos
 def test_a_base_image_is_not_written_to(host: StorageHost) -> None:
     image = host.image("tiny.qcow2")
     written = template(disk(f"file='{image}'", form="qcow2"))
-    assert "cannot be written to by a VM: it is a base image of the storage pool footprint-test" in refused(host, {"id": "a"}, template=written)
+    assert "must not be written to by a VM: it is a base image of the storage pool footprint-test" in refused(host, {"id": "a"}, template=written)
     read = template(disk(f"file='{image}'", form="qcow2", more="<readonly/>").replace("bus='sata'", "bus='virtio'").replace("sdx", "vdx"))
     host.one({"id": "a"}, template=read)
 
@@ -163,7 +163,7 @@ def test_a_disk_that_all_agree_to_share(host: StorageHost) -> None:
     assert not any(vm.changed for vm in host.call(*vms).vms)
     # one goes, the disk stays for the other
     removed = host.call({"id": "a"}, state="absent", remove_disks=True)
-    assert [warning for warning in removed.warnings if "shared.img stays: the domain b needs it" in warning]
+    assert [warning for warning in removed.warnings if "shared.img is kept: the domain b needs it" in warning]
     assert (host.folder / "shared.img").exists()
 
 
@@ -204,7 +204,7 @@ def test_one_root_of_two_containers(host: StorageHost) -> None:
     host.one({"id": "a", "disks": [{"image": "root"}]}, kind="lxc")
     root = host.folder / "a-disk0"
     (root / "inner").mkdir()
-    for folder, says in ((root, "is also / of the VM a"), (root / "inner", "contain one another"), (host.folder, "cannot be written to by a VM")):
+    for folder, says in ((root, "is also / of the VM a"), (root / "inner", "overlap: one contains the other"), (host.folder, "must not be written to by a VM")):
         mount = f"<filesystem type='mount'><source dir='{folder}'/><target dir='/'/></filesystem>"
         error = refused(host, {"id": "b"}, kind="lxc", template=template(mount))
         assert says in error and str(folder) in error, error
@@ -235,7 +235,7 @@ def test_a_block_device_by_another_name(host: StorageHost, device: str) -> None:
     try:
         foreign(host, disk(f"dev='{device}'", kind="block"), state="running")
         error = refused(host, {"id": "a"}, template=template(disk(f"dev='{alias}'", kind="block")))
-        assert f"{alias} (sdx of the VM a) is also sdx of the VM foreign, there named {device}" in error
+        assert f"{alias} (sdx of the VM a) is also sdx of the VM foreign, with the path {device}" in error
     finally:
         alias.unlink()
         host.domain("foreign").destroy()

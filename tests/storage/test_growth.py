@@ -91,25 +91,25 @@ def test_another_image_is_told_and_changes_nothing(host: StorageHost) -> None:
     host.one(vm(16, image="tiny"))
     told = host.call(vm(16, image="other"))
     assert not told.vms[0].changed
-    assert len([warning for warning in told.warnings if "was made from the image tiny and stays so; image: other counts only" in warning]) == 1
+    assert len([warning for warning in told.warnings if "was created from the image tiny and is kept; image: other applies only" in warning]) == 1
 
 
 def test_an_image_behind_a_layer_that_changed_or_vanished_is_told(host: StorageHost) -> None:
     image = host.image("tiny.qcow2")
     layer = vm(16, **FORMS["layer"])
     host.one(layer)
-    assert not [warning for warning in host.call(layer).warnings if "behind the volume" in warning]
+    assert not [warning for warning in host.call(layer).warnings if "the backing file" in warning]
     os.utime(image, (1, 1))
     changed = host.call(layer)
-    assert len([warning for warning in changed.warnings if "is not the one the layer was made over" in warning]) == 1
+    assert len([warning for warning in changed.warnings if "has changed since the layer was created" in warning]) == 1
     assert not changed.vms[0].changed
     image.unlink()
     # what runs runs on
     running = host.call(layer)
-    assert (running.vms[0].error, len([warning for warning in running.warnings if "is gone" in warning])) == (None, 1)
+    assert (running.vms[0].error, len([warning for warning in running.warnings if "is missing" in warning])) == (None, 1)
     host.domain("a").destroy()
     gone = host.call(layer).vms[0]
-    assert "vms[0].disks[0].image" in gone.error and f"{image} behind the volume" in gone.error and "cannot start" in gone.error
+    assert "vms[0].disks[0].image" in gone.error and f"the backing file {image} of the volume" in gone.error and "cannot start" in gone.error
 
 
 def test_serial_numbers_reach_the_guest(host: StorageHost) -> None:

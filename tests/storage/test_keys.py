@@ -251,7 +251,7 @@ def test_a_domain_that_was_taken_over(host: StorageHost) -> None:
     disks, nics = disks_of(host), nics_of(host)
     assert not host.call(vm(UNNAMED_DISKS, UNNAMED_NICS), state="shutdown").vms[0].changed
     error = refused(host, vm(UNNAMED_DISKS[1:], UNNAMED_NICS), state="shutdown")
-    assert "vda (a-x.img), vdb (a-y.img), vdc (a-z.img)" in error and "Write the targets of the disks that stay" in error
+    assert "vda (a-x.img), vdb (a-y.img), vdc (a-z.img)" in error and "Write the targets of the remaining disks" in error
     error = refused(host, vm(UNNAMED_DISKS, UNNAMED_NICS[1:]), state="shutdown")
     assert "mac: 52:54:00:77:00:01 in nics[0], mac: 52:54:00:77:00:02 in nics[1]" in error
     left = vm(

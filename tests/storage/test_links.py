@@ -77,7 +77,7 @@ def test_removal_leaves_link_and_target(host: StorageHost, outside: pathlib.Path
     before = outside.read_bytes()
     os.symlink(outside, host.folder / "a-disk0.img")
     result = host.call(A, state="absent", remove_disks=True, wipe=wipe)
-    assert [warning for warning in result.warnings if f"a-disk0.img stays: it is a symbolic link to {outside}" in warning]
+    assert [warning for warning in result.warnings if f"a-disk0.img is kept: it is a symbolic link to {outside}" in warning]
     assert outside.read_bytes() == before and (host.folder / "a-disk0.img").is_symlink()
 
 

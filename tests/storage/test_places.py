@@ -57,7 +57,7 @@ def test_the_folder_of_the_base_images_is_never_removed(host: StorageHost, wipe:
     image = host.image("tiny.qcow2")
     content = image.read_bytes()
     result = host.call({"id": "box", "disks": [{"name": "images"}]}, kind="lxc", state="absent", remove_disks=True, wipe=wipe)
-    assert [warning for warning in result.warnings if "/images stays: it is the folder of the base images" in warning]
+    assert [warning for warning in result.warnings if "/images is kept: it is the folder of the base images" in warning]
     assert image.read_bytes() == content
 
 
@@ -68,7 +68,7 @@ def test_a_folder_that_holds_another_pool_is_not_a_disk(host: StorageHost, inner
     refused = host.call(dict(BOX, disks=[{"image": "root", "name": inner}]), kind="lxc").vms[0]
     assert "is or contains the folder of the storage pool inner" in (refused.error or "")
     result = host.call({"id": "box", "disks": [{"name": inner}]}, kind="lxc", state="absent", remove_disks=True, wipe=True)
-    assert [warning for warning in result.warnings if "stays: it is or contains the folder of the storage pool inner" in warning]
+    assert [warning for warning in result.warnings if "is kept: it is or contains the folder of the storage pool inner" in warning]
     assert precious.read_bytes() == b"precious"
 
 
@@ -80,7 +80,7 @@ def test_what_another_container_has_in_its_folder_or_around_it_stays(host: Stora
     container(host, "foreign", str(root / "srv" if below else host.folder))
     (root / "srv").mkdir()
     result = host.call({"id": "box"}, kind="lxc", state="absent", remove_disks=True)
-    assert [warning for warning in result.warnings if "box-disk0 stays: the domain foreign needs it" in warning]
+    assert [warning for warning in result.warnings if "box-disk0 is kept: the domain foreign needs it" in warning]
     assert (result.vms[0].state, host.volumes()) == ("absent", ["box-disk0"])
 
 
@@ -89,4 +89,4 @@ def test_a_move_does_not_take_them_along(host: StorageHost, inner: str) -> None:
         container(host, f"box{number}", str(folder))
         found = io_look.describe(host.uris["lxc"], host.domain(f"box{number}", "lxc").UUIDString())
         assert found["items"] == []
-        assert f"{folder} is a folder of a storage pool, which is not the VM's alone" in found["unfit"]
+        assert f"{folder} is the folder of a storage pool, which other VMs may use" in found["unfit"]

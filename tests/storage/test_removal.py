@@ -76,7 +76,7 @@ def test_protected_by_the_details(host: StorageHost) -> None:
     host.one(VM, state="present")
     vm = {"id": "a", "disks": [DISKS[0], dict(DISKS[1], protected=True)]}
     result = host.call(vm, state="absent", remove_disks=True, wipe=True)
-    assert [warning for warning in result.warnings if "a-disk1.qcow2 stays: it is protected" in warning]
+    assert [warning for warning in result.warnings if "a-disk1.qcow2 is kept: it is protected" in warning]
     assert host.volumes() == ["a-disk1.qcow2"]
 
 
@@ -106,7 +106,7 @@ def test_what_another_domain_has_stays(host: StorageHost, running: bool) -> None
     if running:
         other.create()
     result = host.call({"id": "a"}, state="absent", remove_disks=True)
-    assert [warning for warning in result.warnings if "a-disk0.img stays: the domain other needs it" in warning]
+    assert [warning for warning in result.warnings if "a-disk0.img is kept: the domain other needs it" in warning]
     assert (result.vms[0].state, host.volumes()) == ("absent", ["a-disk0.img"])
 
 
@@ -117,7 +117,7 @@ def test_what_is_behind_another_vms_layer_stays(host: StorageHost) -> None:
     # first by its file alone, then by the domain that has it
     for user in ("the volume b-disk0.qcow2", "the domain b, the volume b-disk0.qcow2"):
         result = host.call({"id": "a", "disks": [{"size": "4 MiB", "format": "qcow2", "name": "below"}]}, state="absent", remove_disks=True)
-        assert [warning for warning in result.warnings if f"below stays: {user} need" in warning]
+        assert [warning for warning in result.warnings if f"below is kept: {user} need" in warning]
         host.one({"id": "b", "disks": [{"size": "8 MiB", "format": "qcow2"}]}, state="present")
     assert host.volumes() == ["b-disk0.qcow2", "below"]
 
@@ -135,7 +135,7 @@ def test_what_an_outsider_attached_stays(host: StorageHost) -> None:
     foreign.write_bytes(b"x" * 4096)
     host.domain("a").attachDeviceFlags(f"<disk type='file' device='disk'><source file='{foreign}'/><target dev='vdz'/></disk>", 2)
     result = host.call({"id": "a"}, state="absent", remove_disks=True, wipe=True)
-    assert [warning for warning in result.warnings if f"{foreign} stays: its template did not give it" in warning]
+    assert [warning for warning in result.warnings if f"{foreign} is kept: it does not come from the template" in warning]
     assert (result.vms[0].state, host.volumes()) == ("absent", ["foreign.img"])
 
 
@@ -148,7 +148,7 @@ def test_the_layer_of_a_snapshot_and_what_is_behind_it_stay(host: StorageHost) -
     for vm in ({"id": "a"}, {"id": "a", "disks": [DISKS[1]]}):
         result = host.call(vm, state="absent", remove_disks=True, wipe=True)
         assert (result.vms[0].error, host.volumes()) == (None, ["a-disk0.qcow2", layer])
-        assert [warning for warning in result.warnings if "stays" in warning]
+        assert [warning for warning in result.warnings if "is kept" in warning]
 
 
 @pytest.mark.parametrize("wipe", [False, True])

@@ -138,7 +138,7 @@ def test_no_link_of_a_guest_is_followed(host: StorageHost, part: str, tmp_path: 
 
 
 def test_no_root_no_seed(host: StorageHost) -> None:
-    with pytest.raises(InputError, match="has no root to put the seed"):
+    with pytest.raises(InputError, match="has no root file system for the cloud-init seed"):
         host.call({"id": "box", "user_data": "#!/bin/sh\n"}, kind="lxc", state="present")
 
 

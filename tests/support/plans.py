@@ -4,7 +4,7 @@
 
 """The plans whose text and picture are kept: the pictures are those the documentation shows.
 
-    python -m tests.support.plans     # draw and write them anew (PYTHONPATH as for the tests)
+    python -m tests.support.plans     # draw and write them again (PYTHONPATH as for the tests)
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ WORDS: t.Mapping[str, str] = {
     r"ailments?": "problem",
     r"mend(s|ed|ing)?": "fix, hint",
     r"(fore)?told|foretells?": "reported, given, predicted",
-    r"tells?( of)?|telling": "reports, returns, shows, names",
+    r"tells?(?!-)( of)?|telling": "reports, returns, shows, names",
     r"nobody": "no one, or who exactly: no member, no server, no client",
     r"somebody|whoever|everybody": "who exactly: a user, a process, another host",
     r"anew": "again",

@@ -77,7 +77,7 @@ def test_what_libvirt_refuses_of_a_vm_that_is_there(host: Host, case: Broken) ->
 @pytest.mark.parametrize("case", SILENT, ids=lambda case: case.name)
 def test_what_only_strict_refuses(host: Host, case: Broken) -> None:
     details = {"note": None} if case.source is JINJA2 else {}
-    with pytest.raises(TemplateError, match=f"^VM 'c1', template line {case.line}: strict: libvirt's schema does not know ") as raised:
+    with pytest.raises(TemplateError, match=f"^VM 'c1', template line {case.line}: strict: libvirt's schema does not allow ") as raised:
         ask(host, case.template, strict=True, check_mode=True, **details)
     assert case.says in str(raised.value)
     assert host.left() == ([], [])
@@ -100,11 +100,11 @@ def foreign(host: Host, mac: str) -> None:
 
 
 NICS = (
-    ({"nics": [{"network": "default"}, {"network": "nowhere"}]}, "vms[0].nics[1].network: libvirt has no network 'nowhere' (it has: asleep, default)."),
-    ({"nics": [{"network": "asleep"}]}, "vms[0].nics[0].network: the network 'asleep' of libvirt is not active. Start it: virsh net-start asleep."),
+    ({"nics": [{"network": "default"}, {"network": "nowhere"}]}, "vms[0].nics[1].network: libvirt has no network 'nowhere' (existing: asleep, default)."),
+    ({"nics": [{"network": "asleep"}]}, "vms[0].nics[0].network: the libvirt network 'asleep' is not active. Start it: virsh net-start asleep."),
     ({"nics": [{"bridge": "rf-none"}]}, "vms[0].nics[0].bridge: this host has no bridge 'rf-none'."),
-    ({"nics": [{"bridge": "lo"}]}, "vms[0].nics[0].bridge: 'lo' is a link of this host, and no bridge."),
-    ({"nics": [{"network": "default", "mac": "52:54:00:00:00:77"}]}, "vms[0].nics[0].mac: the MAC 52:54:00:00:00:77 is the one of foreign on this host."),
+    ({"nics": [{"bridge": "lo"}]}, "vms[0].nics[0].bridge: 'lo' is a network interface of this host, not a bridge."),
+    ({"nics": [{"network": "default", "mac": "52:54:00:00:00:77"}]}, "vms[0].nics[0].mac: the MAC 52:54:00:00:00:77 is already used by foreign on this host."),
 )
 
 
@@ -119,7 +119,7 @@ def test_what_the_host_does_not_have(host: Host, details: dict[str, t.Any], says
 
 
 def test_a_bridge_of_linux_is_no_bridge_of_open_vswitch(host: Host) -> None:
-    with pytest.raises(InputError, match="is a bridge of Linux, not of Open vSwitch"):
+    with pytest.raises(InputError, match="is a Linux bridge, not an Open vSwitch bridge"):
         ask(host, "default", nics=[{"bridge": host.bridge, "virtualport": "openvswitch"}])
     assert not ask(host, "default", nics=[{"bridge": host.bridge}]).failed
 
@@ -129,8 +129,8 @@ def test_a_mac_or_a_name_in_the_template_is_no_thing_for_two(host: Host) -> None
     request = DefineRequest(cluster="lab", vms=vms, uri=host.uris["qemu"], state="present")
     mac = JINJA2.replace("<interface type='network'>", "<interface type='network'>\n<mac address='52:54:00:00:00:0{{ loop.index }}'/>")
     for template, says in (
-        (mac, "VM 'b', template line 29: the MAC 52:54:00:00:00:01 is the one of a on this host."),
-        (JINJA2.replace("{{ name }}", "one"), "VM 'b', template line 3: the name 'one' is also the one of VM 'a'."),
+        (mac, "VM 'b', template line 29: the MAC 52:54:00:00:00:01 is already used by a on this host."),
+        (JINJA2.replace("{{ name }}", "one"), "VM 'b', template line 3: the name 'one' is already used by the VM 'a'."),
     ):
         first, second = define_vms(type(request)(**{**vars(request), "template": template}), check_mode=False).vms
         # the first one has it, and only the second one fails
@@ -151,5 +151,5 @@ def test_a_network_that_went_away_stops_only_the_vm_that_is_to_start(host: Host)
     finally:
         network.destroy()
     result = define_vms(type(request)(**{**vars(request), "state": "running"}), check_mode=False)
-    assert (result.vms[0].error or "").startswith("vms[0].nics[0].network: the network 'asleep' of libvirt is not active.")
+    assert (result.vms[0].error or "").startswith("vms[0].nics[0].network: the libvirt network 'asleep' is not active.")
     assert [vm.state for vm in result.vms] == ["shutdown", "running"]

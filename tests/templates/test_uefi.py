@@ -100,6 +100,6 @@ def test_firmware_that_is_not_installed_is_told_before_anything_is_touched(host:
     assert "this host has no UEFI firmware with enrolled-keys and with secure-boot. Install the package ovmf" in str(raised.value)
     own = "<domain type='qemu'><name>{id}</name>\n<os><type machine='q35'>hvm</type>\n"
     own += "<loader type='pflash' readonly='yes'>/nowhere/CODE.fd</loader></os></domain>"
-    with pytest.raises(InputError, match="^VM 'u1', template line 3: the firmware /nowhere/CODE.fd is not on this host"):
+    with pytest.raises(InputError, match="^VM 'u1', template line 3: the firmware /nowhere/CODE.fd does not exist on this host"):
         make(host, template=own, boot_firmware=None)
     assert host.left() == ([], [])

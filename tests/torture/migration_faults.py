@@ -175,7 +175,7 @@ def strike(cell: Cell, here: settings.Lab, run: subprocess.Popen[bytes], more: t
     return None
 
 
-def hint(cell: Cell, here: settings.Lab) -> None:
+def remove_fault(cell: Cell, here: settings.Lab) -> None:
     """The fault is over."""
     handover.join(here.bridge)
     if cell.fault.startswith("state-"):
@@ -260,7 +260,7 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
         ended, serves = journal(), ""
         await_true("somebody who serves", writing, SERVICE_TIMEOUT)
         serves = ssh("laptop", "systemd-detect-virt", ok=False).strip()
-        hint(cell, here)
+        remove_fault(cell, here)
         if second is not None and second.wait() != 0:
             raise RuntimeError("the second run of the playbook failed")
         rest = {"master_migrate_rehearse": False, "master_migrate_stop_after": "rehearse" if cell.phase in BEFORE else ""}

@@ -101,7 +101,7 @@ def test_two_claims_never_get_one_network(machine: pathlib.Path, monkeypatch: py
     two.claim()
     assert one.cidr != two.cidr
     three = settings.Lab("three", one.cidr.removesuffix(".0/24"))
-    with pytest.raises(LabError, match="kept for the lab one"):
+    with pytest.raises(LabError, match="reserved for the lab one"):
         network.check_free(three)
     network.check_free(settings.Lab("one", one.cidr.removesuffix(".0/24")))
     for lab in (one, two):
@@ -117,7 +117,7 @@ def test_a_promise_ends_with_its_process(machine: pathlib.Path) -> None:
     with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout and other.stdout.readline() == "promised\n"
         assert [one for one, _words in registry.networks()] == [net("10.192.0.0/24")]
-        with pytest.raises(RuntimeError, match=f"process {other.pid} runs this gate"):
+        with pytest.raises(RuntimeError, match=f"process {other.pid} is already running this gate"):
             labs.GateLab("mine").claim()
         other.kill()
     assert registry.networks() == []
@@ -187,7 +187,7 @@ def test_one_that_runs_is_left_alone_until_it_is_meant(machine: pathlib.Path, ca
             teardown.sweep(settings.Lab("mine", "10.192.1"))
             assert "ghost" in registry.entries()
             ghost = settings.Lab("ghost", "10.192.0")
-            with pytest.raises(LabError, match="still runs .1 processes.") as refused:
+            with pytest.raises(LabError, match="still running .1 processes.") as refused:
                 teardown.sweep(ghost)
             assert refused.value.hint and "LAB_NAME=ghost lab/lab down --force" in refused.value.hint
             assert alive.poll() is None
@@ -195,7 +195,7 @@ def test_one_that_runs_is_left_alone_until_it_is_meant(machine: pathlib.Path, ca
             assert alive.wait(10) != 0
         finally:
             alive.kill()
-    assert "clearing what is left" in capsys.readouterr().out
+    assert "removing its remains" in capsys.readouterr().out
     assert registry.entries() == {}
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A certificate authority of one's own and what it signs, as PEM texts. Runs on the control node, where Ansible has cryptography."""
+"""Create a private certificate authority and certificates signed by it, as PEM text. Runs on the control node, where cryptography is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ try:
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-except ImportError:  # on a managed host, which never asks for it
+except ImportError:  # on a managed host, where it is not used
     x509 = None  # type: ignore[assignment]
 
 _YEARS = 10
@@ -25,9 +25,9 @@ _DAY = datetime.timedelta(days=1)
 
 
 def make_authority(name: str) -> str:
-    """Key and certificate of a new authority, in one text.
+    """Return key and certificate of a new authority, in one text.
 
-    :raises BackendError: the library is missing.
+    :raises BackendError: the library is not installed.
     """
     _require_library()
     key = ec.generate_private_key(ec.SECP256R1())
@@ -40,18 +40,18 @@ def make_authority(name: str) -> str:
 
 
 def make_certificate(authority: str, name: str, addresses: t.Iterable[str], more_names: t.Iterable[str] = ()) -> str:
-    """Key and certificate of a machine that is server and client at once, in one text.
+    """Return key and certificate of a host for server and client authentication, in one text.
 
-    :arg authority: as :func:`make_authority` returned it.
-    :arg more_names: further names it vouches for.
-    :raises BackendError: the library is missing, or the authority cannot be read.
+    :arg authority: text returned by :func:`make_authority`.
+    :arg more_names: additional subject alternative names.
+    :raises BackendError: the library is not installed, or the authority cannot be parsed.
     """
     _require_library()
     try:
         ca_key = serialization.load_pem_private_key(authority.encode("ascii"), None)
         ca = x509.load_pem_x509_certificate(certificate_of(authority).encode("ascii"))
     except ValueError as error:
-        raise BackendError(f"the authority's key and certificate cannot be read: {error}.", hint="Remove its file to get a new one.") from error
+        raise BackendError(f"cannot parse the key and certificate of the authority: {error}.", hint="Remove its file to create a new one.") from error
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64])])
     builder = _dated(x509.CertificateBuilder().subject_name(subject).issuer_name(ca.subject).public_key(key.public_key()))
@@ -66,9 +66,9 @@ def make_certificate(authority: str, name: str, addresses: t.Iterable[str], more
 
 
 def make_ssh_key() -> str:
-    """A new private ed25519 key in the format of OpenSSH, without a passphrase.
+    """Return a new private ed25519 key in OpenSSH format, without a passphrase.
 
-    :raises BackendError: the library is missing.
+    :raises BackendError: the library is not installed.
     """
     _require_library()
     key = ed25519.Ed25519PrivateKey.generate()
@@ -76,51 +76,51 @@ def make_ssh_key() -> str:
 
 
 def lacking(text: str, addresses: t.Iterable[str], names: t.Iterable[str], spare_days: int) -> tuple[str, ...]:
-    """What a certificate does not vouch for, and its end if that is near; nothing when it serves on.
+    """Return the names that a certificate lacks, and ``its end`` if it expires soon; empty if it can be kept.
 
-    :raises BackendError: the library is missing, or the certificate cannot be read.
+    :raises BackendError: the library is not installed, or the certificate cannot be parsed.
     """
     _require_library()
     try:
         found = x509.load_pem_x509_certificate(certificate_of(text).encode("ascii"))
     except ValueError as error:
-        raise BackendError(f"the certificate cannot be read: {error}.", hint="Remove its file to get a new one.") from error
+        raise BackendError(f"cannot parse the certificate: {error}.", hint="Remove its file to create a new one.") from error
     try:
-        vouched = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternatives = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return tuple([*addresses, *names])
-    there = {str(address) for address in vouched.get_values_for_type(x509.IPAddress)} | set(vouched.get_values_for_type(x509.DNSName))
-    # not_valid_after without a zone is what old versions of the library have
+    present = {str(address) for address in alternatives.get_values_for_type(x509.IPAddress)} | set(alternatives.get_values_for_type(x509.DNSName))
+    # old versions of the library only have not_valid_after, without a time zone
     ends = found.not_valid_after.replace(tzinfo=datetime.timezone.utc) if not hasattr(found, "not_valid_after_utc") else found.not_valid_after_utc
     late = ["its end"] if ends - datetime.datetime.now(datetime.timezone.utc) < spare_days * _DAY else []
-    return tuple([*(name for name in [*addresses, *names] if name not in there), *late])
+    return tuple([*(name for name in [*addresses, *names] if name not in present), *late])
 
 
 def certificate_of(text: str) -> str:
-    """The certificate in a text that also holds its key."""
+    """Return the certificate from a text that also contains its key."""
     return _part(text, "CERTIFICATE")
 
 
 def key_of(text: str) -> str:
-    """The key in a text that also holds its certificate."""
+    """Return the key from a text that also contains its certificate."""
     return _part(text, "PRIVATE KEY")
 
 
 def _part(text: str, what: str) -> str:
     begin, end = f"-----BEGIN {what}-----", f"-----END {what}-----"
     if begin not in text or end not in text:
-        raise BackendError(f"there is no {what.lower()} in it.", hint="Remove the file to get a new one.")
+        raise BackendError(f"contains no {what.lower()} in PEM format.", hint="Remove the file to create a new one.")
     return begin + text.partition(begin)[2].partition(end)[0] + end + "\n"
 
 
 def _require_library() -> None:
     if x509 is None:
-        raise BackendError("the Python library cryptography is missing on this machine.", hint="Install it; Ansible itself needs it for its vault.")
+        raise BackendError("the Python library cryptography is not installed on this host.", hint="Install it; Ansible Vault requires it as well.")
 
 
 def _dated(builder: t.Any) -> t.Any:
     now = datetime.datetime.now(datetime.timezone.utc)
-    # a clock that is a little behind must not refuse it
+    # backdated, so that a host whose clock is behind accepts it
     return builder.serial_number(x509.random_serial_number()).not_valid_before(now - _DAY).not_valid_after(now + _YEARS * 365 * _DAY)
 
 

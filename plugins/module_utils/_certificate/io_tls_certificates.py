@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Certificates, made and read with Python's cryptography, which every control node has."""
+"""Create and read certificates with Python's cryptography, which is installed on every control node."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ try:
 except ImportError:
     x509 = None
 
-# Clocks differ; a certificate of this moment must not be one of the future elsewhere.
+# Clocks differ; a new certificate must already be valid on hosts whose clock is behind.
 _BACKDATED = datetime.timedelta(hours=1)
 
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """A certificate, or several that lead to an authority, and the key of the first; PEM."""
+    """A certificate, optionally followed by its chain, and its private key, in PEM format."""
 
     certificate: str
     key: str
 
 
 def need_cryptography() -> None:
-    """Say so when it is not there.
+    """Check that cryptography is installed.
 
     :raises BackendError: it is not installed.
     """
     if x509 is None:
         raise BackendError(
-            "Python's cryptography is not installed here.",
+            "the Python library cryptography is not installed on this host.",
             hint="Run this on the control node with ansible_python_interpreter set to ansible_playbook_python.",
         )
 
@@ -78,7 +78,7 @@ def _usage(**wanted: bool) -> t.Any:
 
 
 def make_authority(common: str, now: float, days: int) -> Pair:
-    """An authority of one's own, which signs nothing but ends of a chain."""
+    """Return a new private authority, which cannot sign intermediate authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(_name(common), _name(common), key, now, days)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -88,9 +88,9 @@ def make_authority(common: str, now: float, days: int) -> Pair:
 
 
 def make_certificate(authority: Pair, common: str, names: t.Iterable[str], now: float, days: int) -> Pair:
-    """A server's certificate with a new key.
+    """Return a server certificate with a new key.
 
-    :arg names: names and addresses it vouches for.
+    :arg names: subject alternative names, DNS names and addresses.
     """
     signer = _read_key(authority.key)
     issuer = x509.load_pem_x509_certificate(authority.certificate.encode("ascii"))
@@ -113,7 +113,12 @@ def make_certificate(authority: Pair, common: str, names: t.Iterable[str], now: 
 
 @dataclasses.dataclass(frozen=True)
 class Read:
-    """What a pair says of itself."""
+    """Properties of a certificate and its key.
+
+    :arg fits: whether the key belongs to the certificate.
+    :arg authority: whether it is the certificate of an authority.
+    :arg not_before, not_after: start and end of its validity, in seconds since the epoch.
+    """
 
     fits: bool
     authority: bool
@@ -124,15 +129,17 @@ class Read:
 
 
 def read(pair: Pair, path: str = "load_balancer_certificate", key_path: str = "load_balancer_private_key") -> Read:
-    """Read a pair.
+    """Return the properties of a pair.
 
-    :arg path: how to call the certificate in errors.
-    :raises InputError: it is no certificate or no key.
+    :arg path, key_path: paths of certificate and key in errors.
+    :raises InputError: the certificate or the key is invalid.
     """
     try:
         first = x509.load_pem_x509_certificate(pair.certificate.encode("utf-8"))
     except ValueError as error:
-        raise InputError("is no certificate in PEM.", path=path, hint="Give the server's certificate first, then those that signed it.") from error
+        raise InputError(
+            "is not a valid certificate in PEM format.", path=path, hint="Put the server certificate first, followed by the intermediate certificates."
+        ) from error
     key = _read_key(pair.key, key_path)
     mode, form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     return Read(
@@ -146,7 +153,7 @@ def read(pair: Pair, path: str = "load_balancer_certificate", key_path: str = "l
 
 
 def signed_by(certificate: str, authority: str) -> bool:
-    """Whether an authority has signed a certificate."""
+    """Whether a certificate is signed by an authority."""
     one = x509.load_pem_x509_certificate(certificate.encode("ascii"))
     other = x509.load_pem_x509_certificate(authority.encode("ascii"))
     try:
@@ -160,13 +167,13 @@ def _read_key(text: str, path: str = "load_balancer_private_key") -> t.Any:
     try:
         return serialization.load_pem_private_key(text.encode("utf-8"), password=None)
     except TypeError as error:
-        raise InputError("is locked with a password.", path=path, hint="Give the key without one; it is kept 0600.") from error
+        raise InputError("is encrypted with a passphrase.", path=path, hint="Provide the key without a passphrase; it is stored with mode 0600.") from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise InputError("is no private key in PEM.", path=path) from error
+        raise InputError("is not a valid private key in PEM format.", path=path) from error
 
 
 def _moment(certificate: t.Any, name: str) -> float:
-    # the one with a time zone is newer than the oldest cryptography in use
+    # the attributes with a time zone do not exist in the oldest supported version of cryptography
     aware = getattr(certificate, f"{name}_utc", None)
     return (aware or getattr(certificate, name).replace(tzinfo=datetime.timezone.utc)).timestamp()
 

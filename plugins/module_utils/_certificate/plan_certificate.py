@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When a certificate must be renewed. No I/O: the caller passes what was found."""
+"""Decide when a certificate must be renewed. No I/O: the caller passes the existing certificate."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DAY = 86400
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """A certificate and the key beside it.
+    """An existing certificate and its key.
 
-    :arg fits: whether the key belongs to it.
-    :arg signed: whether the authority at hand has signed it; for an authority: whether it may sign.
-    :arg not_after: its end, in seconds since the epoch.
-    :arg names: what it vouches for: names and addresses.
+    :arg fits: whether the key belongs to the certificate.
+    :arg signed: whether it is signed by the existing authority; for an authority: whether it may sign.
+    :arg not_after: its expiry, in seconds since the epoch.
+    :arg names: its subject alternative names, DNS names and addresses.
     """
 
     fits: bool
@@ -29,48 +29,48 @@ class Found:
 
 
 def why_new_authority(found: Found | None, now: float, renew: float) -> str | None:
-    """Why the authority has to be made anew; ``None`` when it serves on."""
+    """Return why a new authority must be created; ``None`` if the existing one can be kept."""
     if found is None:
-        return "there is none yet"
+        return "none exists"
     if not found.fits:
-        return "its key belongs to another one"
+        return "the key does not match the current one"
     if not found.signed:
-        return "it may not sign"
+        return "the current one is not a certificate authority"
     if found.not_after - now <= renew:
-        return f"it ends in {max(0, int((found.not_after - now) // DAY))} days"
+        return f"the current one expires in {max(0, int((found.not_after - now) // DAY))} days"
     return None
 
 
 def why_new(found: Found | None, wanted: t.Iterable[str], now: float, renew: float) -> str | None:
-    """Why a certificate has to be made anew; ``None`` when it serves on.
+    """Return why a new certificate must be created; ``None`` if the existing one can be kept.
 
-    :arg renew: seconds before its end at which it is renewed.
+    :arg renew: seconds before its expiry at which it is renewed.
     """
     if found is None:
-        return "there is none yet"
+        return "none exists"
     if not found.fits:
-        return "its key belongs to another one"
+        return "the key does not match the current one"
     if not found.signed:
-        return "another authority signed it"
+        return "another authority signed the current one"
     wanted = frozenset(wanted)
     if found.names != wanted:
-        gone, new = sorted(found.names - wanted), sorted(wanted - found.names)
-        return " and ".join([*(f"it lacks {name}" for name in new), *(f"it still names {name}" for name in gone)])
+        surplus, missing = sorted(found.names - wanted), sorted(wanted - found.names)
+        return "the current one " + " and ".join([*(f"does not name {name}" for name in missing), *(f"still names {name}" for name in surplus)])
     if found.not_after - now <= renew:
-        return f"it ends in {max(0, int((found.not_after - now) // DAY))} days"
+        return f"the current one expires in {max(0, int((found.not_after - now) // DAY))} days"
     return None
 
 
 def complaints(found: Found, wanted: t.Iterable[str], now: float, renew: float) -> tuple[str, ...]:
-    """What is worth a warning about a certificate that somebody gave.
+    """Return warnings about a certificate given by the operator.
 
-    A name may be covered by one with an asterisk in its first part.
+    A wildcard name covers one level of subdomains.
     """
-    said = []
+    warnings = []
     for name in sorted(set(wanted)):
         covers = {name, f"*.{name.partition('.')[2]}"}
         if not covers & found.names:
-            said.append(f"the certificate does not name {name}; clients that connect to it will refuse.")
+            warnings.append(f"the certificate does not name {name}; clients that connect to this name will reject it.")
     if found.not_after - now <= renew:
-        said.append(f"the certificate ends in {int((found.not_after - now) // DAY)} days.")
-    return tuple(said)
+        warnings.append(f"the certificate expires in {int((found.not_after - now) // DAY)} days.")
+    return tuple(warnings)

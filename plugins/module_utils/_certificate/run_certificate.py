@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: a certificate that is made once, signed by an authority that is made once, in files the operator owns."""
+"""Use case: create a certificate and its authority once, in files that the operator owns, and renew the certificate."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import secret_name
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import kept
 
-# Ansible passes by files that end so when the directory of the inventory is its inventory.
+# Ansible ignores files with this suffix in a directory that is used as inventory.
 _SUFFIX = ".pem.txt"
 _VAULT = "$ANSIBLE_VAULT;"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
-#: A certificate is renewed this many days before its end.
+#: A certificate is renewed this many days before it expires.
 RENEW_DAYS = 30
 
 
@@ -35,22 +35,22 @@ def certificate(
     decrypt: t.Callable[[str], str],
     names: t.Sequence[str] = (),
 ) -> dict[str, str]:
-    """Key, certificate and the authority's certificate of a name; the first one who asks makes them.
+    """Return ``key``, ``certificate`` and ``ca`` (certificate of the authority) of a name; creates them if they do not exist.
 
-    A certificate that lacks an address or a name, or ends soon, is renewed, unless its file is encrypted.
+    A certificate that lacks an address or a name, or expires soon, is renewed, unless its file is encrypted.
 
-    :arg authority: the name of who signs; its key stands in the same directory.
-    :arg check_mode: write nothing; what is missing is empty.
-    :raises InputError: a bad name or address.
+    :arg authority: name of the signing authority, whose key is in the same directory.
+    :arg check_mode: write nothing; missing values are empty.
+    :raises InputError: an invalid name or address, or an invalid file.
     """
     for address in addresses:
         try:
             ipaddress.ip_address(address)
         except ValueError as error:
-            raise InputError(f"{address!r} is no address.", path="addresses", hint="Write it as in 192.0.2.7.") from error
+            raise InputError(f"{address!r} is not a valid address.", path="addresses", hint="Use an IP address, e.g. 192.0.2.7.") from error
     for one in names:
         if not _NAME.fullmatch(str(one)):
-            raise InputError(f"{one!r} is no name of a host.", path="names", hint="Use letters, digits, '.', '_' and '-'.")
+            raise InputError(f"{one!r} is not a valid host name.", path="names", hint="Use letters, digits, '.', '_' and '-'.")
 
     def text_of(name: t.Any, make: t.Callable[[], str]) -> str:
         return kept(directory / f"{secret_name(name)}{_SUFFIX}", make, check_mode=check_mode, decrypt=decrypt)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the certificate at the edge, given by somebody or made here once."""
+"""Use case: create, renew or check the TLS certificate of the load balancer."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files i
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 
 AUTHORITY_DAYS = 3650
-# Ansible passes by such files when the directory is its inventory.
+# Ansible ignores .txt files in a directory that is used as inventory.
 CA, CA_KEY, CERTIFICATE, KEY = "ca.txt", "ca-key.txt", "certificate.txt", "certificate-key.txt"
 
 
 @dataclasses.dataclass(frozen=True)
 class EdgeRequest:
-    """What is wanted.
+    """The wanted certificate.
 
-    :arg directory: where a certificate that is made here is kept.
-    :arg common: what to call it.
-    :arg names: names and addresses it has to vouch for.
-    :arg given: one that somebody gave; nothing is made then.
+    :arg directory: directory of a created certificate.
+    :arg common: its common name.
+    :arg names: its subject alternative names, DNS names and addresses.
+    :arg given: a certificate given by the operator, which is only checked.
     """
 
     directory: str
@@ -43,7 +43,7 @@ class EdgeRequest:
 
 @dataclasses.dataclass(frozen=True)
 class EdgeResult:
-    """What was done, or in check mode would be."""
+    """What was done, or would be done in check mode."""
 
     changed: bool
     actions: tuple[str, ...] = ()
@@ -55,21 +55,22 @@ class EdgeResult:
     fingerprint: str | None = None
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Keyword arguments for ``exit_json``."""
+        """Return keyword arguments for ``exit_json``."""
         result = {key: list(value) if isinstance(value, tuple) else value for key, value in dataclasses.asdict(self).items()}
-        # Ansible wants warnings told, not returned
+        # warnings are passed to AnsibleModule.warn, not returned
         del result["warnings"]
         return result
 
 
 def ensure(request: EdgeRequest, *, check_mode: bool, now: float | None = None) -> EdgeResult:
-    """Check the given certificate, or make and renew one.
+    """Check the given certificate, or create or renew one.
 
-    :raises InputError: a certificate or key that is none, that do not belong together, or that has ended.
+    :raises InputError: the given certificate or key is invalid or expired, or they do not match.
+    :raises RefusedError: the key of the existing authority is missing.
     """
     io_tls_certificates.need_cryptography()
     if not request.names:
-        raise InputError("names nothing to vouch for.", path="names", hint="Give at least one name or address.")
+        raise InputError("is empty.", path="names", hint="Add at least one name or address.")
     now = time.time() if now is None else now
     return _check(request, request.given, now) if request.given else _make(request, check_mode, now)
 
@@ -77,15 +78,15 @@ def ensure(request: EdgeRequest, *, check_mode: bool, now: float | None = None) 
 def _check(request: EdgeRequest, given: Pair, now: float) -> EdgeResult:
     seen = io_tls_certificates.read(given)
     if not seen.fits:
-        raise InputError("does not belong to the certificate.", path="load_balancer_private_key", hint="Give the key of load_balancer_certificate.")
+        raise InputError("does not match the certificate.", path="load_balancer_private_key", hint="Use the key of load_balancer_certificate.")
     if seen.not_after <= now:
-        raise InputError("has ended.", path="load_balancer_certificate", hint="Give one that is valid, or none to have one made.")
+        raise InputError("has expired.", path="load_balancer_certificate", hint="Use a valid certificate, or none to create one.")
     if seen.not_before > now:
-        raise InputError("is not valid yet.", path="load_balancer_certificate", hint="Give one that is valid, or set this machine's clock.")
+        raise InputError("is not valid yet.", path="load_balancer_certificate", hint="Use a valid certificate, or correct the clock of this host.")
     found = Found(True, True, seen.not_after, seen.names)
-    # an authority of the operator's renews it when it likes; a week before its end somebody should know
-    said = complaints(found, request.names, now, 7 * DAY)
-    return EdgeResult(False, warnings=said, not_after=int(seen.not_after), fingerprint=seen.fingerprint)
+    # the operator renews this certificate: warn one week before it expires
+    warnings = complaints(found, request.names, now, 7 * DAY)
+    return EdgeResult(False, warnings=warnings, not_after=int(seen.not_after), fingerprint=seen.fingerprint)
 
 
 def _make(request: EdgeRequest, check_mode: bool, now: float) -> EdgeResult:
@@ -96,34 +97,34 @@ def _make(request: EdgeRequest, check_mode: bool, now: float) -> EdgeResult:
     certificate = _pair(folder, CERTIFICATE, KEY)
     if authority is None and (folder / CA).exists() and not (folder / CA_KEY).exists():
         raise RefusedError(
-            f"{folder / CA_KEY} is missing: without it nothing can be signed, and a new authority would be unknown to the clients.",
-            hint=f"Bring it back, or remove {folder / CA} to have a new authority made.",
+            f"{folder / CA_KEY} is missing: no certificate can be signed, and clients would not trust a new authority.",
+            hint=f"Restore it, or remove {folder / CA} to create a new authority.",
         )
     # a certificate must not outlive its authority
     reason = why_new_authority(found, now, (request.days + request.renew_days) * DAY)
     if reason:
-        actions.append(f"make an authority: {reason}")
+        actions.append(f"create an authority: {reason}")
         authority = None if check_mode else io_tls_certificates.make_authority(f"{request.common} authority", now, AUTHORITY_DAYS)
         _keep(folder, CA, CA_KEY, authority)
     seen = _found(certificate, folder, CERTIFICATE, KEY, authority)
     reason = why_new(seen, request.names, now, request.renew_days * DAY)
     if reason:
-        actions.append(f"make a certificate: {reason}")
+        actions.append(f"create a certificate: {reason}")
         certificate = (
             io_tls_certificates.make_certificate(authority, request.common, request.names, now, request.days) if authority and not check_mode else None
         )
         _keep(folder, CERTIFICATE, KEY, certificate)
         seen = None
     actions += _tidy(folder, check_mode)
-    told = io_tls_certificates.read(certificate) if certificate else None
+    current = io_tls_certificates.read(certificate) if certificate else None
     return EdgeResult(
         bool(actions),
         tuple(actions),
         certificate=str(folder / CERTIFICATE),
         private_key=str(folder / KEY),
         ca=str(folder / CA),
-        not_after=int(told.not_after) if told else None,
-        fingerprint=told.fingerprint if told else None,
+        not_after=int(current.not_after) if current else None,
+        fingerprint=current.fingerprint if current else None,
     )
 
 
@@ -141,7 +142,7 @@ def _found(pair: Pair | None, folder: pathlib.Path, name: str, key: str, authori
 
 
 def _keep(folder: pathlib.Path, certificate: str, key: str, pair: Pair | None) -> None:
-    """The key first: a certificate without its key would be a riddle, a key that does not fit is made anew."""
+    """Write the key first: a key that does not match is replaced by the next run, a certificate without its key is an error."""
     if pair:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomic(folder / key, pair.key, 0o600)
@@ -149,7 +150,7 @@ def _keep(folder: pathlib.Path, certificate: str, key: str, pair: Pair | None) -
 
 
 def _tidy(folder: pathlib.Path, check_mode: bool) -> list[str]:
-    """Keys that others could read are closed."""
+    """Set the mode of keys that are readable by others; returns the actions."""
     done = []
     for name in (CA_KEY, KEY):
         path = folder / name

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a controller has besides its database: units, addresses, and the way its clients come."""
+"""Read and control a controller's units, addresses and client ports."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 
 
 def unit_states(units: t.Sequence[str]) -> dict[str, str]:
-    """Unit → systemd's word for it."""
+    """Return unit → its state in systemd."""
     done = run(["systemctl", "is-active", "--", *units], timeout=30, ok=range(256))
     return dict(zip(units, done.stdout.split()))
 
 
 def addresses() -> list[str]:
-    """The IPv4 addresses of this host."""
+    """Return the IPv4 addresses of this host."""
     links = json.loads(run(["ip", "-json", "-4", "address", "show"], timeout=30).stdout or "[]")
     return [info["local"] for link in links for info in link.get("addr_info") or () if info.get("local")]
 
 
 def database_greets(address: str, port: int, timeout: float = 3) -> bool:
-    """Whether a database answers there: it speaks first, a load balancer without one hangs up."""
+    """Whether a database answers: it sends a greeting, while a load balancer without a server closes the connection."""
     try:
         with socket.create_connection((address, port), timeout=timeout) as stream:
             stream.settimeout(timeout)
-            # length and number of the packet, then the version of the protocol, 10 since twenty years; 255 is an error
+            # packet length and number, then the protocol version, which is 10; 255 is an error
             head = stream.recv(5)
             return len(head) == 5 and head[4] == 10
     except OSError:
@@ -38,12 +38,12 @@ def database_greets(address: str, port: int, timeout: float = 3) -> bool:
 
 
 def touch(address: str, port: int, timeout: float = 3) -> bool:
-    """Come as a client and go again; whether somebody was there."""
+    """Connect as a client and disconnect; returns whether a server answered."""
     try:
         with socket.create_connection((address, port), timeout=timeout) as stream:
             stream.settimeout(0.3)
             try:
-                # a load balancer has chosen the server when it hangs up, or the server speaks; one that only listens says nothing
+                # closed: the load balancer has no server; data or a timeout: it has selected one
                 return stream.recv(1) != b""
             except (TimeoutError, socket.timeout):  # the same from Python 3.10 on
                 return True
@@ -53,4 +53,4 @@ def touch(address: str, port: int, timeout: float = 3) -> bool:
 
 def restart(unit: str) -> None:
     """Restart a unit and wait for it."""
-    run(["systemctl", "restart", "--", unit], timeout=120, hint=f"Look at `journalctl -u {unit}` on the host.")
+    run(["systemctl", "restart", "--", unit], timeout=120, hint=f"Check `journalctl -u {unit}` on the host.")

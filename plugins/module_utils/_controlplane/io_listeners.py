@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who listens on this host, and what it says when a client comes."""
+"""List the listeners of this host and probe their protocol."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MOST_BYTES = 65536
 
 
 def listeners(proc: pathlib.Path = pathlib.Path("/proc/net")) -> list[tuple[str, int]]:
-    """Address and port of every TCP listener of this host; ``0.0.0.0`` and ``::`` listen everywhere."""
+    """Return address and port of every TCP listener of this host; ``0.0.0.0`` and ``::`` listen on all addresses."""
     found = set()
     for table in _TABLES:
         try:
             lines = (proc / table).read_text(encoding="ascii").splitlines()[1:]
         except OSError:
-            continue  # no IPv6 here
+            continue  # no IPv6 on this host
         for line in lines:
             words = line.split()
             if len(words) > 3 and words[3] == _LISTEN:
@@ -36,16 +36,16 @@ def listeners(proc: pathlib.Path = pathlib.Path("/proc/net")) -> list[tuple[str,
 
 
 def _address(text: str) -> str:
-    """The kernel writes 32 bit words as the processor reads them."""
+    """Decode an address of the kernel, which writes 32 bit words in the byte order of the processor."""
     words = [int(text[place : place + 8], 16) for place in range(0, len(text), 8)]
     packed = struct.pack(f"={len(words)}I", *words)
     return socket.inet_ntop(socket.AF_INET if len(words) == 1 else socket.AF_INET6, packed)
 
 
 def reachable_at(port: int, found: t.Sequence[tuple[str, int]], avoid: t.Container[str] = ()) -> str | None:
-    """An address at which this host serves a port itself.
+    """Return an address at which a service of this host listens on a port.
 
-    :arg avoid: addresses that are somebody else's, such as virtual ones.
+    :arg avoid: addresses to skip, such as virtual ones, at which another service may listen.
     """
     addresses = [address for address, listens in found if listens == port and address not in avoid]
     for address in addresses:
@@ -55,23 +55,23 @@ def reachable_at(port: int, found: t.Sequence[tuple[str, int]], avoid: t.Contain
 
 
 def memcached_version(address: str, port: int, timeout: float = 5) -> str | None:
-    """The version a memcached tells, ``None`` when none answers."""
+    """Return the version that memcached reports, ``None`` if it does not answer."""
     answer = _converse(address, port, b"version\r\n", timeout)
     return answer.split()[1] if answer.startswith("VERSION ") and len(answer.split()) > 1 else None
 
 
-def _converse(address: str, port: int, words: bytes, timeout: float) -> str:
-    """The first line of an answer, empty without one."""
+def _converse(address: str, port: int, request: bytes, timeout: float) -> str:
+    """Return the answer to a request, empty without one."""
     try:
         with socket.create_connection((address, port), timeout=timeout) as stream:
-            stream.sendall(words)
+            stream.sendall(request)
             return stream.recv(_MOST_BYTES).decode("utf-8", "replace").strip()
     except OSError:
         return ""
 
 
 def http_json(address: str, port: int, path: str, tls: bool = False, timeout: float = 5) -> t.Any:
-    """The JSON an HTTP service answers, ``None`` when it does not. Whether a certificate is valid is not the question here."""
+    """Return the JSON answer of an HTTP service, ``None`` without one. Certificates are not verified."""
     connection: http.client.HTTPConnection
     if tls:
         connection = http.client.HTTPSConnection(address, port, timeout=timeout, context=_any_certificate())
@@ -96,9 +96,9 @@ def _any_certificate() -> ssl.SSLContext:
 
 
 def scheme_of(address: str, port: int, timeout: float = 2) -> str | None:
-    """What is spoken there: ``https``, ``http`` or ``tcp``; ``None`` when nobody listens.
+    """Return the protocol of a listener: ``https``, ``http`` or ``tcp``; ``None`` if the connection is refused.
 
-    Not to be asked of a database, which counts who hangs up again and in the end locks out whoever does so too often.
+    Do not use it on a database, which counts aborted connections and blocks hosts with too many of them.
     """
     try:
         socket.create_connection((address, port), timeout=timeout).close()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The services of a control plane on this host, as systemd, their configuration and their own tools know them."""
+"""Read the services of a control plane on this host from systemd, their configuration and their own tools."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ENTERED = re.compile(r"\((?P<instance>[^()]+)\):? Entering (?P<state>[A-Z]+) ST
 
 
 def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.Any]]:
-    """Unit → ``state``, ``sub``, ``pid``, ``since`` (seconds since the epoch) and ``invocation``; units nobody knows are left out.
+    """Return unit → ``state``, ``sub``, ``pid``, ``since`` (seconds since the epoch), ``invocation`` and ``path``, without unknown units.
 
-    An invocation is a number each start gets anew, so that it tells whether a unit was restarted, whatever the clocks say.
+    systemd assigns a new invocation ID at each start, so a restart is detected independently of clocks.
     """
     if not names:
         return {}
@@ -42,7 +42,7 @@ def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.
             "pid": _number(fields.get("MainPID")),
             "since": _number((fields.get("ActiveEnterTimestamp") or "").lstrip("@")),
             "invocation": fields.get("InvocationID") or "",
-            # one that systemd made out of an old script has that as its source
+            # a unit generated from an init script has that script as its source
             "path": fields.get("SourcePath") or fields.get("FragmentPath") or "",
         }
     return found
@@ -53,10 +53,10 @@ def _number(text: str | None) -> int:
 
 
 def package_of(path: str) -> dict[str, t.Any] | None:
-    """The package a file came with: ``name``, ``version``, and since when it is ``installed`` (seconds since the epoch)."""
+    """Return the package of a file: ``name``, ``version``, and when it was ``installed`` (seconds since the epoch)."""
     if not path:
         return None
-    # the distribution may have moved the file from where the package says it is
+    # with a merged /usr the path may differ from the one recorded in the package
     for place in dict.fromkeys((path, f"/usr{path}", path[4:] if path.startswith("/usr/lib/") else path)):
         found = _debian(place) or _red_hat(place)
         if found:
@@ -67,11 +67,11 @@ def package_of(path: str) -> dict[str, t.Any] | None:
 def _debian(path: str) -> dict[str, t.Any] | None:
     try:
         name = run(["dpkg-query", "--search", path], timeout=30).stdout.split(":", 1)[0].split(",")[0].strip()
-        told = run(["dpkg-query", "--show", "--showformat=${Version}\t${Architecture}", name], timeout=30).stdout.split("\t")
+        fields = run(["dpkg-query", "--show", "--showformat=${Version}\t${Architecture}", name], timeout=30).stdout.split("\t")
     except CommandError:
         return None
-    times = [note.stat().st_mtime for note in (_DPKG / f"{name}.list", _DPKG / f"{name}:{told[1]}.list") if note.exists()]
-    return {"name": name, "version": told[0], "installed": int(max(times, default=0))}
+    times = [file.stat().st_mtime for file in (_DPKG / f"{name}.list", _DPKG / f"{name}:{fields[1]}.list") if file.exists()]
+    return {"name": name, "version": fields[0], "installed": int(max(times, default=0))}
 
 
 def _red_hat(path: str) -> dict[str, t.Any] | None:
@@ -83,32 +83,32 @@ def _red_hat(path: str) -> dict[str, t.Any] | None:
 
 
 def virtual_addresses(path: pathlib.Path = KEEPALIVED) -> list[str]:
-    """The virtual addresses this host may come to hold, from keepalived's configuration; none without it."""
+    """Return the virtual addresses in keepalived's configuration; empty without it."""
     text = _COMMENT.sub("", read_text(path) or "")
     return [line.split()[0].partition("/")[0] for block in _BLOCK.findall(text) for line in block.splitlines() if line.strip()]
 
 
 def vrrp_states(timeout: float = 20) -> dict[str, str]:
-    """VRRP instance → ``MASTER``, ``BACKUP`` or ``FAULT``, as keepalived last said in the journal since it started.
+    """Return VRRP instance → ``MASTER``, ``BACKUP`` or ``FAULT``, as last logged by keepalived in the journal since its start.
 
-    Asked by a signal it would write them into a file below ``/tmp``, and a look changes nothing. Instances of which the
-    journal knows nothing (any more) are left out.
+    The alternative, a signal, makes keepalived write a file below ``/tmp``, but this function must not change anything. Instances
+    without an entry in the journal are omitted.
     """
     started = units(["keepalived.service"], timeout).get("keepalived.service", {})
     if started.get("state") != "active" or not started["invocation"]:
         return {}
     match = [f"_SYSTEMD_INVOCATION_ID={started['invocation']}"]
     try:
-        told = run(["journalctl", "--quiet", "--no-pager", "--output=cat", "--grep=Entering [A-Z]+ STATE", *match], timeout=timeout, ok=(0, 1)).stdout
+        log = run(["journalctl", "--quiet", "--no-pager", "--output=cat", "--grep=Entering [A-Z]+ STATE", *match], timeout=timeout, ok=(0, 1)).stdout
     except CommandError:
         return {}
-    return {found["instance"]: found["state"] for found in _ENTERED.finditer(told)}
+    return {found["instance"]: found["state"] for found in _ENTERED.finditer(log)}
 
 
 def rabbitmq(timeout: float = 20) -> dict[str, t.Any] | None:
-    """The cluster as this member sees it; ``None`` when it does not answer.
+    """Return the cluster as seen by this member; ``None`` if it does not answer.
 
-    :returns: ``members`` (names of all), ``running``, ``partitions`` (member → those it cannot see), ``alarms``, ``version``.
+    :returns: ``members`` (names of all), ``running``, ``partitions`` (member → those it cannot reach), ``alarms``, ``version``.
     """
     try:
         seconds = str(max(1, int(timeout) - 2))
@@ -118,14 +118,14 @@ def rabbitmq(timeout: float = 20) -> dict[str, t.Any] | None:
         return None
 
 
-def read_cluster(told: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """What ``rabbitmqctl cluster_status`` tells, less what nobody asks for."""
-    running = sorted(str(name) for name in told["running_nodes"])
-    versions = sorted({str(entry.get("rabbitmq_version")) for entry in (told.get("versions") or {}).values()})
+def read_cluster(status: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the used parts of the output of ``rabbitmqctl cluster_status``."""
+    running = sorted(str(name) for name in status["running_nodes"])
+    versions = sorted({str(entry.get("rabbitmq_version")) for entry in (status.get("versions") or {}).values()})
     return {
-        "members": sorted({*(told.get("disk_nodes") or ()), *(told.get("ram_nodes") or ()), *running}),
+        "members": sorted({*(status.get("disk_nodes") or ()), *(status.get("ram_nodes") or ()), *running}),
         "running": running,
-        "partitions": {str(name): sorted(map(str, others)) for name, others in dict(told.get("partitions") or {}).items()},
-        "alarms": [str(alarm) for alarm in told.get("alarms") or ()],
+        "partitions": {str(name): sorted(map(str, others)) for name, others in dict(status.get("partitions") or {}).items()},
+        "alarms": [str(alarm) for alarm in status.get("alarms") or ()],
         "version": ", ".join(versions),
     }

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The control plane in one look: which service stands on whom, and how well.
+"""Evaluate the control plane: the members of each service and their state.
 
-A member is ``ok``, ``wip`` (it is just starting or joining) or ``down``. A service is
+A member is ``ok``, ``wip`` (starting or joining) or ``down``. A service is
 
-* ``ok`` when all its members are;
-* ``wip`` when it serves and those that are missing are on their way;
-* ``degraded`` when it serves with fewer;
-* ``down`` when it does not serve.
+* ``ok`` if all its members are ``ok``;
+* ``wip`` if it serves and all other members are starting or joining;
+* ``degraded`` if it serves with fewer members;
+* ``down`` if it does not serve.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import members
 
 OK, WIP, DEGRADED, DOWN = "ok", "wip", "degraded", "down"
-#: From good to bad.
+#: From best to worst.
 STATES = (OK, WIP, DEGRADED, DOWN)
-# What Galera calls members that are on their way to Synced.
+# Galera states of members that are not Synced yet.
 _JOINING = ("Joining", "Joined", "Donor/Desynced", "Initialized", "Inconsistent")
 _STARTING = ("activating", "reloading")
-# What HAProxy says of a server it sends clients to.
+# Status in HAProxy of a server that gets clients.
 SERVING = ("UP", "no check")
-#: What clients call a port at a virtual address.
+#: URL path by scheme and port.
 _PATHS = {("https", 5000): "/v3", ("http", 5000): "/v3"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """One service of a control plane.
+    """A service of a control plane.
 
-    :arg units: what systemd calls its parts; of a tuple of names the first that is there counts.
-    :arg majority: whether it serves only while more than half of its members do; others serve while one does.
+    :arg units: its systemd units; each is a tuple of alternative names.
+    :arg majority: whether it needs more than half of its members to serve; other services need one.
     """
 
     name: str
@@ -46,11 +46,11 @@ class Service:
     majority: bool = False
 
     def needed(self, members: int) -> int:
-        """How many of so many members it needs to serve."""
+        """Return how many of its members it needs to serve."""
         return members // 2 + 1 if self.majority else 1
 
 
-#: In the order in which they depend on each other.
+#: Ordered by dependencies.
 SERVICES: t.Mapping[str, Service] = {
     service.name: service
     for service in (
@@ -64,27 +64,28 @@ SERVICES: t.Mapping[str, Service] = {
 
 
 def members_of(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, list[str]]:
-    """Service → its members, by the rule of the roles.
+    """Return service → its members, by the same rule as the roles.
 
-    That is the group a host's variable ``<service>_group`` names, else the group of the service's own name, else ``controller``.
+    The members are the hosts of the group in the variable ``<service>_group``, else of the group with the name of the service, else of
+    ``controller``.
     """
     found = {}
     for name in SERVICES:
-        told = next((str(variables[f"{name}_group"]) for variables in hostvars.values() if variables.get(f"{name}_group")), None)
-        found[name] = [str(host) for host in members(BUILT_IN[name], groups, told)]
+        group = next((str(variables[f"{name}_group"]) for variables in hostvars.values() if variables.get(f"{name}_group")), None)
+        found[name] = [str(host) for host in members(BUILT_IN[name], groups, group)]
     return found
 
 
 def problems(name: str, seen: t.Mapping[str, t.Any], size: int | None = None) -> list[str]:
-    """Why one member of a service is not well; empty when it is.
+    """Return why a member of a service is unhealthy; empty if it is healthy.
 
-    :arg seen: what the module ``controlplane_info`` found of it.
-    :arg size: how many members its cluster is to have; ``None`` takes any.
+    :arg seen: its result of the module ``controlplane_info``.
+    :arg size: expected number of members of its cluster; ``None`` accepts any.
     """
     if not seen.get("units"):
         return ["it is not installed"]
     found = [f"{unit} is {entry['state']}" for unit, entry in sorted(seen["units"].items()) if entry["state"] != "active"]
-    return found or _JUDGES[name](seen, size)
+    return found or _CHECKS[name](seen, size)
 
 
 def _galera(seen: t.Mapping[str, t.Any], size: int | None) -> list[str]:
@@ -102,7 +103,7 @@ def _rabbitmq(seen: t.Mapping[str, t.Any], size: int | None) -> list[str]:
     facts = seen.get("facts")
     if not facts:
         return ["it does not answer"]
-    found = [f"{name} does not see {', '.join(others)}" for name, others in sorted((facts.get("partitions") or {}).items()) if others]
+    found = [f"{name} does not reach {', '.join(others)}" for name, others in sorted((facts.get("partitions") or {}).items()) if others]
     if size is not None and len(facts.get("running") or ()) != size:
         found.append(f"its cluster has {len(facts.get('running') or ())} of {size} members")
     return found + [f"alarm {alarm}" for alarm in facts.get("alarms") or ()]
@@ -116,16 +117,16 @@ def _load_balancer(seen: t.Mapping[str, t.Any], unused: int | None) -> list[str]
     facts = seen.get("facts") or {}
     if facts.get("frontends") is None:
         return ["its HAProxy does not answer"]
-    # its unit is well all the same, and the address stays away from it for good
+    # in FAULT the unit is active, but the virtual address does not move to this member
     faults = sorted(name for name, state in (facts.get("vrrp") or {}).items() if state == "FAULT")
-    return [f"its VRRP instance {name} is in FAULT, it takes no virtual address (journalctl -u keepalived tells why)" for name in faults]
+    return [f"its VRRP instance {name} is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)" for name in faults]
 
 
 def _keystone(seen: t.Mapping[str, t.Any], unused: int | None) -> list[str]:
     return [] if (seen.get("facts") or {}).get("version") else ["it does not answer"]
 
 
-_JUDGES: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], int | None], list[str]]] = {
+_CHECKS: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], int | None], list[str]]] = {
     "galera": _galera,
     "rabbitmq": _rabbitmq,
     "memcached": _memcached,
@@ -135,7 +136,7 @@ _JUDGES: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], int | None], list[str
 
 
 def on_its_way(name: str, seen: t.Mapping[str, t.Any]) -> bool:
-    """Whether a member that is not well is just starting or joining."""
+    """Whether an unhealthy member is starting or joining."""
     units = (seen.get("units") or {}).values()
     if any(unit["state"] in _STARTING for unit in units):
         return all(unit["state"] in ("active", *_STARTING) for unit in units)
@@ -145,27 +146,27 @@ def on_its_way(name: str, seen: t.Mapping[str, t.Any]) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """One member of a service as it was found."""
+    """The state of a member of a service."""
 
     host: str
     state: str
     why: tuple[str, ...] = ()
 
     @property
-    def words(self) -> str:
-        """Its name, with what is wrong."""
+    def text(self) -> str:
+        """Return its name and its problems."""
         return f"{self.host}: {', '.join(self.why)}" if self.why else self.host
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """One service as it was found.
+    """The state of a service.
 
-    :arg writer: the members to which clients are sent alone, frontend → member.
-    :arg holders: virtual address → who holds it.
-    :arg position: where its cluster stands, in words.
-    :arg why: what is wrong with the service although its members are well.
-    :arg clear: what it says in plain text that could be encrypted.
+    :arg writer: frontend → the only member to which its clients are sent.
+    :arg holders: virtual address → the hosts that hold it.
+    :arg position: position of its cluster, as text.
+    :arg why: problems of the service that are not problems of a single member.
+    :arg clear: connections in plain text that could be encrypted.
     """
 
     name: str
@@ -179,22 +180,22 @@ class Report:
     clear: str = ""
 
     @property
-    def well(self) -> int:
-        """How many members are well."""
+    def healthy(self) -> int:
+        """Return the number of healthy members."""
         return sum(1 for member in self.members if member.state == OK)
 
     @property
     def text(self) -> str:
-        """What is to be known of it, in one line."""
-        wrong = "; ".join([*self.why, *(member.words for member in self.members if member.state != OK)])
-        count = f"{self.well}/{len(self.members)}"
-        return " ".join([count, *([f"({wrong})"] if wrong else []), *([self.position] if self.position else [])])
+        """Return its state in one line."""
+        problems_found = "; ".join([*self.why, *(member.text for member in self.members if member.state != OK)])
+        count = f"{self.healthy}/{len(self.members)}"
+        return " ".join([count, *([f"({problems_found})"] if problems_found else []), *([self.position] if self.position else [])])
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Plain values, for machines."""
+        """Return plain values for JSON."""
         return {
             "state": self.state,
-            "up": self.well,
+            "up": self.healthy,
             "all": len(self.members),
             "members": {member.host: {"state": member.state, "why": list(member.why)} for member in self.members},
             "position": self.position,
@@ -206,11 +207,11 @@ class Report:
         }
 
 
-def judge(members: t.Mapping[str, t.Sequence[str]], looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> dict[str, Report]:
-    """How each service stands; those nobody has installed, and nobody was given a group for, are left out.
+def evaluate(members: t.Mapping[str, t.Sequence[str]], looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> dict[str, Report]:
+    """Return the state of each service; services without hosts and services that are not installed on any host are omitted.
 
     :arg members: service → its hosts.
-    :arg looks: host → what ``controlplane_info`` returned as ``controlplane``, or nothing for one that does not answer.
+    :arg looks: host → ``controlplane`` as returned by ``controlplane_info``, or ``None`` for a host that does not answer.
     """
     holders = _holders(looks)
     writers = writers_of(looks)
@@ -219,13 +220,13 @@ def judge(members: t.Mapping[str, t.Sequence[str]], looks: t.Mapping[str, t.Mapp
         parts = {host: ((looks.get(host) or {}).get("services") or {}).get(name) for host in hosts}
         if not hosts or not any(part and part.get("units") for part in parts.values()) and any(looks.get(host) for host in hosts):
             continue
-        standing = tuple(_member(name, host, parts[host], looks.get(host) is not None) for host in hosts)
+        states = tuple(_member(name, host, parts[host], looks.get(host) is not None) for host in hosts)
         why = _disagreements(name, {host: part for host, part in parts.items() if part}, holders)
-        state = _state(SERVICES[name], standing, why)
+        state = _state(SERVICES[name], states, why)
         found[name] = Report(
             name,
             state,
-            standing,
+            states,
             _position(name, parts),
             tuple(why),
             writers if name == "galera" else {},
@@ -246,34 +247,34 @@ def _member(name: str, host: str, seen: t.Mapping[str, t.Any] | None, answers: b
 
 
 def _state(service: Service, members: t.Sequence[Member], why: t.Sequence[str]) -> str:
-    well = [member for member in members if member.state == OK]
-    if why or len(well) < service.needed(len(members)):
+    healthy = [member for member in members if member.state == OK]
+    if why or len(healthy) < service.needed(len(members)):
         return DOWN
-    if len(well) == len(members):
+    if len(healthy) == len(members):
         return OK
     return WIP if all(member.state in (OK, WIP) for member in members) else DEGRADED
 
 
 def _disagreements(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any]], holders: t.Mapping[str, t.Sequence[str]]) -> list[str]:
-    """What only shows when the members are compared."""
+    """Return problems that are found by comparing the members."""
     if name == "galera":
         uuids = sorted({str(part["facts"]["cluster_uuid"]) for part in parts.values() if (part.get("facts") or {}).get("ready")})
         if len(uuids) > 1:
-            return [f"there are {len(uuids)} clusters at once: {', '.join(uuids)}"]
+            return [f"there are {len(uuids)} separate clusters: {', '.join(uuids)}"]
         apart = plan_galera.components(plan_galera.primary_members({host: part.get("facts") for host, part in parts.items()}))
-        return [f"{plan_galera.describe_components(apart)} (docs/database.md tells how to keep one)"] if len(apart) > 1 else []
+        return [f"{plan_galera.describe_components(apart)} (see docs/database.md for how to keep one)"] if len(apart) > 1 else []
     if name == "rabbitmq":
         views = {tuple(part["facts"]["running"]) for part in parts.values() if part.get("facts")}
         whole = max((len(view) for view in views), default=0)
         apart = [view for view in views if len(view) * 2 <= whole]
-        return [f"a part of the cluster is on its own: {', '.join(view)}" for view in sorted(apart)]
+        return [f"a part of the cluster is partitioned: {', '.join(view)}" for view in sorted(apart)]
     if name == "load_balancer":
         return [f"{address} is on {' and '.join(names) or 'no host'}" for address, names in holders.items() if len(names) != 1]
     return []
 
 
 def _holders(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> dict[str, tuple[str, ...]]:
-    """Virtual address → the hosts that have it."""
+    """Return virtual address → the hosts that hold it."""
     found: dict[str, list[str]] = {}
     for host, look in sorted(looks.items()):
         for address in _balancer(look).get("virtual_addresses") or ():
@@ -290,7 +291,7 @@ def _balancer(look: t.Mapping[str, t.Any] | None) -> t.Mapping[str, t.Any]:
 
 
 def writers_of(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> dict[str, str]:
-    """Frontend → the member its clients are sent to alone, as the load balancer says that clients speak to."""
+    """Return frontend → the only member to which its clients are sent, as reported by the load balancer with the virtual address."""
     holders = {names[0] for names in _holders(looks).values() if len(names) == 1}
     found: dict[str, str] = {}
     for host in sorted(holders) or sorted(looks):
@@ -311,19 +312,19 @@ def _position(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any] | None]) ->
 
 
 def _clear(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> str:
-    """With whom a service speaks plain text although it could speak TLS, and where it is told how to change that."""
+    """Return which connections of a service are in plain text although TLS is supported, and the guide for changing this."""
     facts = [part["facts"] for part in parts.values() if part and part.get("facts")]
-    whom = []
+    parties = []
     if name == "galera" and any(fact.get("tls") == "off" for fact in facts):
-        whom.append("its members")
+        parties.append("its members")
     if name == "rabbitmq" and any(fact.get("tls") in ("off", "both") for fact in facts):
-        whom.append("clients")
+        parties.append("clients")
     guide = {"galera": "docs/database.md", "rabbitmq": "docs/messaging.md"}.get(name)
-    return f"plain text with {' and '.join(whom)} ({guide}, Encryption)" if whom else ""
+    return f"plain text with {' and '.join(parties)} ({guide}, Encryption)" if parties else ""
 
 
 def _links(name: str, looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> tuple[str, ...]:
-    """Where clients find it."""
+    """Return the URLs of a service for clients."""
     ports = {"galera": 3306, "keystone": 5000}
     found = []
     for look in looks.values():
@@ -334,14 +335,14 @@ def _links(name: str, looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> tu
 
 
 def worst(states: t.Iterable[str]) -> str:
-    """The worst of several states."""
+    """Return the worst of several states."""
     return max(states, key=STATES.index, default=OK)
 
 
 def table(reports: t.Mapping[str, Report]) -> list[str]:
-    """The services as lines for people."""
-    heads = ("service", "members", "state", "what is to know")
-    rows = [(name, f"{one.well}/{len(one.members)}", one.state, "; ".join(_notes(one))) for name, one in reports.items()]
+    """Return the services as the lines of a table."""
+    heads = ("service", "members", "state", "details")
+    rows = [(name, f"{one.healthy}/{len(one.members)}", one.state, "; ".join(_notes(one))) for name, one in reports.items()]
     if not rows:
         return []
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(3)]
@@ -350,8 +351,8 @@ def table(reports: t.Mapping[str, Report]) -> list[str]:
 
 def _notes(one: Report) -> t.Iterator[str]:
     yield from one.why
-    yield from (member.words for member in one.members if member.state != OK)
-    yield from (f"{name} is written to through {member}" if name == "mysql" else f"{name} is served by {member} alone" for name, member in one.writer.items())
+    yield from (member.text for member in one.members if member.state != OK)
+    yield from (f"{name} is served by {member} only" for name, member in one.writer.items())
     yield from (f"{address} is on {names[0]}" for address, names in one.holders.items() if len(names) == 1)
     if one.position:
         yield one.position

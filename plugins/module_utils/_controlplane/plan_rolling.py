@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Members of the control plane taken one at a time: whether that may be begun, in which order, what is left of it."""
+"""Plan a rolling restart or update of the control plane: its preconditions, its order, and what remains of an interrupted one."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 ACTIONS = ("restart", "update")
-#: What clients need besides the service that is worked at.
+#: Clients need this service in addition to the one being restarted.
 _WAY_IN = "load_balancer"
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What an operator asks for.
+    """The request of the operator.
 
-    :arg components: services, in any order.
-    :arg accept_outage: whether a service may stand still that has nobody to spare.
-    :arg forget: whether an unfinished run of another kind is given up.
+    :arg components: services, in the order of their dependencies.
+    :arg accept_outage: whether a service without a redundant member may be interrupted.
+    :arg forget: whether to discard the journal of an interrupted run.
     """
 
     action: str
@@ -33,33 +33,33 @@ class Request:
 
 
 def parse_request(action: t.Any, components: t.Any, accept_outage: bool = False, forget: bool = False) -> Request:
-    """The request from an operator's variables.
+    """Parse the request from variables.
 
-    :arg components: a list, or names with commas between; none means all.
-    :raises InputError: an action or a component nobody knows.
+    :arg components: a list, or names separated by commas; empty means all.
+    :raises InputError: an unknown action or component.
     """
     if action not in ACTIONS:
-        raise InputError(f"{action!r} is no action.", "rolling_restart_action", f"Take {' or '.join(ACTIONS)}.")
+        raise InputError(f"unknown action {action!r}.", "rolling_restart_action", f"Use {' or '.join(ACTIONS)}.")
     names = components.split(",") if isinstance(components, str) else list(components or ())
     found = [str(name).strip() for name in names if str(name).strip()]
     for number, name in enumerate(found):
         if name not in plan_controlplane.SERVICES:
-            raise InputError(f"{name!r} is no component.", f"components[{number}]", f"Take of {', '.join(plan_controlplane.SERVICES)}.")
+            raise InputError(f"unknown component {name!r}.", f"components[{number}]", f"Use some of {', '.join(plan_controlplane.SERVICES)}.")
     return Request(str(action), tuple(name for name in plan_controlplane.SERVICES if name in found), accept_outage, forget)
 
 
 def looks_of(hostvars: t.Mapping[str, t.Any], members: t.Mapping[str, t.Sequence[str]]) -> dict[str, t.Any]:
-    """What each host of any service told as ``rolling_restart_look``, nothing for one that did not answer."""
+    """Return host → ``controlplane`` of its ``rolling_restart_look``, ``None`` for a host that did not answer."""
     hosts = dict.fromkeys(host for names in members.values() for host in names)
     return {host: (hostvars[host].get("rolling_restart_look") or {}).get("controlplane") for host in hosts}
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One member of one component.
+    """A member of a component.
 
-    :arg begun: a run that was broken off has left it in the middle.
-    :arg in_use: clients use it right now, so that it hands over first and comes last.
+    :arg begun: whether an interrupted run left it unfinished.
+    :arg in_use: whether clients currently use it; then it hands over first and comes last.
     """
 
     component: str
@@ -70,11 +70,11 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is to be done.
+    """A plan for a rolling restart or update.
 
-    :arg why: what speaks against beginning; then nothing is done.
-    :arg done: what a run that was broken off has done already.
-    :arg journal: what is kept while it lasts, to go on with.
+    :arg why: the reasons against it; if there are any, nothing is done.
+    :arg done: members that an interrupted run has completed.
+    :arg journal: kept on the control node until the run is complete, to continue an interrupted run.
     """
 
     request: Request
@@ -83,22 +83,22 @@ class Plan:
     done: tuple[Step, ...]
     journal: t.Mapping[str, t.Any]
     sizes: t.Mapping[str, int]
-    #: What was seen of it, as the services are called.
+    #: The state of each service by name.
     reports: t.Mapping[str, plan_controlplane.Report]
 
     @property
     def lines(self) -> list[str]:
-        """The rollout, for people."""
+        """Return the plan as text."""
         verb = {"restart": "restart", "update": "update, and restart what was updated"}[self.request.action]
         found = [f"rollout plan: {verb}, one member at a time, {len(self.steps)} to do"]
         for number, step in enumerate(self.steps, 1):
-            note = " (begun by a run that was broken off)" if step.begun else " (in use: hands over first)" if step.in_use else ""
+            note = " (unfinished in an interrupted run)" if step.begun else " (in use: hands over first)" if step.in_use else ""
             found.append(f"{number:3}. {step.component} on {step.host}{note}")
-        found += [f"  -  {step.component} on {step.host}: done by the run that was broken off" for step in self.done]
+        found += [f"  -  {step.component} on {step.host}: done by the interrupted run" for step in self.done]
         return found
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Plain values, for Ansible."""
+        """Return plain values for Ansible."""
         return {
             "ok": not self.why,
             "action": self.request.action,
@@ -118,44 +118,44 @@ def plan(
     journal: t.Mapping[str, t.Any] | None = None,
     now: str = "",
 ) -> Plan:
-    """Gates and order.
+    """Check the preconditions and order the members.
 
     :arg members: service → its hosts.
-    :arg looks: host → what ``controlplane_info`` returned as ``controlplane``, nothing for one that does not answer.
-    :arg journal: what a run that was broken off has left.
-    :arg now: the time, for the journal.
+    :arg looks: host → ``controlplane`` as returned by ``controlplane_info``, ``None`` for a host that does not answer.
+    :arg journal: the journal of an interrupted run.
+    :arg now: the current time, for the journal.
     """
-    reports = plan_controlplane.judge(members, looks)
+    reports = plan_controlplane.evaluate(members, looks)
     components = request.components or tuple(reports)
-    asked = dataclasses.replace(request, components=components)
+    resolved = dataclasses.replace(request, components=components)
     sizes = {name: len(report.members) for name, report in reports.items()}
     why = [f"{name} is not installed on any host" for name in components if name not in reports]
     present = [name for name in components if name in reports]
     if not present and not why:
-        why.append("no host answers that has a service")
-    journal, foreign = _own(asked, journal)
+        why.append("no host with a service answers")
+    journal, foreign = _own(resolved, journal)
     if foreign:
         why.append(foreign)
     todo, done = [], []
     for name in present:
         for step in _ordered(reports[name], looks, journal):
             (done if _done(step, reports[name], looks, journal) else todo).append(step)
-    why += _gates(asked, reports, [step for step in todo if step.begun])
-    # first what was left in the middle, whatever it is: nothing else may be touched before
+    why += _gates(resolved, reports, [step for step in todo if step.begun])
+    # an unfinished member comes first, before any other is changed
     todo.sort(key=lambda step: not step.begun)
-    kept = journal or {"action": asked.action, "components": list(components), "began": now, "before": _invocations(present, members, looks)}
-    return Plan(asked, tuple(todo), tuple(why), tuple(done), kept, sizes, reports)
+    kept = journal or {"action": resolved.action, "components": list(components), "began": now, "before": _invocations(present, members, looks)}
+    return Plan(resolved, tuple(todo), tuple(why), tuple(done), kept, sizes, reports)
 
 
 def _own(request: Request, journal: t.Mapping[str, t.Any] | None) -> tuple[t.Mapping[str, t.Any] | None, str]:
-    """The journal if it is of this very rollout, and what speaks against going on if it is of another."""
+    """Return the journal if it belongs to the same request, and otherwise the reason against starting."""
     if not journal or request.forget:
         return None, ""
     if (journal.get("action"), tuple(journal.get("components") or ())) == (request.action, request.components):
         return journal, ""
     return None, (
-        f"a rollout begun at {journal.get('began') or 'an unknown time'} was not finished. Finish it with -e rolling_restart_action={journal.get('action')} "
-        f"-e components={','.join(journal.get('components') or ())}, or give it up with -e rolling_restart_forget=true"
+        f"a rollout started at {journal.get('began') or 'an unknown time'} is unfinished. Finish it with -e rolling_restart_action={journal.get('action')} "
+        f"-e components={','.join(journal.get('components') or ())}, or discard it with -e rolling_restart_forget=true"
     )
 
 
@@ -175,10 +175,10 @@ def _before(journal: t.Mapping[str, t.Any] | None, step: Step) -> t.Mapping[str,
 
 
 def _done(step: Step, report: plan_controlplane.Report, looks: t.Mapping[str, t.Mapping[str, t.Any] | None], journal: t.Mapping[str, t.Any] | None) -> bool:
-    """Told by what systemd says of the start, not by a note that a killed run may not have made."""
+    """Whether a member was restarted, detected by invocation IDs, because a killed run may not have recorded it."""
     before = _before(journal, step)
     if before is None or journal is None or journal.get("action") != "restart" or step.begun:
-        # whoever is up to date is left alone by an update anyhow
+        # an update skips members that are up to date
         return False
     now = _invocation(looks.get(step.host), step.component)
     return bool(now) and all(now[unit] != before.get(unit) for unit in now)
@@ -194,34 +194,35 @@ def _ordered(report: plan_controlplane.Report, looks: t.Mapping[str, t.Mapping[s
 
 
 def _gates(request: Request, reports: t.Mapping[str, plan_controlplane.Report], begun: t.Sequence[Step]) -> list[str]:
-    """What speaks against touching anything."""
+    """Return the reasons against changing any member."""
     why = []
     if len(begun) > 1:
-        why.append(f"{' and '.join(f'{step.component} on {step.host}' for step in begun)} are not well, and only one was worked at")
+        names = " and ".join(f"{step.component} on {step.host}" for step in begun)
+        why.append(f"{names} are unhealthy, but an interrupted run leaves at most one member unfinished")
     excused = {(step.component, step.host) for step in begun}
     for name, report in reports.items():
-        asked = name in request.components
-        if not asked and name != _WAY_IN:
+        requested = name in request.components
+        if not requested and name != _WAY_IN:
             continue
-        bad = [member.words for member in report.members if member.state != plan_controlplane.OK and (name, member.host) not in excused]
-        # a member that was left in the middle may be what the service lacks
+        bad = [member.text for member in report.members if member.state != plan_controlplane.OK and (name, member.host) not in excused]
+        # the unfinished member may be the reason for the problems of the service
         bad = [*report.why, *bad] if not excused or name not in {step.component for step in begun} else bad
         if bad:
             why.append(f"{name} is {report.state}: {'; '.join(bad)}")
         size, needed = len(report.members), plan_controlplane.SERVICES[name].needed(len(report.members))
-        if asked and size - 1 < needed and not request.accept_outage:
-            why.append(f"{name} has {size} members and needs {needed}: with one less it stands still. Accept that with -e rolling_restart_accept_outage=true")
+        if requested and size - 1 < needed and not request.accept_outage:
+            why.append(f"{name} has {size} members and needs {needed}: it would be interrupted. Accept this with -e rolling_restart_accept_outage=true")
     return why
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """How the control plane stands between two steps.
+    """The state of the control plane between two steps.
 
-    :arg why: what speaks against taking the next member.
-    :arg writers: frontend → the member its clients are sent to alone.
-    :arg holders: virtual address → who holds it, where one does.
-    :arg ports: virtual address → ports at which somebody serves, by a name of their own.
+    :arg why: the reasons against changing the next member.
+    :arg writers: frontend → the only member to which its clients are sent.
+    :arg holders: virtual address → its holder, if exactly one host holds it.
+    :arg ports: virtual address → the ports served there, by name.
     """
 
     why: tuple[str, ...]
@@ -230,7 +231,7 @@ class Verdict:
     ports: t.Mapping[str, t.Mapping[str, int]]
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Plain values, for Ansible."""
+        """Return plain values for Ansible."""
         return {
             "why": list(self.why),
             "writers": dict(self.writers),
@@ -247,25 +248,25 @@ def verdict(
     back: str = "",
     accept_outage: bool = False,
 ) -> Verdict:
-    """Whether the next member of a component may be taken: all but those given up have to be well.
+    """Check whether the next member of a component may be changed: all members except skipped ones must be healthy.
 
-    :arg failed: members an operator allowed to fail; the component has to do without them and one more.
-    :arg back: a member that was just worked at, and that the load balancers have to send clients to again.
+    :arg failed: failed members that are skipped; the component must keep its majority without them and one more.
+    :arg back: the member that was changed last, to which the load balancers must send clients again.
     """
-    reports = plan_controlplane.judge(members, looks)
+    reports = plan_controlplane.evaluate(members, looks)
     why = []
     for name in dict.fromkeys((component, _WAY_IN)):
         report = reports.get(name)
         if report is None:
             continue
-        given_up = failed if name == component else ()
+        skipped = failed if name == component else ()
         why += [f"{name}: {text}" for text in report.why]
-        why += [f"{name} on {member.words}" for member in report.members if member.state != plan_controlplane.OK and member.host not in given_up]
+        why += [f"{name} on {member.text}" for member in report.members if member.state != plan_controlplane.OK and member.host not in skipped]
     if back and back not in failed:
-        why += _sent_past(back, looks)
+        why += _without_clients(back, looks)
     report = reports.get(component)
     if report is not None and failed:
-        left, needed = report.well - 1, plan_controlplane.SERVICES[component].needed(len(report.members))
+        left, needed = report.healthy - 1, plan_controlplane.SERVICES[component].needed(len(report.members))
         if left < needed and not accept_outage:
             why.append(f"{component} would have {left} of {len(report.members)} members left and needs {needed}")
     way_in = reports.get(_WAY_IN)
@@ -280,11 +281,11 @@ def _balancers(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> t.Iterato
             yield host, facts
 
 
-def _sent_past(server: str, looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> t.Iterator[str]:
+def _without_clients(server: str, looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> t.Iterator[str]:
     for host, facts in _balancers(looks):
         for name, frontend in sorted((facts.get("frontends") or {}).items()):
             if not any(state["status"].startswith(plan_controlplane.SERVING) for state in frontend["servers"].values()):
-                continue  # nobody serves it, as one that is not deployed yet: that is not this member's fault
+                continue  # no server is up, for example because the service is not deployed yet: unrelated to this member
             status = (frontend["servers"].get(server) or {}).get("status")
             if status and not status.startswith(plan_controlplane.SERVING):
                 yield f"the load balancer on {host} sends no clients of {name} to {server} ({status})"

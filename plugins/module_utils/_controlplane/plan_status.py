@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The state of a footprint in one look, from what was found on its hosts."""
+"""Build the status report of a footprint from the results of its hosts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _WORDS = {plan_controlplane.OK: "ok  ", plan_controlplane.WIP: "wip ", plan_cont
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """One line of the report: what it is about, how it stands, and the finding in words.
+    """A line of the report: topic, state and text.
 
-    A ``note`` is worth reading and no fault.
+    A ``note`` is information, not a problem.
     """
 
     topic: str
@@ -30,7 +30,7 @@ class Line:
 
     @property
     def grade(self) -> str:
-        """One of the states of a service."""
+        """Return the state, one of those of a service."""
         return self.state or (plan_controlplane.OK if self.ok else plan_controlplane.DOWN)
 
     def __str__(self) -> str:
@@ -38,21 +38,21 @@ class Line:
 
 
 def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Judge what was found.
+    """Build the report.
 
-    :arg found: ``servers`` (name → ``reachable``, ``error`` or nothing, ``vms``: list of ``name``, ``state``,
-        ``drift`` and ``pending`` as vm_info tells them),
-        ``controllers`` (name → ``reachable``, ``place``: the server it stands on, ``error`` or nothing, ``look``: what
-        controlplane_info returned), ``members`` (service → its hosts) and
+    :arg found: ``servers`` (name → ``reachable``, ``error`` or empty, ``vms``: list of ``name``, ``state``,
+        ``drift`` and ``pending`` as returned by vm_info),
+        ``controllers`` (name → ``reachable``, ``place``: the server on which it runs, ``error`` or empty, ``look``: the result
+        of controlplane_info), ``members`` (service → its hosts) and
         ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime``, ``host``).
     :returns: ``ok`` (nothing is degraded or down), ``state``, ``lines`` (text), ``table`` (text), ``services``, ``links``,
-        ``ha_grade``, ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (those that are ready),
+        ``ha_grade``, ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (the ready ones),
         ``vms`` and ``servers`` counts.
     """
     servers = found.get("servers") or {}
     controllers = found.get("controllers") or {}
     looks = {name: seen.get("look") if seen.get("reachable") and not seen.get("error") else None for name, seen in controllers.items()}
-    reports = plan_controlplane.judge(found.get("members") or {}, looks)
+    reports = plan_controlplane.evaluate(found.get("members") or {}, looks)
     lines: list[Line] = []
     lines.extend(_servers(servers))
     lines.extend(_controllers(controllers))
@@ -78,14 +78,14 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "database_members": sorted(member.host for member in reports["galera"].members if member.state == plan_controlplane.OK) if "galera" in reports else [],
         "servers": {"reachable": sum(1 for seen in servers.values() if seen.get("reachable")), "all": len(servers)},
         "vms": {
-            "running": sum(1 for seen in servers.values() for vm in _standing(seen) if vm["state"] == "running"),
-            "all": sum(len(_standing(seen)) for seen in servers.values()),
+            "running": sum(1 for seen in servers.values() for vm in _current_vms(seen) if vm["state"] == "running"),
+            "all": sum(len(_current_vms(seen)) for seen in servers.values()),
         },
     }
 
 
-def _standing(seen: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
-    """The VMs of a server, without old copies of those that were moved, which are off on purpose."""
+def _current_vms(seen: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
+    """Return the VMs of a server without the old copies of moved VMs, which are intentionally shut off."""
     return [vm for vm in seen.get("vms") or [] if not vm.get("moved")]
 
 
@@ -95,33 +95,33 @@ def _servers(servers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
             yield Line(f"server {name}", False, "does not answer")
             continue
         if seen.get("error"):
-            yield Line(f"server {name}", False, f"cannot tell its VMs: {seen['error']}")
+            yield Line(f"server {name}", False, f"failed to list its VMs: {seen['error']}")
             continue
-        vms = _standing(seen)
+        vms = _current_vms(seen)
         down = [f"{vm['name']} is {vm['state']}" for vm in vms if vm["state"] != "running"]
         running = f"{len(vms) - len(down)} of {len(vms)} VMs running"
         yield Line(f"server {name}", not down, f"{running} ({'; '.join(down)})" if down else running)
         for vm in seen.get("vms") or []:
             if vm.get("moved"):
-                yield Line(f"VM {vm['name']}", True, f"moved to {vm['moved']}; the old copy waits to be confirmed", note=True)
+                yield Line(f"VM {vm['name']}", True, f"moved to {vm['moved']}; the old copy is kept until the move is confirmed", note=True)
         for vm in vms:
             if vm.get("drift"):
                 paths = ", ".join(drift["path"] for drift in vm["drift"])
-                yield Line(f"VM {vm['name']}", True, f"changed by somebody else ({paths}); spawn_vms puts it right", note=True)
+                yield Line(f"VM {vm['name']}", True, f"changed outside of this collection ({paths}); spawn_vms restores it", note=True)
             if vm.get("pending"):
-                yield Line(f"VM {vm['name']}", True, f"waits for a restart ({', '.join(vm['pending'])})", note=True)
+                yield Line(f"VM {vm['name']}", True, f"requires a restart ({', '.join(vm['pending'])})", note=True)
 
 
 def _controllers(controllers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
     for name, seen in sorted(controllers.items()):
         if not seen.get("reachable") or seen.get("error"):
-            what = f"cannot tell its services: {seen['error']}" if seen.get("error") else "does not answer"
-            yield Line(f"controller {name}", False, f"{what} (on {seen.get('place') or name})")
+            problem = f"failed to list its services: {seen['error']}" if seen.get("error") else "does not answer"
+            yield Line(f"controller {name}", False, f"{problem} (on {seen.get('place') or name})")
             continue
         services = {service: part for service, part in ((seen.get("look") or {}).get("services") or {}).items() if part.get("units")}
         bad = {service: why for service, part in services.items() if (why := plan_controlplane.problems(service, part))}
         wip = bad and all(plan_controlplane.on_its_way(service, services[service]) for service in bad)
-        text = f"{len(services) - len(bad)} of {len(services)} services well"
+        text = f"{len(services) - len(bad)} of {len(services)} services healthy"
         if bad:
             text += f" ({'; '.join(f'{service}: ' + ', '.join(why) for service, why in sorted(bad.items()))})"
         yield Line(f"controller {name}", not bad, text, state=plan_controlplane.WIP if wip else plan_controlplane.DEGRADED if bad else plan_controlplane.OK)
@@ -145,15 +145,15 @@ def _migration(seen: t.Mapping[str, t.Any]) -> Line:
 def read_results(
     hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]] | None = None
 ) -> dict[str, t.Any]:
-    """What the status playbook registered, in the shape :func:`build_status` takes.
+    """Return the results registered by the status playbook, in the format of :func:`build_status`.
 
-    :arg hostvars: host name → variables, with ``status_vms``, ``status_migrations`` and ``status_look`` where the play reached
-        the host.
-    :arg groups: the inventory's groups; without them the controllers carry all services.
+    :arg hostvars: host name → variables, with ``status_vms``, ``status_migrations`` and ``status_look`` for hosts that were
+        reached.
+    :arg groups: the groups of the inventory; without them all services run on the controllers.
     """
     read = {name: _read_server(hostvars[name]) for name in servers}
-    # the servers know better than the inventory where a VM stands that was moved
-    places = {vm["name"]: name for name, seen in read.items() for vm in _standing(seen)}
+    # the inventory may list a moved VM under its old server
+    places = {vm["name"]: name for name, seen in read.items() for vm in _current_vms(seen)}
     members = plan_controlplane.members_of(groups if groups is not None else {"controller": controllers}, hostvars)
     names = dict.fromkeys([*controllers, *(host for hosts in members.values() for host in hosts)])
     return {

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the rows that were acknowledged tell: the longest time without one, and which of them are gone."""
+"""Evaluate acknowledged rows: the largest write gap, and rows that were lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time
 
 
 def parse_acknowledged(text: str) -> list[tuple[int, float]]:
-    """Number and time of each acknowledged row, from the lines of the log; one that was only half written counts as none."""
+    """Return number and time of each acknowledged row from the lines of the log; incomplete lines are skipped."""
     found = []
     for line in text.splitlines():
         try:
@@ -24,14 +24,14 @@ def parse_acknowledged(text: str) -> list[tuple[int, float]]:
     return found
 
 
-def tell(rows: t.Sequence[tuple[int, float]], there: t.Container[int] | None) -> dict[str, t.Any]:
-    """The report on a run of writes.
+def summarize(rows: t.Sequence[tuple[int, float]], stored: t.Container[int] | None) -> dict[str, t.Any]:
+    """Return the report on the rows.
 
-    :arg there: the rows the database has in the end, nothing when it was not asked.
+    :arg stored: the rows in the database at the end, ``None`` if they are not known.
     """
     pauses = [(after[1] - before[1], before[1]) for before, after in zip(rows, rows[1:])]
     longest = max(pauses, default=None)
-    lost = None if there is None else [number for number, _at in rows if number not in there]
+    lost = None if stored is None else [number for number, _at in rows if number not in stored]
     return {
         "rows": len(rows),
         "seconds": round(rows[-1][1] - rows[0][1], 1) if rows else 0.0,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: one controller as growth sees it, and what it holds handed to its peers."""
+"""Use case: gather the state of one controller before it or a peer is moved, and hand over its clients to its peers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED, MOVING
 
 _PAUSE = 1.0
-_HINT = "Look at `status` and at the journals of haproxy and keepalived on the controllers, then run the play again."
+_HINT = "Run the playbook status and check the journals of haproxy and keepalived on the controllers, then run the play again."
 
 
 @dataclasses.dataclass(frozen=True)
 class LookRequest:
-    """What is looked at, and what is waited for.
+    """What to inspect, and what to wait for.
 
-    :arg wait: seconds the controller gets to become what is ``wanted``.
+    :arg wait: seconds to wait until the controller is as ``wanted``.
     """
 
     units: tuple[str, ...]
@@ -40,12 +40,12 @@ class LookRequest:
 
 
 def wanted(size: int | None, uuid: str | None, position: int, absent: t.Sequence[str], balanced: bool) -> Wanted:
-    """What is waited for, from a module's parameters."""
+    """Return the expected state from module parameters."""
     return Wanted(size, uuid or None, position, tuple(absent), balanced)
 
 
 def local_balancer(path: str) -> HaProxy:
-    """The HAProxy of this host.
+    """Return the HAProxy of this host.
 
     :arg path: its admin socket.
     """
@@ -60,7 +60,7 @@ def look(
     sleep: t.Callable[[float], None] = time.sleep,
     clock: t.Callable[[], float] = time.monotonic,
 ) -> dict[str, t.Any]:
-    """The controller as it is, as soon as it is well or the time is over."""
+    """Return the state of the controller as soon as it is healthy or the timeout has expired."""
     began = clock()
     while True:
         seen: dict[str, t.Any] = {
@@ -74,7 +74,7 @@ def look(
             try:
                 seen["frontends"] = balancer.frontends()
             except BackendError:
-                pass  # told by the missing value
+                pass  # reported by the missing value
             seen["answers"] = host.database_greets(request.virtual_address, request.port)
         seen["problems"] = problems(seen, request.wanted)
         if not seen["problems"] or clock() - began >= request.wait:
@@ -84,10 +84,10 @@ def look(
 
 @dataclasses.dataclass(frozen=True)
 class HandoverRequest:
-    """What a controller is to let go of.
+    """The handover of a controller.
 
-    :arg member: the one that lets go.
-    :arg here: whether this host is that one: then the virtual address goes, else the clients are sent to others.
+    :arg member: the controller that hands over.
+    :arg here: whether this host is ``member``: then its virtual address is moved, else its clients are redirected.
     :arg ports: service → port at the virtual address.
     """
 
@@ -107,24 +107,24 @@ def hand_over(
     sleep: t.Callable[[float], None] = time.sleep,
     clock: t.Callable[[], float] = time.monotonic,
 ) -> list[str]:
-    """Let go of what clients need; returns what was done, or in check mode would be.
+    """Hand over the virtual address or the clients; returns what was done, or would be done in check mode.
 
-    :raises BackendError: nobody took it over in time.
-    :raises RefusedError: there is nobody else to serve.
+    :raises BackendError: no peer took over in time.
+    :raises RefusedError: no other member serves.
     """
-    act = _give_address if request.here else _send_elsewhere
+    act = _move_address if request.here else _redirect_clients
     return act(request, balancer, check_mode, host, sleep, clock)
 
 
-def _give_address(request: HandoverRequest, _balancer: HaProxy, check_mode: bool, host: t.Any, sleep: t.Callable[[float], None], clock: t.Any) -> list[str]:
-    """A restart says goodbye to the peers, and comes back as one that waits; nothing stays behind when we are killed here."""
+def _move_address(request: HandoverRequest, _balancer: HaProxy, check_mode: bool, host: t.Any, sleep: t.Callable[[float], None], clock: t.Any) -> list[str]:
+    """Restart keepalived, which releases the address and starts in BACKUP; nothing has to be reverted if this is interrupted."""
     if request.virtual_address not in host.addresses():
         return []
     if not check_mode:
         host.restart(request.unit)
         _await(
             lambda: request.virtual_address not in host.addresses() and all(host.touch(request.virtual_address, port) for port in request.ports.values()),
-            f"no peer took the virtual address {request.virtual_address} over",
+            f"no peer took over the virtual address {request.virtual_address}",
             request.timeout,
             sleep,
             clock,
@@ -132,25 +132,25 @@ def _give_address(request: HandoverRequest, _balancer: HaProxy, check_mode: bool
     return ["address"]
 
 
-def _send_elsewhere(request: HandoverRequest, balancer: HaProxy, check_mode: bool, host: t.Any, sleep: t.Callable[[float], None], clock: t.Any) -> list[str]:
+def _redirect_clients(request: HandoverRequest, balancer: HaProxy, check_mode: bool, host: t.Any, sleep: t.Callable[[float], None], clock: t.Any) -> list[str]:
     done = []
     for name, frontend in sorted(balancer.frontends().items()):
         if frontend["in_use"] != request.member or name not in request.ports:
             continue
         others = [server for server, state in frontend["servers"].items() if server != request.member and state["status"].startswith("UP")]
         if not others:
-            raise RefusedError(f"nobody but {request.member} serves {name}.", hint="Bring the other members back first.")
+            raise RefusedError(f"{request.member} is the only healthy member of {name}.", hint="Recover the other members first.")
 
         def others_serve(name: str = name) -> bool:
             if balancer.frontends()[name]["in_use"] == request.member:
-                # its checks bring it back within two seconds, so this may have to be said again
+                # its health checks mark it as up again within two seconds, so this may have to be repeated
                 balancer.take_out(name, request.member)
-                # where the first client is sent is remembered for all that follow; nobody says that one comes right now
+                # the server of the first client is used for all following ones; connect, because no other client may do so now
                 host.touch(request.virtual_address, request.ports[name])
             return balancer.frontends()[name]["in_use"] != request.member
 
         if not check_mode:
-            _await(others_serve, f"the load balancer goes on sending clients of {name} to {request.member}", request.timeout, sleep, clock)
+            _await(others_serve, f"the load balancer still sends clients of {name} to {request.member}", request.timeout, sleep, clock)
         done.append(f"writer of {name}")
     return done
 
@@ -159,32 +159,32 @@ def _await(true: t.Callable[[], bool], problem: str, timeout: float, sleep: t.Ca
     began = clock()
     while not true():
         if clock() - began >= timeout:
-            raise BackendError(f"{problem} within {int(timeout)} s.", hint=_HINT)
+            raise BackendError(f"{problem} after {int(timeout)} s.", hint=_HINT)
         sleep(0.2)
 
 
 def parse_ports(value: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """Services and their ports.
+    """Parse services and their ports.
 
-    :raises InputError: a port that is none.
+    :raises InputError: an invalid port.
     """
     found = {}
     for name, port in value.items():
         text = str(port)
         if not text.isdecimal() or not 0 < int(text) < 65536:
-            raise InputError(f"{port!r} is no port.", f"ports.{name}", "Write NAME: PORT, e.g. {mysql: 3306}.")
+            raise InputError(f"{port!r} is not a valid port.", f"ports.{name}", "Write NAME: PORT, e.g. {mysql: 3306}.")
         found[str(name)] = int(text)
     return found
 
 
 def departures(cluster: str | None = None, unfinished: bool = False) -> list[dict[str, t.Any]]:
-    """The notes this server keeps of VMs that left it or are on their way, by name.
+    """Return the records of VMs that were or are being moved from this server, sorted by name.
 
-    :arg unfinished: only those that wait for something.
+    :arg unfinished: only moves that are not confirmed.
     """
     notes = [dataclasses.asdict(note) for note in io_moved.read_all().values()]
     noted = {note["id"] for note in notes if note["state"] != CONFIRMED}
-    # a worker writes its note when the VM is about to leave; until then only its journal tells that it is at work
+    # a worker writes its record shortly before the VM leaves; until then only its journal shows the move
     notes += [note for note in _at_work() if note["id"] not in noted]
     notes = [note for note in notes if cluster in (None, note["cluster"]) and not (unfinished and note["state"] == CONFIRMED)]
     return sorted(notes, key=lambda note: (note["name"], note["uuid"]))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: all services of the control plane on one host, each asked in a time that is limited."""
+"""Use case: gather the state of all control plane services on one host, each query with a timeout."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MYSQL, _MEMCACHED, _KEYSTONE = 3306, 11211, 5000
 
 @dataclasses.dataclass(frozen=True)
 class LookRequest:
-    """What is looked at.
+    """What to inspect, and what to wait for.
 
-    :arg services: their names; those that are not installed are told as such. None means all that are installed.
-    :arg sizes: how many members a service's cluster is to have, waited for.
-    :arg frontends: servers which the load balancer of this host is to send clients to again, waited for.
-    :arg wait: seconds the services get to become well.
-    :arg timeout: seconds each of them gets for an answer.
-    :arg packages: whether it is asked which packages the units came with.
+    :arg services: names of services; those that are not installed are reported as problems. Empty means all installed ones.
+    :arg sizes: service → expected number of members of its cluster.
+    :arg frontends: servers to which the load balancer of this host must send clients.
+    :arg wait: seconds to wait until all services are healthy.
+    :arg timeout: timeout in seconds for the answer of each service.
+    :arg packages: whether to return the packages of the units.
     """
 
     services: tuple[str, ...]
@@ -45,22 +45,22 @@ class LookRequest:
 
 
 def parse_sizes(value: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """Services and the numbers of their members.
+    """Parse services and their numbers of members.
 
-    :raises InputError: a service nobody knows, or a number that is none.
+    :raises InputError: an unknown service, or an invalid number.
     """
     found = {}
     for name, number in value.items():
         if name not in SERVICES:
-            raise InputError(f"{name!r} is no service.", f"sizes.{name}", f"Take {', '.join(SERVICES)}.")
+            raise InputError(f"unknown service {name!r}.", f"sizes.{name}", f"Use some of {', '.join(SERVICES)}.")
         if not str(number).isdecimal() or int(number) < 1:
-            raise InputError(f"{number!r} is no number of members.", f"sizes.{name}", "Write NAME: NUMBER, e.g. {galera: 3}.")
+            raise InputError(f"{number!r} is not a valid number of members.", f"sizes.{name}", "Write NAME: NUMBER, e.g. {galera: 3}.")
         found[name] = int(number)
     return found
 
 
 class Host:
-    """The readers of this host."""
+    """Reads the services of this host."""
 
     def __init__(self, timeout: float, database: MariaDb | None = None, balancer: HaProxy | None = None) -> None:
         self.timeout = timeout
@@ -68,7 +68,7 @@ class Host:
         self.balancer = balancer or HaProxy(timeout=timeout)
 
     def facts(self, name: str) -> dict[str, t.Any] | None:
-        """What a service tells of itself, nothing when it does not answer."""
+        """Return the facts of a service, ``None`` if it does not answer."""
         return getattr(self, f"_{name}")()
 
     def _galera(self) -> dict[str, t.Any] | None:
@@ -94,7 +94,7 @@ class Host:
         try:
             frontends: dict[str, t.Any] | None = self.balancer.frontends()
         except BackendError:
-            frontends = None  # told by the missing value
+            frontends = None  # reported by the missing value
         return {"virtual_addresses": virtual, "held": held, "vrrp": io_plane.vrrp_states(self.timeout), "frontends": frontends, "fronts": fronts}
 
     def _keystone(self) -> dict[str, t.Any] | None:
@@ -102,22 +102,22 @@ class Host:
         if not address:
             return None
         for tls in (False, True):
-            told = io_listeners.http_json(address, _KEYSTONE, "/v3", tls=tls, timeout=self.timeout)
-            if isinstance(told, dict) and isinstance(told.get("version"), dict):
-                return {"version": told["version"].get("id"), "address": address, "tls": tls}
+            answer = io_listeners.http_json(address, _KEYSTONE, "/v3", tls=tls, timeout=self.timeout)
+            if isinstance(answer, dict) and isinstance(answer.get("version"), dict):
+                return {"version": answer["version"].get("id"), "address": address, "tls": tls}
         return None
 
     def units(self, services: t.Sequence[str]) -> dict[str, dict[str, dict[str, t.Any]]]:
-        """Service → its units as systemd knows them."""
+        """Return service → its units known to systemd."""
         names = {unit: None for name in services for choice in SERVICES[name].units for unit in choice}
         known = io_plane.units(list(names))
         found: dict[str, dict[str, dict[str, t.Any]]] = {}
         for name in services:
             found[name] = {}
             for choice in SERVICES[name].units:
-                there = [unit for unit in choice if unit in known]
-                # of several the one that runs, else the first
-                for unit in sorted(there, key=lambda unit: (known[unit]["state"] != "active", choice.index(unit)))[:1]:
+                present = [unit for unit in choice if unit in known]
+                # the running one of several alternatives, else the first
+                for unit in sorted(present, key=lambda unit: (known[unit]["state"] != "active", choice.index(unit)))[:1]:
                     found[name][unit] = known[unit]
         return found
 
@@ -132,23 +132,23 @@ def look(
     sleep: t.Callable[[float], None] = time.sleep,
     clock: t.Callable[[], float] = time.monotonic,
 ) -> dict[str, t.Any]:
-    """The services of this host, as soon as all are well or the time is over."""
+    """Return the services of this host as soon as all are healthy or the timeout has expired."""
     host = host or Host(request.timeout)
     began = clock()
     while True:
         units = host.units(request.services or SERVICE_NAMES)
         services: dict[str, t.Any] = {}
         why: list[str] = []
-        for name in request.services or [name for name, there in units.items() if there]:
+        for name in request.services or [name for name, installed in units.items() if installed]:
             active = any(unit["state"] in ("active", "activating") for unit in units[name].values())
-            # whoever does not run is not asked: a silence would cost the whole time
+            # a service that does not run is not queried, to avoid waiting for a timeout
             seen = {"units": units[name], "facts": host.facts(name) if active else None}
             if name == "load_balancer" and not active:
                 seen["facts"] = {"virtual_addresses": io_plane.virtual_addresses(), "held": [], "vrrp": {}, "frontends": None, "fronts": []}
             seen["problems"] = problems(name, seen, request.sizes.get(name))
             services[name] = seen
             why += [f"{name}: {text}" for text in seen["problems"]]
-        why += [f"load_balancer: {text}" for text in _unseen(services, request.frontends)]
+        why += [f"load_balancer: {text}" for text in _without_clients(services, request.frontends)]
         if request.packages:
             _add_packages(services)
         if not why or clock() - began >= request.wait:
@@ -160,15 +160,15 @@ def _add_packages(services: t.Mapping[str, t.Any]) -> None:
     for seen in services.values():
         for unit in seen["units"].values():
             unit["package"] = io_plane.package_of(unit["path"])
-            # it runs what was there before
+            # started before the package was installed
             unit["stale"] = bool(unit["package"] and unit["state"] == "active" and unit["package"]["installed"] > unit["since"])
 
 
-def _unseen(services: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> t.Iterator[str]:
+def _without_clients(services: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> t.Iterator[str]:
     frontends = ((services.get("load_balancer") or {}).get("facts") or {}).get("frontends") or {}
     for name, frontend in sorted(frontends.items()):
         if not any(state["status"].startswith(SERVING) for state in frontend["servers"].values()):
-            continue  # nobody serves it, so waiting for one of them is in vain
+            continue  # no server is up, so the given ones need not be waited for
         for server, state in sorted(frontend["servers"].items()):
             if server in servers and not state["status"].startswith(SERVING):
                 yield f"{server} of {name} is {state['status']}"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Running commands: never through a shell, always in the C locale."""
+"""Run commands without a shell, in the C locale."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import mod
 
 @dataclasses.dataclass(frozen=True)
 class Completed:
-    """What a finished command left: exit code and decoded output."""
+    """A finished command with its exit code and decoded output."""
 
     argv: tuple[str, ...]
     rc: int
@@ -33,14 +33,14 @@ def run(
     hint: str | None = None,
     variables: t.Mapping[str, str] | None = None,
 ) -> Completed:
-    """Run a command and return what it left.
+    """Run a command and return its exit code and output.
 
-    :arg argv: program and arguments; no shell ever sees them.
+    :arg argv: program and arguments, run without a shell.
     :arg stdin: text for its standard input; secrets go here, never into ``argv``.
-    :arg timeout: seconds, ``None`` waits for ever.
-    :arg variables: more of its environment; the place for a secret when a program takes it nowhere else but in ``argv``.
-    :arg ok: the exit codes that are no error.
-    :raises CommandError: on any other exit code, a missing program, or when time ran out.
+    :arg timeout: seconds, ``None`` for no limit.
+    :arg variables: additional environment variables; for secrets that a program accepts neither on standard input nor in a file.
+    :arg ok: exit codes that do not count as an error.
+    :raises CommandError: any other exit code, a missing program, or a timeout.
     """
     environment = {**os.environ, "LC_ALL": "C", "LANG": "C", **(variables or {})}
     environment.setdefault("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -61,7 +61,7 @@ def run(
     except FileNotFoundError as error:
         raise model_errors.CommandError(argv, 127, f"{argv[0]} is not installed", hint=hint) from error
     except subprocess.TimeoutExpired as error:
-        raise model_errors.CommandError(argv, None, f"no end after {timeout} s", hint=hint) from error
+        raise model_errors.CommandError(argv, None, f"not finished after {timeout} s", hint=hint) from error
     if done.returncode not in ok:
         raise model_errors.CommandError(argv, done.returncode, done.stderr or done.stdout, hint=hint)
     return Completed(tuple(argv), done.returncode, done.stdout, done.stderr)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files that survive a power loss: whole old content or whole new content, never half."""
+"""Atomic writes: after a power loss a file has either the old or the new content."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ import tempfile
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 
-#: What root keeps until the next boot: locks, mount points, keys of bootstrap systems.
+#: Runtime files of root: locks, mount points, keys of bootstrap systems.
 RUN = pathlib.Path("/run/reduced.footprint")
 
 
 def private_folder(path: pathlib.Path) -> pathlib.Path:
-    """A folder that only this user enters, made where it is missing; its parent is there.
+    """Return a folder with mode 0700, created if missing; its parent must exist.
 
-    A folder of this user that others may enter is closed. A symlink, and a folder somebody else made first, are refused:
-    whoever owns a folder decides what the names in it lead to.
+    The mode of an existing folder of this user is corrected. Symbolic links and folders of other users are refused,
+    because the owner of a folder can replace the files in it.
 
-    :raises BackendError: it is not this user's own.
+    :raises BackendError: the folder cannot be created or belongs to another user.
     """
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
         pass
     except OSError as error:
-        raise model_errors.BackendError(f"the folder {path} cannot be made: {error.strerror}.") from error
+        raise model_errors.BackendError(f"the folder {path} cannot be created: {error.strerror}.") from error
     handle = -1
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -39,17 +39,17 @@ def private_folder(path: pathlib.Path) -> pathlib.Path:
             if stat.S_IMODE(found.st_mode) & 0o077:
                 os.fchmod(handle, 0o700)
             return path
-        said = f"belongs to the user {found.st_uid}"
+        problem = f"belongs to the user {found.st_uid}"
     except OSError as error:
-        said = "is a link or a file" if not path.is_dir() or path.is_symlink() else str(error.strerror)
+        problem = "is a link or a file" if not path.is_dir() or path.is_symlink() else str(error.strerror)
     finally:
         if handle >= 0:
             os.close(handle)
-    raise model_errors.BackendError(f"{path} is not a folder of this user: it {said}.", hint="Find out who made it, remove it, and run again.")
+    raise model_errors.BackendError(f"{path} is not a folder of this user: it {problem}.", hint="Find out which program created it, remove it, and run again.")
 
 
 def read_text(path: str | os.PathLike[str]) -> str | None:
-    """The text of a file, ``None`` when there is none."""
+    """Return the text of a file, ``None`` if it does not exist."""
     try:
         return pathlib.Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -57,9 +57,9 @@ def read_text(path: str | os.PathLike[str]) -> str | None:
 
 
 def write_atomic(path: str | os.PathLike[str], text: str, mode: int = 0o600, owner: tuple[int, int] | None = None) -> None:
-    """Replace a file by way of a synced temporary file in the same directory.
+    """Replace a file atomically, with a synced temporary file in the same directory.
 
-    :arg owner: numbers of user and group, those of this process without.
+    :arg owner: uid and gid; default those of this process.
     """
     target = pathlib.Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)

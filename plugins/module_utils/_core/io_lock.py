@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One at a time on a host: a lock that dies with its process."""
+"""Exclusive locks of a host, released when the process ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOLDER = "reduced.footprint"
 
 
 def lock_folder() -> pathlib.Path:
-    """The folder of this user's locks: below ``/run`` for root, where only root makes folders, else one of the user's own."""
+    """Return the lock folder of this user: below ``/run`` for root, because only root can create folders there, else a private one."""
     if os.geteuid() == 0 and os.path.isdir("/run"):
         return io_files.RUN / "locks"
     return pathlib.Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"{_FOLDER}-{os.geteuid()}"
@@ -28,22 +28,22 @@ def lock_folder() -> pathlib.Path:
 
 @contextlib.contextmanager
 def host_lock(name: str, timeout: float) -> t.Iterator[None]:
-    """Hold a lock of this host; a killed holder frees it.
+    """Hold a lock of this host; the lock of a killed process is released.
 
-    :arg name: what is locked, e.g. ``domains``.
-    :arg timeout: seconds to wait for another holder.
-    :raises BackendError: somebody else still holds it, or the folder of the locks is not this user's own.
+    :arg name: name of the lock, e.g. ``domains``.
+    :arg timeout: seconds to wait for another process.
+    :raises BackendError: another process still holds the lock, or the lock folder does not belong to this user.
     """
     folder = lock_folder()
     if folder.parent == io_files.RUN:
         io_files.private_folder(io_files.RUN)
     path = io_files.private_folder(folder) / f"{name}.lock"
     try:
-        # no file of somebody else, wherever a link leads
+        # O_NOFOLLOW: a link could lead to any file
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise model_errors.BackendError(
-            f"{path} cannot be opened: {error.strerror}.", hint="Remove it; it is a lock file and nothing else belongs there."
+            f"the lock file {path} cannot be opened: {error.strerror}.", hint="Remove it, and run again."
         ) from error
     try:
         until = time.monotonic() + timeout
@@ -54,7 +54,7 @@ def host_lock(name: str, timeout: float) -> t.Iterator[None]:
             except BlockingIOError as error:
                 if time.monotonic() >= until:
                     raise model_errors.BackendError(
-                        f"another run has held {path} for {timeout:g} s.", hint="Wait until the other play on this host has ended, then run again."
+                        f"another run has held {path} for {timeout:g} s.", hint="Wait until the other play on this host has finished, then run again."
                     ) from error
                 time.sleep(0.1)
         yield

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The kernel's packet filter, through ``nft``."""
+"""nftables rules of this host, managed with ``nft``."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 
 NFT = "/usr/sbin/nft"
-_HINT = "Install nftables and a kernel with nf_tables, or set footprint_allow_list to false to go without allow-lists."
+_HINT = "Install nftables and a kernel with nf_tables, or set footprint_allow_list to false to disable allow-lists."
 
 
 class PacketFilter:
-    """The packet filter of this host."""
+    """The nftables packet filter of this host."""
 
     @staticmethod
     def installed() -> bool:
-        """Whether there is the program."""
+        """Whether the program ``nft`` is installed."""
         return os.access(NFT, os.X_OK)
 
     @staticmethod
     def chains() -> dict[str, set[str]]:
-        """Table → the names of its chains, of the tables of the family ``inet``; nothing without the program."""
+        """Table name → names of its chains, for the family ``inet``; empty if ``nft`` is not installed."""
         if not PacketFilter.installed():
             return {}
         found: dict[str, set[str]] = {}
@@ -39,10 +39,10 @@ class PacketFilter:
 
     @staticmethod
     def check(text: str, path: str) -> None:
-        """Have the kernel look at rules without using them.
+        """Check rules with the kernel without loading them.
 
-        :arg path: the file they are meant for.
-        :raises BackendError: it does not take them.
+        :arg path: the file of the rules, for the message.
+        :raises BackendError: the rules are refused.
         """
         try:
             run([NFT, "-c", "-f", "-"], stdin=text, timeout=60)
@@ -51,12 +51,12 @@ class PacketFilter:
 
     @staticmethod
     def load(path: str) -> None:
-        """Use a file, all of it or nothing."""
+        """Load a rules file as one transaction."""
         run([NFT, "-f", path], timeout=60, hint=_HINT)
 
     @staticmethod
     def delete(table: str) -> None:
-        """Remove a table of the family ``inet``."""
+        """Delete a table of the family ``inet``."""
         run([NFT, "delete", "table", "inet", table], timeout=60)
 
 
@@ -64,4 +64,4 @@ def _json(text: str) -> list[dict[str, t.Any]]:
     try:
         return list(json.loads(text)["nftables"]) if text.strip() else []
     except (ValueError, KeyError, TypeError) as error:
-        raise BackendError(f"nft answers what is not understood: {error}.", None, "Update nftables.") from error
+        raise BackendError(f"the output of nft cannot be parsed: {error}.", None, "Update nftables.") from error

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Commands that feed one another without a shell, from and into files."""
+"""Pipelines of commands without a shell, optionally from and to files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 
-_WORDS = 20000
+_MOST_STDERR = 20000
 
 
 def pipeline(
@@ -24,16 +24,16 @@ def pipeline(
     target: str | os.PathLike[str] | None = None,
     hint: str | None = None,
 ) -> tuple[str, ...]:
-    """Run commands, each with what the one before it prints as its input; returns what each said on standard error.
+    """Run commands as a pipeline and return the standard error of each, at most the last 20000 bytes.
 
-    :arg source: a file the first one reads.
-    :arg target: a file the last one writes, 0600; it is created, must not be there, and is on the disk in the end.
-    :raises CommandError: one of them failed; the last of those that did is named, with the words of all of them.
+    :arg source: input file of the first command.
+    :arg target: output file of the last command, created with mode 0600 and synced; it must not exist.
+    :raises CommandError: a command failed. The error names the last failed command and contains the standard error of all failed ones.
     """
     environment = dict(os.environ, LC_ALL="C", LANG="C")
     running: list[t.Any] = []
     with contextlib.ExitStack() as stack:
-        said = [stack.enter_context(tempfile.TemporaryFile()) for unused in commands]
+        errors = [stack.enter_context(tempfile.TemporaryFile()) for unused in commands]
         reader: t.Any = stack.enter_context(open(source, "rb")) if source else subprocess.DEVNULL
         last: t.Any = subprocess.DEVNULL
         if target:
@@ -43,11 +43,11 @@ def pipeline(
                 writer = last if number == len(commands) - 1 else subprocess.PIPE
                 try:
                     # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
-                    one = subprocess.Popen(list(argv), stdin=reader, stdout=writer, stderr=said[number], env=environment)
+                    one = subprocess.Popen(list(argv), stdin=reader, stdout=writer, stderr=errors[number], env=environment)
                 except FileNotFoundError as error:
                     raise CommandError(argv, 127, f"{argv[0]} is not installed", hint=hint) from error
                 if number and hasattr(reader, "close"):
-                    # its reader alone holds it, so that a writer whose reader dies is told
+                    # only the reader keeps the pipe open, so that the writer gets SIGPIPE when the reader ends
                     reader.close()
                 running.append(one)
                 reader = one.stdout
@@ -59,16 +59,16 @@ def pipeline(
             raise
         if target:
             os.fsync(last.fileno())
-        words = tuple(_end(file) for file in said)
+        messages = tuple(_end(file) for file in errors)
         failed = [number for number, code in enumerate(codes) if code]
         if failed:
-            # who lost its reader fails too, before the one that is to blame; both have their say
-            raise CommandError(commands[failed[-1]], codes[failed[-1]], "\n".join(words[number].strip() for number in failed), hint=hint)
-        return words
+            # a command whose reader has failed fails too; its message comes before that of the reader
+            raise CommandError(commands[failed[-1]], codes[failed[-1]], "\n".join(messages[number].strip() for number in failed), hint=hint)
+        return messages
 
 
 def _end(file: t.IO[bytes]) -> str:
-    """The last words in a file."""
+    """Return the end of a file as text."""
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _WORDS))
+    file.seek(max(0, size - _MOST_STDERR))
     return file.read().decode("utf-8", "replace")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A file with a secret that is written once, whoever comes first, and never half."""
+"""Secret files: created exactly once, even with concurrent callers, and never partially written."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read(path: pathlib.Path) -> str | None:
-    """What a file holds without the end of its last line, ``None`` when there is none.
+    """Return the content of a file without trailing newlines, ``None`` if it does not exist.
 
-    :raises BackendError: it cannot be read.
+    :raises BackendError: the file cannot be read.
     """
     try:
         return path.read_text(encoding="utf-8").rstrip("\r\n")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise BackendError(f"cannot be read: {why}.", str(path), "Let the user who runs Ansible own it.") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BackendError(f"cannot be read: {why}.", str(path), "Make the user who runs Ansible its owner.") from error
 
 
 def open_to_others(path: pathlib.Path) -> bool:
-    """Whether somebody else than its owner may read or write a file."""
+    """Whether other users than the owner have any permission on a file."""
     return bool(path.stat().st_mode & _OTHERS)
 
 
 def close_to_others(path: pathlib.Path) -> None:
-    """Let only its owner read a file.
+    """Set the mode of a file to 0600.
 
-    :raises BackendError: it is somebody else's.
+    :raises BackendError: the file belongs to another user.
     """
     try:
         path.chmod(0o600)
     except OSError as error:
-        raise BackendError("may be read by others, and is not ours to change.", str(path), f"Run `chmod 600 {path}` as its owner.") from error
+        raise BackendError("is accessible to other users, and its mode cannot be changed.", str(path), f"Run `chmod 600 {path}` as its owner.") from error
 
 
 def create_once(path: pathlib.Path, text: str) -> bool:
-    """Write a file that is not there yet, synced and with mode 0600; whether it was this call that did.
+    """Create a synced file with mode 0600; ``False`` if it already exists.
 
-    A link makes it appear: it is whole, and of many that try at once exactly one succeeds, also over NFS.
+    The file is created with a hard link, so it is complete, and exactly one of several concurrent callers succeeds, also on NFS.
 
-    :raises BackendError: it cannot be written.
+    :raises BackendError: the file cannot be written.
     """
     try:
         _directories(path.parent)
@@ -75,15 +75,15 @@ def create_once(path: pathlib.Path, text: str) -> bool:
             os.close(directory)
     except OSError as error:
         raise BackendError(
-            f"cannot be written: {error.strerror}.", str(path), "Point footprint_secrets to a directory of yours on a file system with hard links."
+            f"cannot be written: {error.strerror}.", str(path), "Set footprint_secrets to a writable directory on a file system that supports hard links."
         ) from error
     return True
 
 
 def replace(path: pathlib.Path, text: str) -> None:
-    """Write another text into a file that is there; whoever reads it meanwhile gets the old one or the new one, whole.
+    """Replace the content of an existing file atomically.
 
-    :raises BackendError: it cannot be written.
+    :raises BackendError: the file cannot be written.
     """
     try:
         handle, temporary = tempfile.mkstemp(dir=str(path.parent), prefix=".new-")
@@ -97,13 +97,13 @@ def replace(path: pathlib.Path, text: str) -> None:
             os.unlink(temporary)
             raise
     except OSError as error:
-        raise BackendError(f"cannot be written: {error.strerror}.", str(path), "Let the user who runs Ansible own it and its directory.") from error
+        raise BackendError(f"cannot be written: {error.strerror}.", str(path), "Make the user who runs Ansible the owner of it and its directory.") from error
 
 
 def _directories(path: pathlib.Path) -> None:
-    """The directory and its parents; those that are made are nobody else's."""
+    """Create the directory and its parents with mode 0700."""
     if path.is_dir():
         return
     _directories(path.parent)
-    with contextlib.suppress(FileExistsError):  # another fork was faster
+    with contextlib.suppress(FileExistsError):  # created by another fork
         path.mkdir(mode=0o700)

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one error tree of the collection.
+"""Exceptions of the collection.
 
-Every part below the modules raises one of these; a module catches
-``FootprintError`` once and hands :meth:`FootprintError.as_result` to
-``fail_json``. Nothing else may escape on bad input.
+All code below the modules raises one of these; a module catches
+``FootprintError`` and passes :meth:`FootprintError.as_result` to
+``fail_json``. Invalid input must not raise any other exception.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _SHOWN = 80
 
 
 def shown(value: t.Any) -> str:
-    """A value for a message: as Python writes it, shortened where it is long."""
+    """Return a value for a message: its ``repr``, shortened if it is long."""
     try:
         text = repr(value)
     except ValueError:
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
 
 
 class FootprintError(Exception):
-    """Base of all errors this collection raises on purpose.
+    """Base class of all exceptions that this collection raises on purpose.
 
-    :arg message: what is wrong, with the numbers or names a person needs.
-    :arg path: where the bad value stands in the user's input, e.g. ``vms[2].ram``.
-    :arg hint: what to do about it, one imperative sentence.
+    :arg message: the problem, with the relevant numbers or names.
+    :arg path: path of the invalid value in the user's input, e.g. ``vms[2].ram``.
+    :arg hint: how to fix it, one imperative sentence.
     """
 
     def __init__(self, message: str, path: str | None = None, hint: str | None = None) -> None:
@@ -44,24 +44,24 @@ class FootprintError(Exception):
         return f"{text} {self.hint}" if self.hint else text
 
     def as_result(self) -> dict[str, t.Any]:
-        """The error as keyword arguments for ``fail_json``."""
+        """Return the error as keyword arguments for ``fail_json``."""
         return {"msg": str(self), "error": {"path": self.path, "message": self.message, "hint": self.hint}}
 
 
 class InputError(FootprintError):
-    """A value the user gave is wrong; nothing was touched."""
+    """A value in the user's input is invalid; nothing was changed."""
 
 
 class TemplateError(FootprintError):
-    """A libvirt XML template cannot be rendered or is refused by libvirt."""
+    """A libvirt XML template cannot be rendered, or libvirt refuses the document."""
 
 
 class CapacityError(FootprintError):
-    """A host cannot carry what it is asked to; the message names the numbers."""
+    """A host has too few resources for a request; the message contains the numbers."""
 
 
 class RefusedError(FootprintError):
-    """The request is understood and deliberately not done (ownership, protection, expert gate)."""
+    """A valid request is refused (ownership, protection, expert gate)."""
 
 
 class BackendError(FootprintError):
@@ -69,22 +69,22 @@ class BackendError(FootprintError):
 
 
 class LostWriteError(BackendError):
-    """What was written did not reach its disk, and whoever reads it there later finds something else."""
+    """Written data did not reach the disk; a later read returns other data."""
 
 
 class CommandError(BackendError):
-    """A command ended with a non-zero exit code or ran out of time.
+    """A command failed with a non-zero exit code or timed out.
 
-    :arg argv: the command as it was run.
-    :arg rc: its exit code, ``None`` when it ran out of time.
-    :arg stderr: what it said, last lines only.
-    :arg what: what that means, where it is known, instead of program and exit code.
+    :arg argv: program and arguments.
+    :arg rc: exit code, ``None`` after a timeout.
+    :arg stderr: error output; the message contains the last lines.
+    :arg what: description of the failure, replaces program and exit code.
     """
 
     def __init__(self, argv: t.Sequence[str], rc: int | None, stderr: str, hint: str | None = None, what: str | None = None) -> None:
-        said = stderr.strip().splitlines()[-5:]
-        how = "ran out of time" if rc is None else f"ended with exit code {rc}"
-        super().__init__(f"{what or f'{argv[0]} {how}'}: {' | '.join(said) or 'it said nothing'}", hint=hint)
+        lines = stderr.strip().splitlines()[-5:]
+        how = "timed out" if rc is None else f"ended with exit code {rc}"
+        super().__init__(f"{what or f'{argv[0]} {how}'}: {' | '.join(lines) or 'no output'}", hint=hint)
         self.argv = list(argv)
         self.rc = rc
         self.stderr = stderr

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One field of a request at a time: its value, checked, or an error with its path."""
+"""Validation of single fields of a request; errors contain the path of the field."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 
 def choice(value: t.Any, choices: t.Sequence[str], path: str) -> str:
-    """One of a few words.
+    """Return a value that must be one of ``choices``.
 
-    :raises InputError: it is not.
+    :raises InputError: any other value.
     """
     if value not in choices:
         raise InputError(f"{value!r} is not supported.", path, f"Use one of {', '.join(choices)}.")
@@ -25,9 +25,9 @@ def choice(value: t.Any, choices: t.Sequence[str], path: str) -> str:
 
 
 def number(value: t.Any, default: int, least: int, most: int, path: str) -> int:
-    """A whole number between two others, ``default`` when there is none.
+    """Return an integer between ``least`` and ``most``, ``default`` for ``None``.
 
-    :raises InputError: it is not.
+    :raises InputError: any other value.
     """
     if value is None:
         return default
@@ -45,20 +45,20 @@ def number(value: t.Any, default: int, least: int, most: int, path: str) -> int:
 def check_known(entry: t.Any, known: t.Sequence[str], path: str, hint: str) -> None:
     """Refuse a value that is not a mapping, and unknown keys.
 
-    :raises InputError: with the nearest key that is known.
+    :raises InputError: with the most similar known key.
     """
     if not isinstance(entry, t.Mapping):
         raise InputError(f"is {type(entry).__name__}, not a mapping.", path, hint)
     for key in entry:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, 1)
-            raise InputError("is not known here.", f"{path}.{key}", f"Did you mean {near[0]}?" if near else f"Use {', '.join(known)}.")
+            raise InputError("is not a known key.", f"{path}.{key}", f"Did you mean {near[0]}?" if near else f"Use {', '.join(known)}.")
 
 
 def ipv4(value: t.Any, path: str) -> str:
-    """One IPv4 address.
+    """Return an IPv4 address.
 
-    :raises InputError: it is not.
+    :raises InputError: any other value.
     """
     try:
         return str(ipaddress.IPv4Address(str(value)))
@@ -67,12 +67,12 @@ def ipv4(value: t.Any, path: str) -> str:
 
 
 def matched(value: t.Any, pattern: re.Pattern[str], path: str, hint: str) -> str | None:
-    """A text of a form, ``None`` when there is none.
+    """Return a value that must match a pattern, ``None`` for an empty value.
 
-    :raises InputError: it is not.
+    :raises InputError: any other value.
     """
     if value is None or value == "":
         return None
     if not pattern.match(str(value)):
-        raise InputError(f"{value!r} is not legal here.", path, hint)
+        raise InputError(f"{value!r} is not valid here.", path, hint)
     return str(value)

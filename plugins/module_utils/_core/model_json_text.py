@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""JSON text of a user. A key that is there twice is an error: of two values, one would be dropped silently."""
+"""JSON text from users. Duplicate keys are an error, because one of the two values would be dropped silently."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _PLAIN = re.compile(r"\A[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 class _Twice(t.NamedTuple):
-    """Stands in for a mapping with a key that is there twice, until the path to it is known."""
+    """Placeholder for a mapping with a duplicate key, until its path is known."""
 
     key: str
 
 
 def parse_json(text: str, path: str) -> t.Any:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
-    :arg path: where the text stands in the user's input.
-    :raises InputError: it is not valid JSON, or a mapping in it has a key twice; with the path of that key.
+    :arg path: path of the text in the user's input.
+    :raises InputError: it is not valid JSON, or a mapping has a duplicate key; with the path of that key.
     """
     found: list[_Twice] = []
 
@@ -41,17 +41,17 @@ def parse_json(text: str, path: str) -> t.Any:
     try:
         value = json.loads(text, object_pairs_hook=mapping)
     except (ValueError, RecursionError) as error:
-        raise model_errors.InputError(f"is not valid JSON: {error}.", path, "Correct the JSON text, or give the value itself instead of a text.") from error
+        raise model_errors.InputError(f"is not valid JSON: {error}.", path, "Correct the JSON text, or pass the value itself instead of a text.") from error
     if found:
         where, key = _find(value, path) or (path, found[0].key)
         raise model_errors.InputError(
-            "this key is there twice in one mapping; only one of the two values can count.", _below(where, key), "Keep one of the two."
+            "is a duplicate key; only one of its values would be used.", _below(where, key), "Remove one of the two."
         )
     return value
 
 
 def parse_all(text: str) -> t.Any:
-    """The value of a JSON text with every value it has: those of a key that is there twice become a list. For finding secrets.
+    """Return the value of a JSON text, with the values of a duplicate key as a list. Used to find secrets.
 
     :raises ValueError: it is not valid JSON.
     """
@@ -69,7 +69,7 @@ def parse_all(text: str) -> t.Any:
 
 
 def _find(value: t.Any, path: str) -> tuple[str, str] | None:
-    """The path of the first mapping with a key that is there twice, and that key."""
+    """Return the path of the first mapping with a duplicate key, and the key."""
     waiting = [(value, path)]
     while waiting:
         value, path = waiting.pop()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""For modules whose parameters hold secrets that no argument spec can name: they stand below free keys, or in texts."""
+"""Base class for modules with secrets in parameters that ``no_log`` of an argument spec cannot cover, such as free keys and texts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import typing as t
 
 
 def quiet(base: t.Any) -> t.Any:
-    """A class of modules that keeps its parameters out of the log of the host, and out of the result until they are checked.
+    """Return a module class that never logs its parameters on the host, and returns them only after their validation.
 
-    A wrong parameter ends a module before it can say which values are secret, and Ansible returns all
+    An invalid parameter fails the module before the secret values are known, and Ansible returns all
     parameters with the failure.
 
     :arg base: ``AnsibleModule``.
@@ -27,8 +27,8 @@ def quiet(base: t.Any) -> t.Any:
             self._checked = True
 
         def _log_invocation(self) -> None:
-            # no_log=True is of no use here: what the task says takes its place
-            self.log("Invoked; the parameters are not logged, since they may hold secrets")
+            # no_log=True has no effect here: it is overridden by no_log of the task
+            self.log("Invoked; the parameters are not logged, because they may contain secrets")
 
         def _return_formatted(self, kwargs: dict[str, t.Any]) -> None:
             if not self._checked:

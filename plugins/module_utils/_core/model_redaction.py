@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which values are secrets, by the names they stand under: one answer for results, records, diffs and dumps."""
+"""Detection of secrets by the names of their keys, for results, records, diffs and dumps."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import typing as t
 
 MASK = "********"
 
-#: What the name of a secret looks like. A number below a name of the second kind (a lifetime, a length) is none.
+#: Names of secrets. A number with a name of the second kind (a lifetime, a length) is not a secret.
 _SURELY = re.compile(
     r"passw(or)?d|pass(phrase|code)|(?<![a-z])pass(?![a-z])|secret|credential|cookie|(?<!cpu_)(?<!cpu)pin$|psk|presharedkey|wep_?key|(^|_)cak$",
     re.IGNORECASE,
 )
 _MAYBE = re.compile(r"token|(^|_)keys?$|(private|api|access|auth|fernet|encryption|ssl|tls|host|shared)_?key|salt|community|fernet", re.IGNORECASE)
-#: Names that speak of secrets and are none: where they are, how they are made.
+#: Names related to secrets whose values are not secret, such as paths and lifetimes.
 _HARMLESS = re.compile(
     r"_(directory|dir|path|file|length|expiration|lifetime|rotation|user|group|provider|algorithm|host_key_checking)$|^footprint_secrets$",
     re.IGNORECASE,
 )
-#: Shorter texts would be found everywhere.
+#: Shorter texts would match too often.
 LEAST = 4
 _LEAST_DETAIL = 3
 _URL_PASSWORD = re.compile(r"\w://[^\s/?#:@]*:([^\s'\"<>/]+)@")
@@ -30,7 +30,7 @@ _PASSWD = re.compile(r"""\spasswd\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
 def is_secret(name: str, value: t.Any = "x") -> bool:
-    """Whether a value of this name is to be hidden."""
+    """Whether a value with this name must be masked."""
     if isinstance(value, bool) or value is None or value == "":
         return False
     name = name.replace("-", "_")
@@ -42,7 +42,7 @@ def is_secret(name: str, value: t.Any = "x") -> bool:
 
 
 def hide(value: t.Any) -> t.Any:
-    """Everything masked, only the shape remains."""
+    """Return the structure of a value with all values masked."""
     if isinstance(value, t.Mapping):
         return {key: hide(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -51,7 +51,7 @@ def hide(value: t.Any) -> t.Any:
 
 
 def masked(value: t.Any) -> t.Any:
-    """The same value with whatever stands below the name of a secret masked."""
+    """Return a value with everything below the name of a secret masked."""
     if isinstance(value, t.Mapping):
         return {key: hide(entry) if is_secret(str(key)) else masked(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -60,7 +60,7 @@ def masked(value: t.Any) -> t.Any:
 
 
 def secret_texts(value: t.Any, below: bool = False) -> set[str]:
-    """The texts :func:`masked` would mask, but for those too short to be looked for."""
+    """Return the texts that :func:`masked` masks, except for those too short to search for."""
     if isinstance(value, t.Mapping):
         return set().union(*(secret_texts(entry, below or is_secret(str(key))) for key, entry in value.items()), set())
     if isinstance(value, (list, tuple)):
@@ -70,7 +70,7 @@ def secret_texts(value: t.Any, below: bool = False) -> set[str]:
 
 
 def url_passwords(value: t.Any) -> set[str]:
-    """The passwords in URLs anywhere in a value."""
+    """Return the passwords of all URLs in a value."""
     if isinstance(value, t.Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
@@ -79,13 +79,13 @@ def url_passwords(value: t.Any) -> set[str]:
 
 
 def display_passwords(template: str) -> set[str]:
-    """The passwords of displays that stand in a template of a domain itself."""
+    """Return the literal display passwords in a domain template."""
     found = _PASSWD.findall(template) if " passwd" in template else []
     return {one or other for one, other in found if (one or other) and "{" not in one + other}
 
 
 def hidden_values(raw: t.Any) -> set[str]:
-    """The secrets in raw details, as a list or as JSON text, so that a module can keep them out of whatever it returns."""
+    """Return the secrets in raw VM details (a list or JSON text), which a module must mask in its result."""
     if isinstance(raw, str):
         from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_all
 

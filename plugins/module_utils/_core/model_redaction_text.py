@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Configuration text without its secrets, fit for a diff or a log.
+"""Masking of secrets in configuration text for diffs and logs.
 
-Where the format is known (YAML, ini files of NetworkManager and systemd) a value is a secret by the
-keys above it. Then, in any text: by its own look, and by the word before it. In doubt it is masked:
-nothing reads the result but people.
+In known formats (YAML, ini files of NetworkManager and systemd) a value is a secret because of the
+keys above it; in any text because of its own format, or the word before it. In doubt it is masked:
+the result is only displayed and never parsed.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import MASK, is_secret
 
-# a secret whatever stands before it
+# a secret regardless of the text before it
 _PEM = re.compile(
     r"(-----BEGIN (?!CERTIFICATE|PUBLIC KEY|RSA PUBLIC KEY|X509 CRL|NEW CERTIFICATE|DH PARAMETERS)[^-\n]*-----).*?(-----END [^-\n]*-----|\Z)", re.DOTALL
 )
 _URL = re.compile(r"(\w://[^\s/?#:@'\"]*:)(?!\d{1,5}/)[^\s'\"<>]*(?=@)")
 _HASH = re.compile(r"\$(?:1|2[abxy]?|5|6|7|y|gy|sha1|argon2\w*|scrypt)\$[^\s:'\",;}]+|grub\.pbkdf2\.[\w.]+|\{S?SHA\d*\}[\w+/=]+")
-# a key of WireGuard, a TSIG key of 256 bits; public ones look the same
+# a WireGuard key, a TSIG key of 256 bits; public keys have the same format
 _BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=(?![\w+/=])")
 
 _WORD = (
     r"[\w.-]*(?:psk|passw(?:or)?d|pass(?:phrase|code)|(?<![a-z])pass(?![a-z])|secret|credential|(?<![a-z])pin(?![a-z])|cookie|community"
     r"|(?:private|pre[-_]?shared|shared|wep|wireless|api|auth|access|encryption)[-_ ]?key|mka[-_]cak|auth[-_]?token|access[-_]?token|api[-_]?token)[\w.-]*"
 )
-# NAME = VALUE and NAME: VALUE wherever they stand; NAME VALUE at the beginning of a statement
+# NAME = VALUE and NAME: VALUE anywhere; NAME VALUE only at the start of a statement
 _GIVEN = re.compile(rf"(?i)(?P<name>(?<![\w.-]){_WORD}[\"']?\s*[:+]?[=:][^\S\n]*)(?P<value>\S[^\n]*)")
 _STATED = re.compile(rf"(?im)(?P<name>(?:^|[{{;])[^\S\n]*[\"']?{_WORD}[\"']?[^\S\n]+)(?P<value>[^\s=:{{][^\n]*)")
-# a value that goes on in the next lines: behind a backslash, in an open quotation, as a block of YAML
+# a value that continues on the next line after a backslash
 _CONTINUED = re.compile(r"\\\n[^\n]*")
 
 _YAML = (".yaml", ".yml")
@@ -42,9 +42,9 @@ _SETTING = re.compile(r"(\s*)([^=\s#;][^=]*?)(\s*=[^\S\n]*)(\S.*)\Z")
 
 
 def mask_text(text: str, path: str = "") -> str:
-    """A file's text, or a piece of one, with every secret masked; the same again changes nothing.
+    """Return the text of a file, or a part of it, with all secrets masked; idempotent.
 
-    :arg path: of the file, which tells its format.
+    :arg path: path of the file, which determines its format.
     """
     text = _PEM.sub(rf"\1{MASK}\2", text)
     if path.endswith(_YAML):
@@ -60,7 +60,7 @@ def mask_text(text: str, path: str = "") -> str:
 
 
 def _below_secret(keys: t.Sequence[str]) -> bool:
-    # what a mapping lists below such a name may be anything: keys of WireGuard, a user and his password
+    # a mapping below such a name may contain anything, such as WireGuard keys or a user with a password
     return any(is_secret(key) for key in keys)
 
 
@@ -90,18 +90,18 @@ def _mask_named(pattern: re.Pattern[str], text: str) -> str:
         if found is None:
             return "".join([*parts, text[position:]])
         start = found.start("value")
-        # what is masked already ends there; in YAML something may follow
+        # an already masked value ends after the mask; in YAML more text may follow
         end = start + len(MASK) if text.startswith(MASK, start) else _end(text, start, found.end("value"))
         parts += [text[position:start], MASK]
         position = end
 
 
 def _end(text: str, start: int, end: int) -> int:
-    """Where a value really ends that begins at ``start`` and whose line ends at ``end``."""
+    """Return the end of a value that starts at ``start`` and may extend beyond its line, which ends at ``end``."""
     quote = text[start]
     if quote in "\"'":
         closed = re.compile(rf"(?:[^{quote}\\]|\\.)*{quote}[^\n]*", re.DOTALL).match(text, start + 1)
-        # a quotation that is never closed is none
+        # an unterminated quote does not start a quotation
         end = closed.end() if closed else end
     elif quote in "|>":
         indent = len(text[text.rfind("\n", 0, start) + 1 : start]) - len(text[text.rfind("\n", 0, start) + 1 : start].lstrip(" -"))

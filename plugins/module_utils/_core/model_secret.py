@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a generated secret looks like: its name, and of what it is made. Pure; the source of chance is handed in."""
+"""Names and recipes of generated secrets. Pure; the random source is passed in."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
-#: Beside the inventory. Hidden, because Ansible reads every other directory below a directory that is its inventory, and reports
-#: one in which it finds no inventory file; with any_unparsed_is_failed it stops there.
+#: Relative to the inventory. Hidden, because Ansible reads all other subdirectories of an inventory directory, and warns about
+#: (with any_unparsed_is_failed: fails on) those without an inventory file.
 DIRECTORY = ".secrets"
 _PART = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
 _SETS: t.Mapping[str, str] = {
@@ -38,11 +38,11 @@ _MOST = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Of what a new secret is made.
+    """How to generate a new secret.
 
-    :arg length: how many characters it has.
+    :arg length: number of characters.
     :arg alphabet: the characters, each once.
-    :arg size: so many random bytes instead, written in an encoding; 0 for characters.
+    :arg size: number of random bytes to encode instead; 0 for characters.
     """
 
     length: int
@@ -52,9 +52,9 @@ class Recipe:
 
     @classmethod
     def parse(cls, length: t.Any, chars: t.Any, size: t.Any = None, encoding: str = "base64url") -> Recipe:
-        """A recipe from options.
+        """Return the recipe for the given options.
 
-        :raises InputError: a number out of its range, or characters that a file of one line cannot keep.
+        :raises InputError: a number out of range, or characters that are not allowed in a file of one line.
         """
         if encoding not in _ENCODINGS:
             raise InputError(f"{encoding!r} is not supported.", "encoding", f"Use one of {', '.join(ENCODINGS)}.")
@@ -64,13 +64,13 @@ class Recipe:
         if bad:
             raise InputError(f"{bad[0]!r} cannot be part of a secret, which is one line of text.", "chars", "Use printable characters.")
         if len(alphabet) < 2:
-            raise InputError("fewer than two different characters make no secret.", "chars", f"Use e.g. {', '.join(_SETS)}, or characters.")
+            raise InputError("at least two different characters are required.", "chars", f"Use e.g. {', '.join(_SETS)}, or characters.")
         return cls(_number(length, 8, "length"), alphabet, _number(size, 8, "bytes") if size not in (None, 0) else 0, encoding)
 
     def make(self, chance: random.Random) -> str:
-        """A value of this kind.
+        """Return a new secret.
 
-        :arg chance: where the random numbers come from.
+        :arg chance: source of random numbers.
         """
         if self.size:
             return _ENCODINGS[self.encoding](chance.randbytes(self.size))
@@ -84,23 +84,23 @@ def _number(value: t.Any, least: int, path: str) -> int:
 
 
 def secret_name(value: t.Any, path: str = "name") -> str:
-    """A name such as ``rabbitmq/footprint``.
+    """Return a valid secret name such as ``rabbitmq/footprint``.
 
-    :raises InputError: it is none, or would lead out of its directory.
+    :raises InputError: the name is not valid, or leads out of its directory.
     """
     parts = value.split("/") if isinstance(value, str) else []
     if not 1 <= len(parts) <= 8 or not all(_PART.match(part) for part in parts):
         raise InputError(
-            f"{value!r} is no name of a secret.", path, "Use parts of letters, digits, _, - and . between single slashes; a part begins with no dot."
+            f"{value!r} is not a valid secret name.", path, "Use parts of letters, digits, _, - and . between single slashes; start no part with a dot."
         )
     return str(value)
 
 
 def environment_name(value: t.Any, path: str = "footprint_environment") -> str:
-    """The name of an environment, which becomes the name of a directory.
+    """Return a valid environment name, which is used as a directory name.
 
-    :raises InputError: it is none.
+    :raises InputError: the name is not valid.
     """
     if not isinstance(value, str) or not _PART.match(value):
-        raise InputError(f"{value!r} is no name of an environment.", path, "Use letters, digits, _, - and ., and begin with no dot.")
+        raise InputError(f"{value!r} is not a valid environment name.", path, "Use letters, digits, _, - and ., and do not start with a dot.")
     return value

@@ -43,11 +43,11 @@ _HINT = "Write a number or a number with a unit, for example 2, 1.5 or '512 MiB'
 
 
 def parse_size(value: t.Any, default_unit: str, path: str) -> int:
-    """A size in whole bytes.
+    """Return a size in whole bytes, rounded up.
 
-    :arg value: number (counted in ``default_unit``) or text with or without a unit.
-    :arg default_unit: unit of a bare number, e.g. ``GiB``.
-    :arg path: where the value stands, for the message.
+    :arg value: number (in ``default_unit``) or text with or without a unit.
+    :arg default_unit: unit of a number without a unit, e.g. ``GiB``.
+    :arg path: path of the value, for the message.
     :raises InputError: not a size, negative, zero or not finite.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
@@ -65,12 +65,12 @@ def parse_size(value: t.Any, default_unit: str, path: str) -> int:
         )
     size = int((decimal.Decimal(found.group(1)) * _UNITS[unit]).to_integral_value(decimal.ROUND_CEILING))
     if size <= 0:
-        raise model_errors.InputError(f"{model_errors.shown(value)} is not more than nothing.", path, _HINT)
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not greater than 0.", path, _HINT)
     return size
 
 
 def size_text(size: int) -> str:
-    """A size for people: the largest 1024-unit that keeps it short, e.g. ``1.5 GiB``."""
+    """Return a human-readable size in the largest suitable 1024-unit, e.g. ``1.5 GiB``."""
     for unit, factor in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if size >= factor:
             number = f"{size / factor:.2f}".rstrip("0").rstrip(".")

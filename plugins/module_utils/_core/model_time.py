@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Times as results and journals give them: ISO 8601 in UTC."""
+"""Timestamps for results and journals: ISO 8601 in UTC."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import time
 
 
 def utc(seconds: float | None = None) -> str:
-    """A moment as ``2026-11-23T02:15:00Z``.
+    """Return a timestamp such as ``2026-11-23T02:15:00Z``.
 
-    :arg seconds: Unix time in seconds; without it, now.
+    :arg seconds: Unix time in seconds; default now.
     """
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

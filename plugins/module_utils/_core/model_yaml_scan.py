@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the scalars of a YAML text stand, with the keys above them; by the standard library alone.
+"""Positions of the scalars in a YAML text, with the keys above them; standard library only.
 
-For changing or masking values in place, with all else as its author wrote it. Anchors and tags count as
-part of a value. What is not YAML gives nothing, or nonsense, and no error.
+Used to change or mask values in place without changing the rest of the text. Anchors and tags count as
+part of a value. Text that is not YAML returns nothing or arbitrary positions, and raises no error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FLOW_PLAIN = re.compile(r"(?:[^,\[\]{}\n:#]|:(?![\s,\[\]{}])|(?<!\s)#)+")
 
 
 def scalars(text: str) -> t.Iterator[Scalar]:
-    """Keys above each scalar (items of lists have none of their own), where it begins and where it ends, quotes included."""
+    """Yield the keys above each scalar (list items have no key), its start and its end, including quotes."""
     return iter(_Scanner(text).run())
 
 
@@ -31,7 +31,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.found: list[Scalar] = []
-        # indentation and key of what is open; an item of a list has no key
+        # indentation and key of the open mappings and lists; a list item has no key
         self.open: list[tuple[float, str | None]] = []
 
     def run(self) -> list[Scalar]:
@@ -52,13 +52,13 @@ class _Scanner:
         return len(self.text) if end < 0 else end
 
     def _line(self, start: int) -> int:
-        """Read what begins in a line; returns where to go on."""
+        """Scan the value that starts in a line; returns the position after it."""
         text, end = self.text, self._line_end(start)
         position = start + len(text[start:end]) - len(text[start:end].lstrip(" "))
         if position == end or text[position] in "#%" or text.startswith(("---", "..."), position) and position == start and not text[start + 3 : end].strip():
             return end + 1
         while text[position : position + 2] == "- " or position == end - 1 and text[position] == "-":
-            # a list may stand as far left as the key it belongs to
+            # a list may have the same indentation as its key
             self._close(position - start + 0.5)
             self.open.append((position - start + 0.5, None))
             position += 1
@@ -94,7 +94,7 @@ class _Scanner:
             return self._line_end(quoted.end()) + 1
         plain = _PLAIN_END.search(text, position)
         stop = plain.start() if plain else end
-        # it may go on in lines that stand further right and have no key of their own
+        # a plain scalar continues in lines that are indented further and have no key
         following = end + 1
         while following < len(text):
             line = text[following : self._line_end(following)]
@@ -106,7 +106,7 @@ class _Scanner:
         return following
 
     def _flow(self, position: int, keys: tuple[str, ...]) -> int:
-        """Read a mapping or list in braces; returns where it ends."""
+        """Scan a flow mapping or list; returns the position after it."""
         text, key = self.text, None
         position += 1
         while position < len(text):

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plain values as YAML text, with the standard library alone.
+"""Serialize plain values as YAML; standard library only.
 
-The hosts need no YAML library for it, and what comes out reads the same under YAML 1.1 and 1.2:
-block mappings and lists, texts in double quotes, nothing that a reader could take for another type.
+Hosts need no YAML library, and YAML 1.1 and 1.2 read the output alike:
+block mappings and lists, strings in double quotes, nothing that could be read as another type.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import re
 import typing as t
 
 _PLAIN_KEY = re.compile(r"\A[A-Za-z_][A-Za-z0-9_-]*\Z")
-# what YAML 1.1 takes for a truth value or for nothing
+# read as booleans or null by YAML 1.1
 _WORDS = frozenset(("y", "n", "yes", "no", "true", "false", "on", "off", "null"))
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def to_yaml(value: t.Any) -> str:
-    """Mappings, lists, texts, numbers, truth values and ``None`` as a YAML document.
+    """Return mappings, lists, strings, numbers, booleans and ``None`` as a YAML document.
 
-    :raises TypeError: anything else; the message names the type, never the value.
+    :raises TypeError: any other type; the message contains the type, never the value.
     """
     lines = _block(value)
     return "\n".join(lines) + "\n"
@@ -72,14 +72,14 @@ def _scalar(value: t.Any) -> str:
         return "{}"
     if isinstance(value, (list, tuple)):
         return "[]"
-    raise TypeError(f"a value of type {type(value).__name__} has no place in YAML")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be written as YAML")
 
 
 def _float(value: float) -> str:
     text = repr(value)
     if text in ("inf", "-inf", "nan"):
         return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}[text]
-    # YAML 1.1 wants a point before the exponent and a sign in it
+    # YAML 1.1 requires a decimal point before the exponent and a sign in it
     number, unused, exponent = text.partition("e")
     if exponent:
         return f"{number if '.' in number else number + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: a secret that is generated once, into a file the operator owns."""
+"""Use case: read a secret from a file of the operator, or generate it once."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import io_
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, Recipe, environment_name, secret_name
 
-# Ansible reads every file below a directory that is its inventory, and takes a strange line for the name of a host. It skips
-# files that end in .txt.
+# Ansible parses every file below an inventory directory, and would read a secret as a host name. It ignores the suffix .txt.
 _SUFFIX = ".txt"
 _VAULT = "$ANSIBLE_VAULT;"
 
 
 def secrets_directory(given: t.Any, inventory_dir: t.Any, environment: t.Any) -> pathlib.Path:
-    """Where the secrets of an environment stand.
+    """Return the directory of the secrets of an environment.
 
-    :arg given: where the operator wants them, empty for beside the inventory.
-    :raises InputError: nobody knows where.
+    :arg given: directory set by the operator; empty for the default in the directory of the inventory.
+    :raises InputError: the directory is not absolute, or not set without an inventory.
     """
     name = environment_name(environment)
     if given:
         path = pathlib.Path(str(given)).expanduser()
         if not path.is_absolute():
-            raise InputError(f"{str(given)!r} is no absolute path.", "footprint_secrets", 'Write e.g. "{{ inventory_dir }}/secrets".')
+            raise InputError(f"{str(given)!r} is not an absolute path.", "footprint_secrets", 'Write e.g. "{{ inventory_dir }}/secrets".')
         return path
     if not inventory_dir:
-        raise InputError("is not set, and there is no inventory file beside which secrets could be kept.", "footprint_secrets", "Name a directory.")
+        raise InputError("is required without an inventory file, whose directory is the default.", "footprint_secrets", "Set it to a directory.")
     return pathlib.Path(str(inventory_dir)) / DIRECTORY / name
 
 
@@ -45,11 +44,11 @@ def secret(
     check_mode: bool,
     decrypt: t.Callable[[str], str],
 ) -> str:
-    """The secret of a name; the first one who asks makes it.
+    """Return the secret with a name; the first caller generates it.
 
-    :arg decrypt: reads the file at a path that Ansible vault encrypted.
-    :arg check_mode: write nothing. A secret that is still missing has a stand-in, the same for all who ask, that fits the recipe.
-        It is no secret, since it follows from its name.
+    :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
+    :arg check_mode: write nothing. A missing secret is replaced by a placeholder that matches the recipe and is the same for all callers.
+        The placeholder is derived from the name and is not secret.
     """
     path = directory / f"{secret_name(name)}{_SUFFIX}"
     found = io_secret_file.read(path)
@@ -70,12 +69,12 @@ def secret(
 
 
 def kept(path: pathlib.Path, make: t.Callable[[], str], *, check_mode: bool, decrypt: t.Callable[[str], str]) -> str:
-    """The text of a secret file that may have several lines; the first caller makes it.
+    """Return the text of a secret file that may have several lines; the first caller creates it.
 
-    :arg make: a new text.
-    :arg check_mode: write nothing; what is missing is empty.
-    :arg decrypt: reads the file at a path that Ansible vault encrypted.
-    :raises BackendError: it cannot be read or written.
+    :arg make: returns a new text.
+    :arg check_mode: write nothing; a missing text is empty.
+    :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
+    :raises BackendError: the file cannot be read or written.
     """
     found = io_secret_file.read(path)
     if found is None:

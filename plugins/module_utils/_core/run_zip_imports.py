@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Importing out of the archive a module arrives in, at a part of what it costs otherwise.
+"""Faster imports from the zip archive of a module.
 
-Ansible sends source code and nothing compiled, and Python compiles a module of an archive once to tell
-the name of its file and once more to run it. For a module with many parts that is a good part of what a
-run without a change takes. So the name is told without it, and what was compiled is kept on the host,
-as Python itself does beside files: by the hash of the source, in one file that only its owner can write.
+Ansible sends source code only, and Python compiles each module in an archive twice: to determine its
+file name, and to run it. With many imported modules this is a large part of the time of a run without
+changes. So the file name is determined without compiling, and compiled code is cached on the host, keyed
+by the hash of the source (as Python does for files), in one file that only its owner can write.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import typing as t
 import zipimport
 
 HOME = "/var/lib/reduced.footprint"
-# more than the parts of this collection come to; what is larger is none of ours
+# larger than the compiled code of this collection; a larger file is not a valid cache
 _MOST = 16 * 1024 * 1024
 
 
 class Kept:
-    """What was compiled in earlier runs: full name → hash of the source, compiled code.
+    """Cache of compiled code: full module name → hash of the source, compiled code.
 
-    :arg folder: where it is kept; nobody but root and whoever runs may be able to write there.
+    :arg folder: folder of the cache; must be writable only by root and the current user.
     """
 
     def __init__(self, folder: str) -> None:
@@ -49,7 +49,7 @@ class Kept:
         return codes if isinstance(codes, dict) else {}
 
     def code(self, name: str, source: bytes, path: str) -> types.CodeType:
-        """The code of a module, compiled now only if it never was."""
+        """Return the code of a module, compiled only if it is not in the cache."""
         key = hashlib.sha256(source).digest()
         entry = self._codes.get(name)
         if isinstance(entry, tuple) and len(entry) == 2 and entry[0] == key:
@@ -63,19 +63,19 @@ class Kept:
         return code
 
     def keep(self) -> None:
-        """Write down what is new; a host where that is not possible is as slow as before."""
+        """Write the cache if it has new entries; failures are ignored."""
         if not self._new:
             return
-        half_made = f"{self.path}.{os.getpid()}.new"
+        partial = f"{self.path}.{os.getpid()}.new"
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
             try:
-                with open(os.open(half_made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+                with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
                     marshal.dump(self._codes, stream)
                     os.fsync(stream.fileno())
-                os.replace(half_made, self.path)
+                os.replace(partial, self.path)
             except OSError:
-                os.unlink(half_made)
+                os.unlink(partial)
         self._new = False
 
 
@@ -83,21 +83,21 @@ _kept: Kept | None = None
 
 
 class _Importer(zipimport.zipimporter):
-    """Tells the name of a file from where it stands in the archive, and its code from what was kept."""
+    """Importer that derives file names from the position in the archive, and returns cached code."""
 
     def get_filename(self, fullname: str) -> str:
-        """As of any loader; the archives of Ansible hold source files only."""
+        """See :class:`zipimport.zipimporter`; archives of Ansible contain source files only."""
         place = f"{self.archive}/{self.prefix}{fullname.rpartition('.')[2]}"
         return f"{place}/__init__.py" if self.is_package(fullname) else f"{place}.py"
 
     def get_code(self, fullname: str) -> t.Any:
-        """As of any loader."""
+        """See :class:`zipimport.zipimporter`."""
         path = self.get_filename(fullname)
         return _kept.code(fullname, self.get_data(path), path) if _kept else super().get_code(fullname)
 
 
 def compile_once(folder: str = HOME) -> None:
-    """Let all further imports out of archives be compiled once; outside of an archive nothing changes."""
+    """Use the cache for all further imports from archives; no effect outside of an archive."""
     global _kept
     if _Importer in sys.path_hooks:
         return
@@ -109,6 +109,6 @@ def compile_once(folder: str = HOME) -> None:
 
 
 def keep_compiled(check_mode: bool) -> None:
-    """Keep for the next run what this one compiled; a check leaves nothing behind."""
+    """Write the cache for the next run, except in check mode."""
     if _kept and not check_mode:
         _kept.keep()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""mariabackup of this host: a running server's data into one compressed file, and out of it."""
+"""mariabackup of this host: stream a running server's data into one compressed file, unpack and prepare it."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_pipelin
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
 _PROGRAMS = ("mariadb-backup", "mariabackup")
-_INSTALL = "Install the packages mariadb-backup and zstd; the role reduced.footprint.galera does."
-#: Files beside the data; the names changed with MariaDB 11.
+_INSTALL = "Install the packages mariadb-backup and zstd, or run the role reduced.footprint.galera, which installs them."
+#: Metadata files next to the data; the names changed in MariaDB 11.
 _NOTES = {"galera": ("mariadb_backup_galera_info", "xtrabackup_galera_info"), "info": ("mariadb_backup_info", "xtrabackup_info"),
           "checkpoints": ("mariadb_backup_checkpoints", "xtrabackup_checkpoints")}  # fmt: skip
 _PREPARED = re.compile(r"^backup_type = (full-prepared|log-applied)$", re.MULTILINE)
-#: What the program leaves beside the data; a server has no use for it.
+#: Files that mariabackup leaves next to the data and the server does not need.
 _OWN = re.compile(r"(xtrabackup|mariadb_backup)_\w+|donor_galera_info|backup-my\.cnf")
 _CHUNK = 1 << 20
 
 
 class Mariabackup:
-    """The program, which logs in as root through the local socket.
+    """mariabackup, which logs in as root through the local socket.
 
-    :arg datadir: where the server's data are.
+    :arg datadir: data directory of the server.
     """
 
     def __init__(self, datadir: str = "/var/lib/mysql") -> None:
         self.datadir = datadir
 
     def program(self) -> str:
-        """Its name here.
+        """Return the name of the installed program.
 
-        :raises BackendError: it is not installed.
+        :raises BackendError: mariabackup or mbstream is not installed.
         """
         found = next((name for name in _PROGRAMS if shutil.which(name)), None)
         if not found or not shutil.which("mbstream"):
@@ -49,7 +49,7 @@ class Mariabackup:
         return found
 
     def server_version(self) -> str:
-        """The version of the installed server, empty without one."""
+        """Return the version of the installed server, empty if there is none."""
         for name in ("mariadbd", "mysqld"):
             path = shutil.which(name, path="/usr/sbin:/usr/libexec:/usr/bin")
             if path:
@@ -58,53 +58,53 @@ class Mariabackup:
         return ""
 
     def compressor(self, names: t.Iterable[str]) -> str:
-        """The first of the compressors that is installed.
+        """Return the first installed compressor.
 
-        :raises BackendError: none is.
+        :raises BackendError: none is installed.
         """
         found = next((name for name in names if shutil.which(name)), None)
         if not found:
-            raise BackendError("no compressor is installed.", hint=_INSTALL)
+            raise BackendError(f"no compressor is installed, expected one of {', '.join(names)}.", hint=_INSTALL)
         return found
 
     def stream(self, target: pathlib.Path, scratch: pathlib.Path, compressor: str) -> None:
-        """The running server's data into a file, at one position of the cluster.
+        """Stream the running server's data into a file, consistent at one position of the cluster.
 
-        :arg scratch: an empty folder for what it needs meanwhile.
+        :arg scratch: empty folder for temporary files.
         """
         argv = [self.program(), "--backup", "--stream=mbstream", "--galera-info", "--user=root", f"--datadir={self.datadir}", f"--target-dir={scratch}"]
-        pipeline([argv, [compressor, "-c"]], target=target, hint="Look at what mariabackup says, and at the server's journal on the member.")
+        pipeline([argv, [compressor, "-c"]], target=target, hint="Check the output of mariabackup and the server's journal on the member.")
 
     def unpack(self, file: pathlib.Path, folder: pathlib.Path, compressor: str) -> None:
-        """What is in the file, into an empty folder."""
+        """Unpack the file into an empty folder."""
         pipeline([[compressor, "-d", "-c"], ["mbstream", "-x", "-C", str(folder)]], source=file, hint="The file is damaged. Take another backup.")
 
     def prepare(self, folder: pathlib.Path) -> None:
-        """Bring the data to the one position a server can start from.
+        """Prepare the data, so that a server can start from it.
 
-        :raises BackendError: they cannot be brought there, so the backup is worthless.
+        :raises BackendError: the data cannot be prepared, so the backup is not usable.
         """
-        run([self.program(), "--prepare", f"--target-dir={folder}"], hint="The backup is worthless. Take another one.")
+        run([self.program(), "--prepare", f"--target-dir={folder}"], hint="The backup is not usable. Take another one.")
         if not _PREPARED.search(self._note(folder, "checkpoints") or ""):
-            raise BackendError(f"mariabackup did not prepare {folder}.", hint="The backup is worthless. Take another one.")
+            raise BackendError(f"mariabackup did not prepare {folder}.", hint="The backup is not usable. Take another one.")
 
     def position(self, folder: pathlib.Path) -> tuple[str, int]:
-        """The cluster and position of prepared data.
+        """Return the cluster uuid and position of prepared data.
 
-        :raises BackendError: there is none: the data are not a Galera member's.
+        :raises BackendError: the position is missing, so the data is not from a Galera member.
         """
         found = re.match(r"([0-9a-f-]{36}):(-?[0-9]+)", self._note(folder, "galera") or "")
         if not found:
-            raise BackendError("the backup does not tell the cluster's position.", hint="Take the backup from a member of a cluster.")
+            raise BackendError("the backup does not contain the cluster position.", hint="Take the backup from a member of a cluster.")
         return found.group(1), int(found.group(2))
 
     def gtid(self, folder: pathlib.Path) -> str:
-        """The last change in the binary log, empty without one."""
+        """Return the GTID of the last change in the binary log, empty without one."""
         found = re.search(r"GTID of the last change '([^']*)'", self._note(folder, "info") or "")
         return found.group(1) if found else ""
 
     def tidy(self, folder: pathlib.Path) -> None:
-        """Remove the program's own files from prepared data."""
+        """Remove the files of mariabackup from prepared data."""
         for path in folder.iterdir():
             if path.is_file() and _OWN.fullmatch(path.name):
                 path.unlink()
@@ -114,7 +114,7 @@ class Mariabackup:
 
 
 def digest(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file's content."""
+    """Return the SHA-256 of a file's content."""
     whole = hashlib.sha256()
     with open(path, "rb") as stream:
         for chunk in iter(lambda: stream.read(_CHUNK), b""):
@@ -123,18 +123,18 @@ def digest(path: str | os.PathLike[str]) -> str:
 
 
 def taken(folder: str | os.PathLike[str]) -> int:
-    """Bytes that a folder's files take on the disk."""
+    """Return the disk usage of a folder in bytes."""
     total = 0
     for root, unused, names in os.walk(folder):
         for name in names:
             try:
                 total += os.lstat(os.path.join(root, name)).st_blocks * 512
             except OSError:
-                continue  # a temporary table that has gone
+                continue  # a temporary table that was removed meanwhile
     return total
 
 
 def free(folder: str | os.PathLike[str]) -> int:
-    """Bytes that are free where a folder is."""
+    """Return the free bytes on the file system of a folder."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize

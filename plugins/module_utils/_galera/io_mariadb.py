@@ -22,14 +22,14 @@ _SYSTEM_DATABASES = frozenset(("mysql", "performance_schema", "sys", "informatio
 _POSITION = re.compile(r"--wsrep[_-]start[_-]position=([0-9a-f-]{36}):(-?[0-9]+)")
 _PROGRAMS = ("/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld")
 _UPGRADERS = frozenset(("mysql_upgrade", "mariadb-upgrade", "debian-start"))
-_LOOK = "Look at `journalctl -u {unit}` on the host."
+_JOURNAL_HINT = "Check `journalctl -u {unit}` on the host."
 
 
 class MariaDb:
-    """One server, spoken to as root through its local socket, never over the network.
+    """One server, accessed as root through its local socket, never over the network.
 
-    :arg unit: its systemd unit.
-    :arg datadir: where its data are.
+    :arg unit: systemd unit.
+    :arg datadir: data directory.
     """
 
     def __init__(self, unit: str = "mariadb.service", datadir: str = "/var/lib/mysql") -> None:
@@ -37,20 +37,20 @@ class MariaDb:
         self.datadir = pathlib.Path(datadir)
 
     def installed(self) -> bool:
-        """Whether the server's program is here."""
+        """Return whether the server is installed."""
         return any(os.path.exists(program) for program in _PROGRAMS)
 
     def query(self, sql: str, timeout: float = 30) -> list[list[str]]:
-        """The rows a statement returns; the statement travels on standard input, where nobody sees secrets in it.
+        """Execute a statement and return its rows; it is passed on standard input, so that secrets are not visible in the process list.
 
-        :raises CommandError: the server does not answer, or refuses.
+        :raises CommandError: the server does not answer or reports an error.
         """
         client = shutil.which("mariadb") or "mysql"
         done = run([client, "--batch", "--skip-column-names", "--connect-timeout=5", "mysql"], stdin=sql, timeout=timeout)
         return [line.split("\t") for line in done.stdout.splitlines()]
 
     def status(self) -> dict[str, str] | None:
-        """The server's ``wsrep_*`` status and the variable ``wsrep_on``; ``None`` when it does not answer."""
+        """Return the ``wsrep_*`` status and the variable ``wsrep_on``; ``None`` if the server does not answer."""
         try:
             rows = self.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'; SHOW GLOBAL VARIABLES LIKE 'wsrep\\_on';", timeout=15)
         except CommandError:
@@ -58,7 +58,7 @@ class MariaDb:
         return {row[0]: row[1] for row in rows if len(row) > 1}
 
     def clients(self) -> int:
-        """How many clients are connected over the network; 0 when the server does not say."""
+        """Return the number of clients connected over the network; 0 if unknown."""
         try:
             rows = self.query(
                 "SELECT COUNT(*) FROM information_schema.processlist WHERE host <> '' AND host NOT LIKE 'localhost%' AND user <> 'system user';", timeout=15
@@ -68,7 +68,7 @@ class MariaDb:
         return int(rows[0][0]) if rows and rows[0] and rows[0][0].isdigit() else 0
 
     def provider(self) -> tuple[str, str, str]:
-        """Version and options of the Galera that runs and the name of its cluster, empty when the server does not say."""
+        """Return version and options of the running Galera provider and its cluster name, empty if unknown."""
         try:
             rows = self.query(
                 "SHOW GLOBAL STATUS LIKE 'wsrep\\_provider\\_version'; SHOW GLOBAL VARIABLES WHERE Variable_name IN"
@@ -81,29 +81,29 @@ class MariaDb:
         return found.get("wsrep_provider_version", ""), found.get("wsrep_provider_options", ""), found.get("wsrep_cluster_name", "")
 
     def written_options(self) -> str:
-        """Galera's options in the server's configuration files, empty when there are none or nobody can tell."""
+        """Return ``wsrep_provider_options`` of the server's configuration files, empty if unset or unknown."""
         program = shutil.which("my_print_defaults")
         try:
-            told = run([program, "mysqld"], timeout=30).stdout.splitlines() if program else []
+            defaults = run([program, "mysqld"], timeout=30).stdout.splitlines() if program else []
         except CommandError:
             return ""
-        found = [line.partition("=")[2] for line in told if line.replace("-", "_").startswith("__wsrep_provider_options=")]
+        found = [line.partition("=")[2] for line in defaults if line.replace("-", "_").startswith("__wsrep_provider_options=")]
         return found[-1] if found else ""
 
     def vouched_for(self) -> tuple[str, ...]:
-        """The names and addresses for which the certificate vouches that the server shows its clients, empty without TLS."""
+        """Return the subject alternative names of the server's certificate for clients, empty without TLS."""
         try:
             rows = self.query("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('have_ssl', 'ssl_cert');", timeout=15)
             found = {row[0]: row[1] for row in rows if len(row) > 1}
             if found.get("have_ssl") != "YES" or not found.get("ssl_cert"):
                 return ()
-            told = run(["openssl", "x509", "-noout", "-ext", "subjectAltName", "-in", found["ssl_cert"]], timeout=30).stdout
+            output = run(["openssl", "x509", "-noout", "-ext", "subjectAltName", "-in", found["ssl_cert"]], timeout=30).stdout
         except CommandError:
             return ()
-        return tuple(re.findall(r"(?:DNS|IP Address):([^,\s]+)", told))
+        return tuple(re.findall(r"(?:DNS|IP Address):([^,\s]+)", output))
 
     def view(self) -> tuple[str, ...]:
-        """The ids of the members of the component this one is in; empty when the server does not say."""
+        """Return the ids of the members in this member's component; empty if unknown."""
         try:
             rows = self.query("SELECT node_uuid FROM mysql.wsrep_cluster_members;", timeout=15)
         except CommandError:
@@ -111,7 +111,7 @@ class MariaDb:
         return tuple(sorted(row[0] for row in rows if row and row[0]))
 
     def unit_state(self) -> dict[str, str]:
-        """The unit's ``ActiveState``, ``MainPID`` and ``ExecMainStartTimestamp`` (``@seconds``)."""
+        """Return the unit's ``ActiveState``, ``SubState``, ``MainPID`` and ``ExecMainStartTimestamp`` (``@seconds``)."""
         names = "ActiveState,SubState,MainPID,ExecMainStartTimestamp"
         try:
             done = run(["systemctl", "show", "--timestamp=unix", f"--property={names}", "--", self.unit], timeout=30)
@@ -120,7 +120,7 @@ class MariaDb:
         return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
     def databases(self) -> tuple[str, ...]:
-        """The databases in the data directory that are not the server's own."""
+        """Return the databases in the data directory, without the server's system databases."""
         try:
             entries = sorted(self.datadir.iterdir())
         except FileNotFoundError:
@@ -128,14 +128,14 @@ class MariaDb:
         return tuple(entry.name for entry in entries if entry.is_dir() and entry.name not in _SYSTEM_DATABASES and not entry.name.startswith((".", "#")))
 
     def grastate(self) -> dict[str, str] | None:
-        """Galera's own note of the cluster and position, ``None`` when this never was a member."""
+        """Read ``grastate.dat``, Galera's saved cluster and position; ``None`` if this server was never a member."""
         text = read_text(self.datadir / "grastate.dat")
         if text is None:
             return None
         return {key.strip(): value.strip() for key, _colon, value in (line.partition(":") for line in text.splitlines()) if value}
 
     def allow_bootstrap(self) -> None:
-        """Mark this member as safe to start from; the caller has decided so."""
+        """Set ``safe_to_bootstrap`` for this member; the caller has decided that it is safe."""
         path = self.datadir / "grastate.dat"
         text = read_text(path)
         if text is None:
@@ -145,16 +145,16 @@ class MariaDb:
         os.chown(path, before.st_uid, before.st_gid)
 
     def started_at_position(self, pid: int) -> tuple[str, int] | None:
-        """The position a server that is still starting was told to start from."""
+        """Return the start position on the command line of a starting server, if any."""
         try:
-            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+            command_line = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
         except OSError:
             return None
-        found = _POSITION.search(words)
+        found = _POSITION.search(command_line)
         return (found.group(1), int(found.group(2))) if found else None
 
     def recover_position(self) -> tuple[str, int] | None:
-        """The position InnoDB itself holds; the server must be stopped. ``None`` when it cannot be read."""
+        """Return the position stored in InnoDB; the server must be stopped. ``None`` if it cannot be read."""
         program = shutil.which("galera_recovery")
         if program is None:
             return None
@@ -166,52 +166,52 @@ class MariaDb:
         return (found.group(1), int(found.group(2))) if found else None
 
     def start(self) -> None:
-        """Ask systemd for a start; does not wait, because a joiner may copy for hours."""
+        """Start the unit without waiting, because a state transfer may take hours."""
         self._systemctl("start", "--no-block")
 
     def stop(self) -> None:
-        """Stop in an orderly way; one that is still waiting for its peers hears no signal but SIGKILL, and serves nobody."""
+        """Stop the server gracefully; one that is still waiting for its peers serves no client and reacts to SIGKILL only."""
         if self.unit_state().get("ActiveState") == "activating":
-            # queued first, or systemd would start the killed server again
+            # queued first, otherwise systemd would start the killed server again
             self._systemctl("stop", "--no-block")
             run(["systemctl", "kill", "--signal=SIGKILL", "--", self.unit], timeout=30, ok=(0, 1))
         self._systemctl("stop")
 
     def restart(self) -> None:
-        """Stop in an orderly way, then start without waiting."""
+        """Stop gracefully, then start without waiting."""
         self.stop()
         self.start()
 
     def bootstrap(self) -> None:
-        """Start the server as the first of its cluster, by the distribution's own script."""
-        run(["galera_new_cluster", self.unit], timeout=1800, hint=_LOOK.format(unit=self.unit))
+        """Start the server as the first member of its cluster with ``galera_new_cluster``."""
+        run(["galera_new_cluster", self.unit], timeout=1800, hint=_JOURNAL_HINT.format(unit=self.unit))
 
     def reform(self) -> None:
-        """Declare the component this member is in Primary."""
+        """Declare the component of this member Primary."""
         self.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true';")
 
     def newest(self, paths: t.Iterable[str]) -> float:
-        """When the youngest of the files was written, seconds since the epoch; 0 when there is none."""
+        """Return the latest modification time of the files in seconds since the epoch; 0 if none exists."""
         return max((os.stat(path).st_mtime for path in paths if os.path.exists(path)), default=0.0)
 
-    def _systemctl(self, *words: str) -> None:
-        run(["systemctl", *words, "--", self.unit], timeout=1800, hint=_LOOK.format(unit=self.unit))
+    def _systemctl(self, *arguments: str) -> None:
+        run(["systemctl", *arguments, "--", self.unit], timeout=1800, hint=_JOURNAL_HINT.format(unit=self.unit))
 
     def upgrading(self, proc: pathlib.Path = pathlib.Path("/proc")) -> bool:
-        """Whether the distribution's own check of the system tables is at work, which begins behind a start.
+        """Return whether the distribution's upgrade check of the system tables is running, which is started after the server.
 
-        It rebuilds them outside the cluster: an account that is created meanwhile can get lost on this member.
+        It rebuilds the tables outside replication: an account created meanwhile can be lost on this member.
         """
-        ours = os.readlink(proc / "self" / "ns" / "pid")
+        own_namespace = os.readlink(proc / "self" / "ns" / "pid")
         for process in proc.glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it has ended
-                # the processes of containers are to be seen here too
-                if (process / "comm").read_text(encoding="utf-8").strip() in _UPGRADERS and os.readlink(process / "ns" / "pid") == ours:
+            with contextlib.suppress(OSError):  # the process has ended
+                # /proc lists processes of containers too
+                if (process / "comm").read_text(encoding="utf-8").strip() in _UPGRADERS and os.readlink(process / "ns" / "pid") == own_namespace:
                     return True
         return False
 
-    def last_words(self, lines: int = 5) -> str:
-        """The end of the unit's journal, for an error message."""
+    def last_log_lines(self, lines: int = 5) -> str:
+        """Return the last lines of the unit's journal, for an error message."""
         try:
             done = run(["journalctl", "--unit", self.unit, "--lines", str(lines), "--no-pager", "--output=cat"], timeout=30)
         except BackendError:

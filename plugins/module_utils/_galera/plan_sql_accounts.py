@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Databases and accounts of MariaDB: what is asked for against what is there, as SQL. Pure."""
+"""Compare requested with existing databases and accounts of MariaDB and return the missing SQL, without I/O."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ALL = "ALL PRIVILEGES"
 
 @dataclasses.dataclass(frozen=True)
 class Account:
-    """A user as asked for. Without a password it may only log in as the system user of that name.
+    """A requested user. Without a password, only the system user of that name can log in (unix_socket).
 
-    :arg require_tls: it may not log in without TLS.
+    :arg require_tls: reject logins without TLS.
     """
 
     name: str
@@ -35,13 +35,13 @@ class Account:
 
     @property
     def label(self) -> str:
-        """The account as MariaDB writes it, for messages."""
+        """Return the account in MariaDB's notation, for messages."""
         return f"{self.name}@{self.host}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Existing:
-    """A user as it is: its plugin, the hash of its password, the lines of SHOW GRANTS, whether it has to use TLS."""
+    """An existing user: authentication plugin, password hash, lines of SHOW GRANTS, and whether TLS is required."""
 
     plugin: str
     hashed: str
@@ -51,39 +51,39 @@ class Existing:
 
 @dataclasses.dataclass(frozen=True)
 class Statement:
-    """A piece of SQL and what it does; only ``what`` may be shown."""
+    """An SQL statement and its description; only ``what`` may be shown, ``sql`` may contain secrets."""
 
     what: str
     sql: str
 
 
 def parse_databases(value: t.Any, path: str = "databases") -> tuple[str, ...]:
-    """Names of databases.
+    """Validate database names.
 
-    :raises InputError: a name that is none.
+    :raises InputError: invalid name.
     """
     names = tuple(value or ())
     for index, name in enumerate(names):
         if not isinstance(name, str) or not _NAME.match(name):
-            raise InputError(f"{name!r} is no name of a database.", f"{path}[{index}]", "Use letters, digits, _, $, . and -.")
+            raise InputError(f"{name!r} is not a valid database name.", f"{path}[{index}]", "Use letters, digits, _, $, . and -.")
     return names
 
 
 def parse_accounts(value: t.Any, path: str = "users") -> tuple[Account, ...]:
-    """The users, their privileges by scope (``database.*``, ``database.table`` or ``*.*``).
+    """Validate users and their privileges by scope (``database.*``, ``database.table`` or ``*.*``).
 
-    :raises InputError: with the path of the bad value; never with a password.
+    :raises InputError: with the path of the invalid value; never contains a password.
     """
     accounts = []
     for index, entry in enumerate(value or ()):
         here = f"{path}[{index}]"
         name, host = entry.get("name"), entry.get("host") or "%"
         if not isinstance(name, str) or not _NAME.match(name):
-            raise InputError(f"{name!r} is no name of a user.", f"{here}.name", "Use letters, digits, _, $, . and -.")
+            raise InputError(f"{name!r} is not a valid user name.", f"{here}.name", "Use letters, digits, _, $, . and -.")
         if not isinstance(host, str) or not _HOST.match(host):
-            raise InputError(f"{host!r} is no host.", f"{here}.host", "Use % for all, an address, or a name.")
+            raise InputError(f"{host!r} is not a valid host.", f"{here}.host", "Use % for all hosts, an address, or a name.")
         if not entry.get("password") and host != "localhost":
-            raise InputError("is missing.", f"{here}.password", "Give a password; only users of the host localhost do without.")
+            raise InputError("is missing.", f"{here}.password", "Set a password; only users of the host localhost can log in without one.")
         privileges = {}
         for scope, wanted in (entry.get("privileges") or {}).items():
             where = f"{here}.privileges[{scope}]"
@@ -91,42 +91,42 @@ def parse_accounts(value: t.Any, path: str = "users") -> tuple[Account, ...]:
             names = tuple(_ALL if word.strip().upper() == "ALL" else word.strip().upper() for word in wanted)
             bad = [word for word in names if not _PRIVILEGE.match(word)]
             if bad:
-                raise InputError(f"{bad[0]!r} is no privilege.", where, "Write e.g. ALL, or SELECT, INSERT.")
+                raise InputError(f"{bad[0]!r} is not a valid privilege.", where, "Use for example ALL, or SELECT, INSERT.")
             privileges[_scope(str(scope), where)] = names
         accounts.append(Account(name, host, entry.get("password"), privileges, bool(entry.get("require_tls"))))
     return tuple(accounts)
 
 
 def _scope(scope: str, path: str) -> str:
-    """A scope as SHOW GRANTS writes it."""
+    """Convert a scope to the notation of SHOW GRANTS."""
     database, dot, table = scope.partition(".")
     if not dot or (database != "*" and not _NAME.match(database)) or (table != "*" and not _NAME.match(table)):
-        raise InputError(f"{scope!r} is no scope.", path, "Write database.*, database.table or *.*.")
+        raise InputError(f"{scope!r} is not a valid scope.", path, "Use database.*, database.table or *.*.")
     if database == "*":
         return "*.*"
     if table == "*":
-        # in a grant on a whole database _ would match any letter
+        # in a grant on a whole database, an unescaped _ matches any character
         return f"{identifier(database.replace('_', chr(92) + '_'))}.*"
     return f"{identifier(database)}.{identifier(table)}"
 
 
 def identifier(name: str) -> str:
-    """A name, quoted."""
+    """Quote an identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def text(value: str) -> str:
-    """A string literal."""
+    """Quote a string literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def account(item: Account) -> str:
-    """An account, quoted."""
+    """Quote an account."""
     return f"{text(item.name)}@{text(item.host)}"
 
 
 def native_hash(password: str) -> str:
-    """What mysql_native_password stores of a password."""
+    """Return the hash that mysql_native_password stores for a password."""
     return "*" + hashlib.sha1(hashlib.sha1(password.encode("utf-8")).digest()).hexdigest().upper()
 
 
@@ -136,10 +136,10 @@ def plan(
     there: t.Collection[str],
     existing: t.Mapping[str, Existing],
 ) -> tuple[Statement, ...]:
-    """What is missing, as statements. Nothing is ever dropped or revoked.
+    """Return the statements that create what is missing. Nothing is ever dropped or revoked.
 
-    :arg there: the databases that exist.
-    :arg existing: the users that exist, by label.
+    :arg there: existing databases.
+    :arg existing: existing users by label.
     """
     statements = [Statement(f"create database {name}", f"CREATE DATABASE IF NOT EXISTS {identifier(name)}") for name in databases if name not in there]
     for item in accounts:
@@ -152,9 +152,9 @@ def _account(item: Account, there: Existing | None) -> t.Iterator[Statement]:
     if there is None:
         yield Statement(f"create user {item.label}", f"CREATE USER IF NOT EXISTS {account(item)} {how}")
     elif not _same_login(item, there):
-        yield Statement(f"change how {item.label} logs in", f"ALTER USER {account(item)} {how}")
+        yield Statement(f"change authentication of {item.label}", f"ALTER USER {account(item)} {how}")
     if item.require_tls and not (there and there.requires_tls):
-        yield Statement(f"let {item.label} log in over TLS alone", f"ALTER USER {account(item)} REQUIRE SSL")
+        yield Statement(f"require TLS for {item.label}", f"ALTER USER {account(item)} REQUIRE SSL")
     granted: dict[str, set[str]] = {}
     for line in there.grants if there else ():
         found = _GRANT.match(line)

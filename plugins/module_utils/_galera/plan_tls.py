@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Encryption between Galera members, pure: what a member speaks, and by which steps a cluster that lives comes to another.
+"""Decide on TLS between Galera members, without I/O: the current stage of a member, and the steps of a running cluster to another one.
 
-A member that speaks TLS alone and one that speaks plain text alone do not hear each other. One that speaks ``both`` hears
-either, so a cluster that lives passes through it, one member at a time, and never loses its quorum.
+A member that uses TLS only cannot connect to one that uses plain text only. A member at stage ``both`` connects to either, so a running
+cluster passes through that stage, one member at a time, without losing quorum.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import re
 import typing as t
 
 STAGES = ("off", "both", "on")
-#: The first Galera whose members can speak both, ``socket.dynamic``.
+#: First Galera version with ``socket.dynamic``, which allows stage ``both``.
 DYNAMIC_SINCE = (4, 8)
 
 
 def tls_stage(options: str) -> str:
-    """What a member speaks, by its ``wsrep_provider_options``: ``off``, ``both`` or ``on``."""
+    """Return the TLS stage in a ``wsrep_provider_options`` string: ``off``, ``both`` or ``on``."""
     found = {key.strip(): value.strip().lower() for key, _equals, value in (part.partition("=") for part in options.split(";"))}
     if found.get("socket.ssl") not in ("yes", "true", "1", "on"):
         return "off"
@@ -27,30 +27,30 @@ def tls_stage(options: str) -> str:
 
 
 def tls_steps(live: t.Iterable[str | None], wanted: bool) -> tuple[str, ...]:
-    """The stages all members have to pass one after the other, the wanted one last.
+    """Return the stages that all members must pass one after the other; the wanted stage is last.
 
-    :arg live: what the members of the cluster that lives speak, nothing for those that do not run.
+    :arg live: stage of each member, ``None`` for members that are not running.
     """
     goal, opposite = ("on", "off") if wanted else ("off", "on")
     return ("both", goal) if opposite in set(live) else (goal,)
 
 
 def tls_wanted(asked: bool | None, looks: t.Iterable[t.Mapping[str, t.Any] | None]) -> bool:
-    """Whether the members are to speak TLS: what the operator says; else what the cluster does already; else, being new, they are.
+    """Return whether the members must use TLS: the operator's setting, else the current state of the cluster, else (new cluster) true.
 
-    Some that speak both are between two stages. Both ways out are safe, and plain text is kept where somebody still speaks it alone.
+    Members at stage ``both`` are in transition. Both directions are safe; plain text is kept if any member still uses it exclusively.
 
-    :arg looks: what ``galera_info`` returns of each member, nothing for one that does not answer.
+    :arg looks: result of ``galera_info`` per member, empty or ``None`` for a member that does not answer.
     """
     if asked is not None:
         return asked
     known = [facts for facts in looks if facts]
-    spoken = {facts.get("tls") for facts in known} - {None}
+    used = {facts.get("tls") for facts in known} - {None}
     written = {facts.get("tls_written") for facts in known} - {None}
-    return "off" not in (spoken or written)
+    return "off" not in (used or written)
 
 
 def speaks_both(version: str) -> bool:
-    """Whether a Galera of this version (``26.4.23(r...)``, or ``4.23`` without the interface's number) can speak both."""
+    """Return whether this Galera version (``26.4.23(r...)``, or ``4.23`` without the interface number) supports stage ``both``."""
     found = re.match(r"(?:\d+\.)?(\d+)\.(\d+)(?:\(|$)", version.strip())
     return bool(found) and (int(found.group(1)), int(found.group(2))) >= DYNAMIC_SINCE

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: a backup of a Galera member, made, proved and kept."""
+"""Use case: create, verify and store backups of a Galera member."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_bac
 
 __all__ = ["BackupRequest", "inspect", "keep", "local_tool", "make", "parse_backup"]
 
-#: The folder in the folder of backups where files arrive.
+#: Subdirectory of the backup directory for incoming files.
 INCOMING = ".incoming"
 _GIB = 1 << 30
 _PARTIAL = ".partial"
@@ -43,12 +43,12 @@ _DATABASES = "SELECT schema_name FROM information_schema.schemata WHERE schema_n
 
 @dataclasses.dataclass(frozen=True)
 class BackupRequest:
-    """What is to be backed up, and whereto.
+    """A backup to create.
 
-    :arg folder: where the file is made and proved, on this host.
-    :arg cluster: the first part of its name.
-    :arg member: this host's name, for the note.
-    :arg lock_timeout: seconds to wait for another backup of this host to end.
+    :arg folder: directory on this host where the file is created and verified.
+    :arg cluster: first part of the file name.
+    :arg member: name of this host, for the metadata file.
+    :arg lock_timeout: seconds to wait for another backup on this host to finish.
     """
 
     folder: str
@@ -58,25 +58,25 @@ class BackupRequest:
 
 
 def local_tool(datadir: str = "/var/lib/mysql") -> Mariabackup:
-    """mariabackup of this host."""
+    """Return the mariabackup program of this host."""
     return Mariabackup(datadir)
 
 
 def make(
     request: BackupRequest, database: MariaDb, tool: Mariabackup, *, check_mode: bool, now: datetime.datetime | None = None
 ) -> tuple[bool, Backup | None]:
-    """A backup of this member: one compressed file, proved by preparing what is in it, and the note beside it.
+    """Back up this member into one compressed file, verify it by preparing its content, and write its metadata file.
 
-    :returns: whether one was made, or in check mode would be, and which.
-    :raises RefusedError: the member is not ready, or there is no room.
+    :returns: whether a backup was created, or in check mode would be, and the backup.
+    :raises RefusedError: the member is not ready, or there is not enough space.
     """
     folder = pathlib.Path(request.folder)
     if not folder.is_absolute():
-        raise InputError(f"{request.folder!r} is no absolute path.", path="directory", hint="Write it with a '/' in front.")
+        raise InputError(f"{request.folder!r} is not an absolute path.", path="directory", hint="Start the path with '/'.")
     made = (now or datetime.datetime.now(datetime.timezone.utc)).strftime("%Y%m%dT%H%M%SZ")
     name = backup_name(request.cluster, made)
     status = database.status()
-    why = problems(status, serves=True) if status and status.get("wsrep_on") == "ON" else ("its server is not up as a member",)
+    why = problems(status, serves=True) if status and status.get("wsrep_on") == "ON" else ("its server is not running as a cluster member",)
     if why:
         raise RefusedError(f"this member is not ready: {'; '.join(why)}.", hint="Take the backup from another member, or recover the cluster first.")
     compressor = tool.compressor(COMPRESSORS)
@@ -97,7 +97,7 @@ def _make(name: str, made: str, folder: pathlib.Path, request: BackupRequest, da
     with _scratch(folder / f".{name}.scratch{_PARTIAL}") as scratch:
         tool.stream(partial, scratch, compressor)
     with _scratch(folder / f".{name}.proof{_PARTIAL}") as proof:
-        # not the data that were read but those that can be read back are proved
+        # verify what can be read back from the file, not what was streamed
         tool.unpack(partial, proof, compressor)
         tool.prepare(proof)
         uuid, seqno = tool.position(proof)
@@ -123,7 +123,7 @@ def _make(name: str, made: str, folder: pathlib.Path, request: BackupRequest, da
 
 @contextlib.contextmanager
 def _scratch(path: pathlib.Path) -> t.Iterator[pathlib.Path]:
-    """An empty folder for a while."""
+    """Create a temporary empty folder."""
     path.mkdir(mode=0o700)
     try:
         yield path
@@ -132,7 +132,7 @@ def _scratch(path: pathlib.Path) -> t.Iterator[pathlib.Path]:
 
 
 def _publish(partial: pathlib.Path, folder: pathlib.Path, backup: Backup) -> None:
-    """Give a whole file its name. The note comes first, so that no file with this name is without one."""
+    """Rename a complete file to its final name. The metadata is written first, so that no file with that name lacks it."""
     os.chmod(partial, 0o600)
     write_atomic(folder / f"{backup.file}{_NOTE}", backup.note(), 0o600)
     os.replace(partial, folder / backup.file)
@@ -144,7 +144,7 @@ def _publish(partial: pathlib.Path, folder: pathlib.Path, backup: Backup) -> Non
 
 
 def _clear(folder: pathlib.Path) -> None:
-    """What a killed run has left; the caller holds the lock, so nobody works on it."""
+    """Remove leftovers of a killed run; the caller holds the lock, so no other process uses them."""
     for path in folder.glob(f".*{_PARTIAL}"):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -156,7 +156,7 @@ def _clear(folder: pathlib.Path) -> None:
 
 
 def _clear_arrivals(folder: pathlib.Path) -> None:
-    """What runs that were killed have left where files arrive; another run may be bringing one right now, but not for a day."""
+    """Remove incoming files older than a day, which killed runs have left; a newer file may be in transfer by another run."""
     yesterday = time.time() - 86400
     for path in folder.iterdir() if folder.name == INCOMING else ():
         if path.is_file() and path.stat().st_mtime < yesterday:
@@ -164,57 +164,62 @@ def _clear_arrivals(folder: pathlib.Path) -> None:
 
 
 def _require_room(folder: pathlib.Path, size: int) -> None:
-    """The file and what proves it must fit beside one another.
+    """Require space for the file and its unpacked copy.
 
-    :raises RefusedError: they do not.
+    :raises RefusedError: there is not enough space.
     """
     there = next(path for path in (folder, *folder.parents) if path.exists())
     needed, left = 2 * size, free(there)
     if left < needed:
         raise RefusedError(
-            f"a backup and its proof need up to {needed / _GIB:.1f} GiB in {folder}, and {left / _GIB:.1f} GiB are free.",
+            f"a backup and its verification need up to {needed / _GIB:.1f} GiB in {folder}, but only {left / _GIB:.1f} GiB are free.",
             path="directory",
-            hint="Make room, or name a directory elsewhere.",
+            hint="Free space there, or use another directory.",
         )
 
 
 def backups(folder: pathlib.Path) -> list[Backup]:
-    """The whole backups of a folder, by their notes."""
+    """Return the complete backups in a folder, by their metadata files."""
     found = []
     for note in sorted(folder.glob(f"*{_NOTE}")):
         file = folder / note.name[: -len(_NOTE)]
         text = read_text(note)
         if file.exists() and text is not None:
-            with contextlib.suppress(InputError):  # somebody else's file
+            with contextlib.suppress(InputError):  # not written by this module
                 found.append(parse_note(text, str(note)))
     return found
 
 
 def inspect(path: str, prove: bool) -> Backup:
-    """The backup in a file, proved against its checksum.
+    """Read a backup's metadata and compare the file with it.
 
-    :raises InputError: there is none, or it is not what its note says.
+    :arg prove: compare the checksum, not the size alone.
+    :raises InputError: a file is missing, or the backup differs from its metadata.
     """
     file = pathlib.Path(path)
     if not file.is_file():
-        raise InputError(f"there is no file {file}.", path="file", hint="Name the file of a backup, as backup_database told it.")
+        raise InputError(f"{file} does not exist.", path="file", hint="Name the backup file that backup_database reported.")
     text = read_text(f"{file}{_NOTE}")
     if text is None:
-        raise InputError(f"there is no note {file}{_NOTE}.", path="file", hint="Keep both files of a backup together.")
+        raise InputError(f"the metadata file {file}{_NOTE} does not exist.", path="file", hint="Keep both files of a backup together.")
     backup = parse_note(text, f"{file}{_NOTE}")
     size = file.stat().st_size
     if size != backup.bytes or (prove and digest(file) != backup.sha256):
-        raise InputError(f"{file} is not the file its note tells of ({size} bytes here, {backup.bytes} there).", path="file", hint="Take another backup.")
+        raise InputError(
+            f"{file} does not match its metadata file: it has {size} bytes, expected {backup.bytes}, or its checksum differs.",
+            path="file",
+            hint="Use another backup.",
+        )
     return backup
 
 
 def keep(folder: str, incoming: str, backup: Backup, retain: int, *, check_mode: bool) -> tuple[bool, tuple[str, ...]]:
-    """Take a file that was brought here into a folder of backups, and remove those that are too many.
+    """Store a transferred backup in a folder, and remove the oldest backups beyond the limit.
 
-    :arg incoming: the file as it arrived, in the same file system as the folder.
-    :arg retain: how many of the cluster are kept, 0 for all.
-    :returns: whether anything changed, and the names of the files that were removed.
-    :raises BackendError: what arrived is not what was sent.
+    :arg incoming: the transferred file, on the same file system as the folder.
+    :arg retain: number of backups of the cluster to keep, 0 for all.
+    :returns: whether anything changed, and the names of the removed files.
+    :raises BackendError: the checksum of the transferred file differs.
     """
     home = pathlib.Path(folder)
     changed = False
@@ -226,12 +231,14 @@ def keep(folder: str, incoming: str, backup: Backup, retain: int, *, check_mode:
             if not check_mode:
                 arrived = pathlib.Path(incoming)
                 if not arrived.is_file() or digest(arrived) != backup.sha256:
-                    raise BackendError(f"{incoming} is not what {backup.member} sent.", hint="Look for room on this machine, then run the play again.")
+                    raise BackendError(
+                        f"{incoming} does not match the backup that {backup.member} sent.", hint="Check the free space on this machine, then run the play again."
+                    )
                 _publish(arrived, home, backup)
                 _clear_arrivals(arrived.parent)
         doomed = superfluous(there, backup.cluster, retain)
         for old in doomed if not check_mode else ():
-            # the data first: a note alone is no backup, and is cleared by the next run
+            # the data first: the next run removes metadata without a backup file
             (home / old.file).unlink()
             (home / f"{old.file}{_NOTE}").unlink()
         if not check_mode and home.is_dir():

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the data directory of a member that is copied, set aside or replaced, and never deleted.
+"""Use case: copy, set aside or replace the data directory of a member, never delete it.
 
-Every state is reached by renaming folders whose names tell what they are, so a run that was killed anywhere is completed by the
-next one, and one that was completed changes nothing:
+Each step ends with renaming a directory, and the names record the progress. So the next run completes one that was killed, and changes
+nothing after a completed one:
 
-* ``DATADIR.LABEL`` what there was before;
-* ``DATADIR.LABEL.prepared`` the backup's data, ready to be started from;
-* anything that ends in ``.partial`` is half done, and is done anew.
+* ``DATADIR.LABEL``: the previous data;
+* ``DATADIR.LABEL.prepared``: the backup's data, ready for the server;
+* ``*.partial``: incomplete, created again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _GIB = 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class DataRequest:
-    """What is to become of the data directory.
+    """The requested state of the data directory.
 
     :arg state: ``copied``, ``set_aside``, ``prepared`` or ``replaced``.
-    :arg label: names the copy or what is set aside; the same label means the same occasion.
-    :arg file: of the backup, for ``prepared``.
-    :arg backup: what its note tells.
+    :arg label: suffix of the directory with the copy or the previous data; the same label identifies the same operation.
+    :arg file: backup file, for ``prepared``.
+    :arg backup: metadata of the backup, for ``prepared``.
     """
 
     state: str
@@ -51,7 +51,7 @@ class DataRequest:
 
 @dataclasses.dataclass(frozen=True)
 class DataResult:
-    """What was done, or in check mode would be; ``aside`` is the folder with the former data, or with the copy."""
+    """Actions that were taken, or in check mode would be; ``aside`` is the directory with the previous data or the copy."""
 
     changed: bool
     actions: tuple[str, ...]
@@ -59,7 +59,7 @@ class DataResult:
 
 
 class Directory:
-    """The data directory and its neighbours."""
+    """The data directory and the directories next to it."""
 
     def __init__(self, database: MariaDb, label: str) -> None:
         self.database = database
@@ -68,7 +68,7 @@ class Directory:
         self.prepared = self.aside.with_name(f"{self.aside.name}.prepared")
 
     def owner(self) -> tuple[int, int, int]:
-        """User, group and mode of the data directory, of the one set aside when it is gone, else what the packages give it."""
+        """Return uid, gid and mode of the data directory, else of the one set aside, else the defaults of the packages."""
         for path in (self.data, self.aside):
             if path.exists():
                 found = path.stat()
@@ -78,15 +78,15 @@ class Directory:
         return entry.pw_uid, entry.pw_gid, 0o755
 
     def stopped(self) -> bool:
-        """Whether no server works on it."""
+        """Return whether the server is stopped."""
         return self.database.unit_state().get("ActiveState") in ("inactive", "failed")
 
 
 def ensure_data(request: DataRequest, database: MariaDb, tool: Mariabackup, *, check_mode: bool) -> DataResult:
-    """Bring the data directory there.
+    """Bring the data directory into the requested state.
 
-    :raises InputError: a bad label or file.
-    :raises RefusedError: there is no room, or it is a file system of its own, which cannot be renamed.
+    :raises InputError: invalid label or file.
+    :raises RefusedError: there is not enough space, or the data directory is a mount point, which cannot be renamed.
     """
     place = Directory(database, request.label)
     work = {"copied": _copied, "set_aside": _set_aside, "prepared": _prepared, "replaced": _replaced}[request.state]
@@ -99,13 +99,13 @@ def _copied(request: DataRequest, place: Directory, tool: Mariabackup, check_mod
     if place.aside.exists():
         return []
     if not place.data.is_dir():
-        raise RefusedError(f"there is no {place.data} to copy.", hint="Restore a backup instead: reduced.footprint.restore_database.")
+        raise RefusedError(f"the data directory {place.data} does not exist.", hint="Restore a backup instead: reduced.footprint.restore_database.")
     _require_room(place.data.parent, taken(place.data))
     actions = ([] if place.stopped() else ["stop"]) + ["copy"]
     if not check_mode:
         _stop(place)
-        partial = _nothing(place.aside)
-        run(["cp", "--archive", "--reflink=auto", "--", str(place.data), str(partial)], hint="Make room and run again.")
+        partial = _empty_partial(place.aside)
+        run(["cp", "--archive", "--reflink=auto", "--", str(place.data), str(partial)], hint="Free space there and run again.")
         run(["sync", "--file-system", "--", str(place.data.parent)])
         os.rename(partial, place.aside)
     return actions
@@ -120,7 +120,7 @@ def _set_aside(request: DataRequest, place: Directory, tool: Mariabackup, check_
         _stop(place)
         owner = place.owner()
         _move_away(place)
-        partial = _nothing(place.data)
+        partial = _empty_partial(place.data)
         partial.mkdir(mode=0o700)
         _hand_over(partial, owner)
         os.rename(partial, place.data)
@@ -132,7 +132,7 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
     if place.prepared.exists() or place.aside.exists():
         return []
     if not request.file or not request.backup:
-        raise InputError("a backup is needed.", path="file", hint="Name its file, and backup with what its note tells.")
+        raise InputError("a backup is required.", path="file", hint="Set file, and set backup to the result of galera_backup_info.")
     backup = request.backup
     check_server(backup, tool.server_version())
     _require_renaming(place)
@@ -140,18 +140,20 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
     if check_mode and not file.exists():
         return ["prepare"]
     if not file.is_file() or digest(file) != backup.sha256:
-        raise InputError(f"{file} is not the file of the backup {backup.name}.", path="file", hint="Bring it here again.")
+        raise InputError(f"{file} does not match the backup {backup.name}.", path="file", hint="Copy the backup file to this host again.")
     tool.program()
     tool.compressor([backup.compression])
     if not check_mode:
-        partial = _nothing(place.prepared)
+        partial = _empty_partial(place.prepared)
         partial.mkdir(mode=0o700)
         _require_room(partial, 2 * backup.bytes)
         tool.unpack(file, partial, backup.compression)
         tool.prepare(partial)
         found = tool.position(partial)
         if found != (backup.uuid, backup.seqno):
-            raise InputError(f"the file holds {found[0]}:{found[1]}, its note tells {backup.uuid}:{backup.seqno}.", path="file", hint="Take another backup.")
+            raise InputError(
+                f"the file has position {found[0]}:{found[1]}, its metadata says {backup.uuid}:{backup.seqno}.", path="file", hint="Use another backup."
+            )
         tool.tidy(partial)
         _hand_over(partial, place.owner())
         run(["sync", "--file-system", "--", str(partial)])
@@ -165,7 +167,7 @@ def _replaced(request: DataRequest, place: Directory, tool: Mariabackup, check_m
     if not place.prepared.exists():
         if check_mode:
             return ["replace"]
-        raise RefusedError(f"there is no {place.prepared}.", hint="Prepare the backup's data first, with the same label.")
+        raise RefusedError(f"{place.prepared} does not exist.", hint="Prepare the backup's data first, with the same label.")
     _require_renaming(place)
     actions = ([] if place.aside.exists() or place.stopped() else ["stop"]) + ["replace"]
     if not check_mode:
@@ -182,7 +184,7 @@ def _stop(place: Directory) -> None:
 
 
 def _move_away(place: Directory) -> None:
-    """What there is gets its other name, once; where there was nothing an empty folder says that this is done."""
+    """Rename the data directory, once; if there is none, create an empty directory to record that this step is done."""
     if place.aside.exists():
         return
     if place.data.exists():
@@ -191,15 +193,15 @@ def _move_away(place: Directory) -> None:
         place.aside.mkdir(mode=0o700)
 
 
-def _nothing(target: pathlib.Path) -> pathlib.Path:
-    """The half-done name of a folder, cleared of what a killed run has left."""
+def _empty_partial(target: pathlib.Path) -> pathlib.Path:
+    """Return the ``.partial`` name of a folder after removing leftovers of a killed run."""
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     return partial
 
 
 def _hand_over(folder: pathlib.Path, owner: tuple[int, int, int]) -> None:
-    """Everything in a folder belongs to the server's user."""
+    """Make the server's user the owner of a folder and everything in it."""
     user, group, mode = owner
     for root, folders, files in os.walk(folder):
         for name in (*folders, *files):
@@ -209,30 +211,37 @@ def _hand_over(folder: pathlib.Path, owner: tuple[int, int, int]) -> None:
 
 
 def _relabel(folder: pathlib.Path) -> None:
-    """The labels SELinux wants, where there is SELinux."""
+    """Restore the SELinux contexts, if SELinux is installed."""
     if shutil.which("restorecon"):
         run(["restorecon", "-R", "--", str(folder)], ok=(0, 1))
 
 
 def _require_renaming(place: Directory) -> None:
-    """:raises RefusedError: the data directory is the root of a file system."""
+    """Require that the data directory can be renamed.
+
+    :raises RefusedError: it is a mount point.
+    """
     if place.data.is_dir() and os.path.ismount(place.data):
         raise RefusedError(
-            f"{place.data} is a file system of its own, so its data cannot be set aside by renaming them.",
+            f"{place.data} is a mount point, so it cannot be renamed to set its data aside.",
             path="datadir",
-            hint=f"Move the data into a directory of that file system, name it as datadir in the server's settings, and mount it above {place.data.name}.",
+            hint=f"Mount the file system above {place.data.name}, move the data into a directory of it, and set that directory as the server's datadir.",
         )
 
 
 def _require_room(folder: pathlib.Path, needed: int) -> None:
-    """:raises RefusedError: a copy does not fit."""
+    """Require free space.
+
+    :raises RefusedError: there is not enough space.
+    """
     left = free(folder)
     if left < needed:
         raise RefusedError(
-            f"{needed / _GIB:.1f} GiB are needed beside the data directory in {folder}, and {left / _GIB:.1f} GiB are free.", hint="Make room there."
+            f"{needed / _GIB:.1f} GiB are required next to the data directory in {folder}, but only {left / _GIB:.1f} GiB are free.",
+            hint="Free space there.",
         )
 
 
 def summary(result: DataResult) -> dict[str, t.Any]:
-    """For Ansible."""
+    """Return the result for Ansible."""
     return {"changed": result.changed, "actions": list(result.actions), "aside": result.aside}

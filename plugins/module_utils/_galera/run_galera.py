@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: one member of a Galera cluster, looked at and brought into it."""
+"""Use case: probe one member of a Galera cluster, and make it join or start the cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls
 
 _PAUSE = 1.0
 
-# Where a module finds the server; documented by the fragments in doc_fragments/mariadb.py.
+# Options that locate the server; documented in doc_fragments/mariadb.py.
 SERVER_ARGUMENTS: t.Mapping[str, t.Mapping[str, str]] = {
     "unit": {"type": "str", "default": "mariadb.service"},
     "datadir": {"type": "path", "default": "/var/lib/mysql"},
@@ -26,11 +26,11 @@ SERVER_ARGUMENTS: t.Mapping[str, t.Mapping[str, str]] = {
 
 @dataclasses.dataclass(frozen=True)
 class MemberRequest:
-    """What a member is to be.
+    """The requested state of a member.
 
-    :arg state: ``present`` joins a cluster that lives, ``bootstrapped`` starts one.
-    :arg uuid: the cluster it has to belong to, ``None`` when that is not known yet.
-    :arg config_files: a server older than one of these is restarted.
+    :arg state: ``present`` joins the running cluster, ``bootstrapped`` starts one.
+    :arg uuid: cluster it must belong to, ``None`` if not known yet.
+    :arg config_files: a server that was started before one of these was written is restarted.
     :arg timeout: seconds until it must be ready.
     """
 
@@ -42,7 +42,7 @@ class MemberRequest:
 
 @dataclasses.dataclass(frozen=True)
 class MemberResult:
-    """What was done, or in check mode would be."""
+    """Actions that were taken, or in check mode would be, and the member's state before and after."""
 
     changed: bool
     actions: tuple[str, ...]
@@ -51,19 +51,19 @@ class MemberResult:
 
 
 def local_database(unit: str, datadir: str = "/var/lib/mysql") -> MariaDb:
-    """The database server of this host.
+    """Return the database server of this host.
 
-    :arg unit: its systemd unit.
-    :arg datadir: where it keeps its data.
+    :arg unit: systemd unit.
+    :arg datadir: data directory.
     """
     return MariaDb(unit, datadir)
 
 
 def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Callable[[float], None] = time.sleep) -> dict[str, t.Any]:
-    """What a member is right now.
+    """Return the current state of a member, as documented in ``galera_info``.
 
-    :arg settle: seconds to give one that is just starting or without a Primary Component; Galera heals much by itself.
-    :arg recover: read the position out of the database when the server is stopped and left none behind.
+    :arg settle: seconds to wait for a member that is starting or without a Primary Component; Galera often recovers by itself.
+    :arg recover: read the position from InnoDB if the server is stopped and has not saved it.
     """
     waited = 0.0
     while True:
@@ -75,7 +75,7 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
             break
         sleep(_PAUSE)
         waited += _PAUSE
-    note = database.grastate()
+    saved = database.grastate()
     written = database.written_options()
     facts: dict[str, t.Any] = {
         "installed": database.installed(),
@@ -85,22 +85,22 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         "primary": wsrep and (status or {}).get("wsrep_cluster_status") == "Primary",
         "ready": wsrep and not problems(status or {}),
         "problems": list(problems(status or {})) if wsrep else [],
-        "cluster_uuid": (note or {}).get("uuid"),
-        "seqno": _number((note or {}).get("seqno")),
-        "safe_to_bootstrap": (note or {}).get("safe_to_bootstrap") == "1",
-        # who has Galera's note was a member; its databases are the cluster's
-        "databases": list(database.databases()) if note is None else [],
+        "cluster_uuid": (saved or {}).get("uuid"),
+        "seqno": _number((saved or {}).get("seqno")),
+        "safe_to_bootstrap": (saved or {}).get("safe_to_bootstrap") == "1",
+        # a server with grastate.dat was a member; its databases are the cluster's
+        "databases": list(database.databases()) if saved is None else [],
         "size": _number((status or {}).get("wsrep_cluster_size")) if wsrep else 0,
         "configuration": -1,
         "node": None,
         "view": [],
         "local_state": (status or {}).get("wsrep_local_state_comment") if wsrep else None,
-        # the one behind the proxy that is written to has the most
+        # the member that the load balancer sends writes to has the most
         "clients": database.clients() if wsrep and not problems(status or {}, serves=True) else 0,
         "cluster_name": None,
         "tls": None,
         "tls_both": None,
-        # an empty answer is that of a server nobody has configured yet
+        # empty: Galera is not configured yet
         "tls_written": tls_stage(written) if written else None,
         "vouched_for": list(database.vouched_for()) if wsrep else [],
     }
@@ -110,10 +110,10 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         if facts["primary"]:
             configuration = _number((status or {}).get("wsrep_cluster_conf_id"))
             facts.update(configuration=configuration, node=(status or {}).get("wsrep_gcomm_uuid"), view=list(database.view()))
-        # a joiner shows zeros until it has its data; its note on disk is no better then
+        # a joiner reports zeros until it has its data; its grastate.dat is not better then
         live = (status or {}).get("wsrep_local_state_uuid")
         facts.update(cluster_uuid=live, seqno=_number((status or {}).get("wsrep_last_committed")))
-    elif note is not None and recover:
+    elif saved is not None and recover:
         position = _position(database, unit, facts["seqno"])
         if position:
             facts.update(cluster_uuid=position[0], seqno=position[1])
@@ -139,10 +139,10 @@ def _number(value: str | None) -> int:
 
 
 def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep: t.Callable[[float], None] = time.sleep) -> MemberResult:
-    """Bring a member into the cluster, or start the cluster with it, and wait until it is ready.
+    """Make a member join the cluster, or start the cluster with it, and wait until it is ready.
 
-    :raises RefusedError: it belongs to another cluster.
-    :raises BackendError: it does not get ready in time.
+    :raises RefusedError: the member belongs to another cluster.
+    :raises BackendError: the member is not ready in time.
     """
     before = look(database, recover=False)
     actions = _plan(request, before, database)
@@ -151,7 +151,7 @@ def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep
     if before["running"] and request.uuid and before["cluster_uuid"] not in (None, request.uuid):
         raise RefusedError(
             f"this member belongs to the cluster {before['cluster_uuid']}, not to {request.uuid}.",
-            hint="Move its data directory away if it is not needed.",
+            hint="Move the data directory away if it is not needed.",
         )
     if check_mode:
         return MemberResult(bool(actions), actions, before, before)
@@ -168,21 +168,21 @@ def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep
 
 
 def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], database: MariaDb) -> tuple[str, ...]:
-    """The verbs that lead there, usually none or one."""
+    """Return the actions that lead to the requested state, usually none or one."""
     if request.state == "bootstrapped" and not facts["primary"]:
         return ("reform",) if facts["running"] else ("bootstrap",)
     if facts["unit"] not in ("active", "activating", "reloading"):
         return ("start",)
     started = _number((database.unit_state().get("ExecMainStartTimestamp") or "").lstrip("@"))
     if facts["standalone"] or int(database.newest(request.config_files)) > started:
-        # the last one to leave is the only one that may start the cluster again
+        # the last member to leave is the only one that may start the cluster again
         return ("bootstrap",) if facts["primary"] and facts["size"] == 1 else ("restart",)
     return ()
 
 
 def _bootstrap(database: MariaDb) -> None:
     if database.unit_state().get("ActiveState") not in ("inactive", "failed"):
-        # also one that is still starting: its note is only true after an orderly stop
+        # also if it is still starting: its grastate.dat is valid only after a graceful stop
         database.stop()
     database.allow_bootstrap()
     database.bootstrap()
@@ -194,17 +194,17 @@ def _wait(request: MemberRequest, database: MariaDb, sleep: t.Callable[[float], 
         status = database.status()
         if status and status.get("wsrep_on") == "ON":
             why = problems(status, request.uuid)
-            # the check begins behind the start, so it can only be missed before the unit is active
+            # the check is started after the server, so it can be missed only before the unit is active
             if not why and (database.unit_state().get("ActiveState") != "active" or database.upgrading()):
-                why = ("its system tables are still being checked for an upgrade",)
+                why = ("the upgrade check of its system tables is still running",)
             if not why:
                 return look(database, recover=False)
         else:
             why = ("its server does not answer yet",)
         if waited >= request.timeout:
             raise BackendError(
-                f"the member is not ready after {int(waited)} s: {'; '.join(why)}. Its last words: {database.last_words()}",
-                hint="Look at `journalctl -u mariadb` on it and on its peers, then run the play again.",
+                f"the member is not ready after {int(waited)} s: {'; '.join(why)}. Last log lines: {database.last_log_lines()}",
+                hint="Check `journalctl -u mariadb` on this member and on its peers, then run the play again.",
             )
         sleep(_PAUSE)
         waited += _PAUSE

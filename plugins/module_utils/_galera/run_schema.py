@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the databases and users a service needs, once in the whole Galera cluster."""
+"""Use case: create the databases and users of a service in a Galera cluster."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_sql
 
 @dataclasses.dataclass(frozen=True)
 class SchemaResult:
-    """What was done, or in check mode would be, in words without secrets."""
+    """Actions that were taken, or in check mode would be, as text without secrets."""
 
     changed: bool
     actions: tuple[str, ...]
 
 
 def ensure_schema(databases: t.Any, users: t.Any, unit: str, *, check_mode: bool) -> SchemaResult:
-    """:func:`ensure` with the server of this host."""
+    """Call :func:`ensure` with the server of this host."""
     return ensure(databases, users, MariaDb(unit), check_mode=check_mode)
 
 
 def ensure(databases: t.Any, users: t.Any, database: MariaDb, *, check_mode: bool) -> SchemaResult:
-    """Create what is missing.
+    """Create missing databases, users and grants.
 
-    :raises InputError: a bad name or privilege.
-    :raises CommandError: the server does not answer or refuses.
+    :raises InputError: invalid name or privilege.
+    :raises CommandError: the server does not answer or reports an error.
     """
     names, accounts = parse_databases(databases), parse_accounts(users)
     try:
@@ -46,7 +46,7 @@ def ensure(databases: t.Any, users: t.Any, database: MariaDb, *, check_mode: boo
     except CommandError:
         if not check_mode or database.status() is not None:
             raise
-        # before the first run there is no server to ask: all of it would be created
+        # the server does not exist before the first run: everything would be created
         there, existing = (), {}
     statements = plan(names, accounts, there, existing)
     if not check_mode:
@@ -62,12 +62,12 @@ def _read(accounts: t.Sequence[Account], database: MariaDb) -> tuple[tuple[str, 
         "COALESCE(JSON_VALUE(Priv, '$.authentication_string'), ''), COALESCE(JSON_VALUE(Priv, '$.ssl_type'), '0') FROM mysql.global_priv;"
     )
     logins = {row[0]: (row[1], row[2] if len(row) > 2 else "") for row in rows}
-    # the server notes any TLS as 1, and a certificate it asks for as more
+    # the server stores REQUIRE SSL as 1, and a required certificate as a higher number
     encrypted = {row[0] for row in rows if len(row) > 3 and row[3] != "0"}
     existing = {}
     for item in accounts:
         if item.label in logins:
-            # --batch doubles the backslashes of what it prints
+            # --batch doubles backslashes in its output
             lines = tuple(row[0].replace("\\\\", "\\") for row in database.query(f"SHOW GRANTS FOR {account(item)};"))
             existing[item.label] = Existing(*logins[item.label], grants=lines, requires_tls=item.label in encrypted)
     return there, existing

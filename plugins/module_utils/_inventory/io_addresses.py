@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where addresses can be learned: lease files, libvirt, the neighbour table of this machine."""
+"""Read addresses from lease files, libvirt and the neighbour table of the control node."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ try:
 except ImportError:
     libvirt = None
 
-# A lease file of a whole site is far below this; an endless answer must not fill the memory.
+# Far above the lease file of a whole site; an endless response must not fill the memory.
 _MOST_BYTES = 4 * 1024 * 1024
 
-# The discard port: nobody answers, and the kernel has to ask for the MAC first.
+# The discard port: nothing answers there, but the kernel has to resolve the MAC address first.
 _DISCARD = 9
 
 
 def read_leases(location: str, timeout: float) -> str:
-    """The text of a lease file.
+    """Return the text of a lease file.
 
     :arg location: a path, or an http(s) URL that serves the file.
     :arg timeout: seconds, for a URL.
@@ -38,29 +38,29 @@ def read_leases(location: str, timeout: float) -> str:
     """
     try:
         if urllib.parse.urlsplit(location).scheme in ("http", "https"):
-            # the admin network is spoken to directly, whatever proxy this machine uses for the internet
+            # the admin network is reached directly, not through a proxy that the control node uses for the internet
             with open_url(location, timeout=timeout, use_proxy=False) as answer:
                 return answer.read(_MOST_BYTES).decode("utf-8", "replace")
         return pathlib.Path(location).expanduser().read_text(encoding="utf-8", errors="replace")
     except Exception as error:
-        # open_url lets a dozen kinds of exceptions through; all of them mean one thing here
-        raise BackendError(f"the leases at {location} cannot be read: {error}") from error
+        # open_url raises a dozen kinds of exceptions; all of them mean that the file cannot be read
+        raise BackendError(f"cannot read the leases at {location}: {error}") from error
 
 
 def neighbours() -> str:
-    """This machine's neighbour table as ``ip -json`` prints it."""
+    """Return the neighbour table of the control node as ``ip -json`` prints it."""
     return run(["ip", "-json", "-4", "neigh", "show"], timeout=10).stdout
 
 
 def sweep(addresses: t.Iterable[str], wait: float = 1.5) -> None:
     """Send one empty datagram to each address and give the kernel time to resolve them."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as knocker:
-        knocker.setblocking(False)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
         for number, address in enumerate(addresses):
             try:
-                knocker.sendto(b"", (address, _DISCARD))
+                sender.sendto(b"", (address, _DISCARD))
             except OSError:
-                # no route, a full queue or an unresolved neighbour: the table will simply lack it
+                # no route, a full queue or an unresolved neighbour: the table will not contain it
                 pass
             if number % 64 == 63:
                 time.sleep(0.05)
@@ -73,9 +73,9 @@ def libvirt_available() -> bool:
 
 
 def probe(uri: str, timeout: float) -> None:
-    """Knock at the host of a libvirt URI, because libvirt itself waits minutes for one that is down.
+    """Check that the host of a libvirt URI accepts connections; libvirt itself waits minutes for a host that is down.
 
-    :raises BackendError: nobody answers.
+    :raises BackendError: the host does not answer.
     """
     parts = urllib.parse.urlsplit(uri)
     if not parts.hostname:
@@ -89,27 +89,27 @@ def probe(uri: str, timeout: float) -> None:
 
 
 def domain_addresses(uri: str, uuids: t.Sequence[str], source: str, timeout: float) -> list[tuple[str, str]]:
-    """What libvirt knows of its domains' addresses.
+    """Return the addresses of domains that libvirt reports.
 
     :arg source: ``lease``, ``agent`` or ``arp``.
-    :returns: pairs of MAC and IPv4 address; domains that are missing, stopped or silent are left out.
-    :raises BackendError: no binding, or no connection.
+    :returns: pairs of MAC and IPv4 address; domains that are missing, stopped or without an address are left out.
+    :raises BackendError: the binding is not installed, or the connection failed.
     """
     if libvirt is None:
-        raise BackendError("Python's libvirt binding is not installed here", hint="Install python3-libvirt, or drop libvirt_uri.")
+        raise BackendError("Python's libvirt binding is not installed here", hint="Install python3-libvirt, or remove libvirt_uri.")
     kinds = {
         "lease": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE,
         "agent": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,
         "arp": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP,
     }
     probe(uri, timeout)
-    # without a handler libvirt prints every error to stderr, also those that are answers to us
+    # without a handler libvirt prints every error to stderr, also expected ones
     libvirt.registerErrorHandler(lambda _context, _error: None, None)
     pairs: list[tuple[str, str]] = []
     try:
         connection = libvirt.openReadOnly(uri) if source != "agent" else libvirt.open(uri)
     except libvirt.libvirtError as error:
-        raise BackendError(f"libvirt at {uri} cannot be asked: {error}") from error
+        raise BackendError(f"cannot connect to libvirt at {uri}: {error}") from error
     try:
         for uuid in uuids:
             try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which address belongs to which NIC: leases, guests' own words and neighbour tables, judged."""
+"""Determine the address of each NIC from leases, guest agents and neighbour tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 SOURCES = ("fixed", "lease", "agent", "arp")
 
-# A sweep sends one datagram per address; more than this is a scan of somebody's network.
+# A sweep sends one datagram per address; a larger network would be a scan.
 WIDEST_SWEEP = 22
 
 # MAC (lower case) → its IPv4 addresses, the most trustworthy first.
@@ -28,7 +28,7 @@ _NO_ANSWER = frozenset(("FAILED", "INCOMPLETE", "NONE"))
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """An address, where it was learned, and what else answered to the same NIC."""
+    """An address, its source, and other addresses of the same NIC."""
 
     address: str
     source: str
@@ -36,10 +36,10 @@ class Found:
 
 
 def parse_leases(text: str, now: float) -> Table:
-    """dnsmasq's lease file as a table, the newest lease of a NIC first.
+    """Parse a lease file of dnsmasq to a table, the newest lease of a NIC first.
 
-    A line is ``expiry mac address hostname client-id``; expiry 0 never ends. Expired leases, the IPv6 part
-    and lines of any other kind are left out.
+    A line is ``expiry mac address hostname client-id``; expiry 0 means that the lease never expires. Expired leases, the IPv6
+    part and other lines are left out.
 
     :arg now: seconds since the epoch.
     """
@@ -51,7 +51,7 @@ def parse_leases(text: str, now: float) -> Table:
         if len(fields) < 4 or not fields[0].isdigit():
             continue
         expiry = float(fields[0]) or float("inf")
-        # a hardware type other than Ethernet stands in front of the MAC: 06-aa:bb:…
+        # a hardware type other than Ethernet is a prefix of the MAC: 06-aa:bb:…
         mac = fields[1].lower().rpartition("-")[2]
         if expiry > now and _MAC.match(mac) and _is_ipv4(fields[2]):
             rows.append((expiry, mac, fields[2]))
@@ -62,7 +62,7 @@ def parse_leases(text: str, now: float) -> Table:
 
 
 def parse_neighbours(text: str) -> Table:
-    """``ip -json -4 neigh show`` as a table, entries that were confirmed last first."""
+    """Parse the output of ``ip -json -4 neigh show`` to a table, the most recently confirmed entries first."""
     try:
         entries = json.loads(text or "[]")
     except ValueError:
@@ -81,14 +81,14 @@ def parse_neighbours(text: str) -> Table:
 
 
 def add(table: Table, mac: str, address: str) -> None:
-    """Note an address of a NIC behind those already known."""
+    """Append an address of a NIC unless it is already known."""
     known = table.setdefault(mac.lower(), [])
     if address not in known:
         known.append(address)
 
 
 def from_pairs(pairs: t.Iterable[tuple[str, str]]) -> Table:
-    """MAC and address pairs as a table, in their order."""
+    """Convert pairs of MAC and address to a table, in their order."""
     table: Table = {}
     for mac, address in pairs:
         add(table, mac, address)
@@ -96,7 +96,7 @@ def from_pairs(pairs: t.Iterable[tuple[str, str]]) -> Table:
 
 
 def merge(tables: t.Iterable[Table]) -> Table:
-    """Several tables as one; earlier ones are trusted more."""
+    """Merge tables; addresses of earlier tables come first."""
     merged: Table = {}
     for table in tables:
         for mac, addresses in table.items():
@@ -106,25 +106,28 @@ def merge(tables: t.Iterable[Table]) -> Table:
 
 
 def check_sources(sources: t.Sequence[str], path: str) -> None:
-    """:raises InputError: a source that does not exist."""
+    """Check the names of sources.
+
+    :raises InputError: an unknown source.
+    """
     for index, source in enumerate(sources):
         if source not in SOURCES:
-            raise InputError(f"{source!r} is no source of addresses.", f"{path}[{index}]", f"Use {', '.join(SOURCES)}.")
+            raise InputError(f"{source!r} is not a valid source of addresses.", f"{path}[{index}]", f"Use one of {', '.join(SOURCES)}.")
 
 
 def parse_excluded(values: t.Sequence[str], path: str) -> tuple[ipaddress.IPv4Network, ...]:
-    """Addresses or networks that never are a VM's own, e.g. a virtual address that moves between VMs."""
+    """Parse addresses or networks that never identify a VM, e.g. a virtual address that moves between VMs."""
     excluded = []
     for index, value in enumerate(values):
         try:
             excluded.append(ipaddress.IPv4Network(value, strict=False))
         except ValueError as error:
-            raise InputError(f"{value!r} is no IPv4 address or network.", f"{path}[{index}]", "Write e.g. 192.0.2.20 or 192.0.2.0/28.") from error
+            raise InputError(f"{value!r} is not a valid IPv4 address or network.", f"{path}[{index}]", "Write e.g. 192.0.2.20 or 192.0.2.0/28.") from error
     return tuple(excluded)
 
 
 def choose(macs: t.Sequence[str], table: Table, source: str, excluded: t.Sequence[ipaddress.IPv4Network] = ()) -> Found | None:
-    """The address of a VM: of its first NIC that has one.
+    """Return the address of a VM: that of its first NIC with an address.
 
     :arg macs: the VM's MACs in the order of its NICs.
     """
@@ -136,20 +139,20 @@ def choose(macs: t.Sequence[str], table: Table, source: str, excluded: t.Sequenc
 
 
 def sweep_targets(network: str, path: str) -> tuple[str, ...]:
-    """The addresses to knock at so that the kernel learns who has them.
+    """Return the addresses of a network to send datagrams to, so that the kernel resolves them.
 
     :raises InputError: not an IPv4 network.
-    :raises RefusedError: wider than /22.
+    :raises RefusedError: larger than /22.
     """
     try:
         parsed = ipaddress.IPv4Network(network, strict=False)
     except ValueError as error:
-        raise InputError(f"{network!r} is no IPv4 network.", path, "Write e.g. 192.0.2.0/24.") from error
+        raise InputError(f"{network!r} is not a valid IPv4 network.", path, "Write e.g. 192.0.2.0/24.") from error
     if parsed.prefixlen < WIDEST_SWEEP:
         raise RefusedError(
-            f"{network} has {parsed.num_addresses} addresses; at most {2 ** (32 - WIDEST_SWEEP)} (/{WIDEST_SWEEP}) are swept.",
+            f"{network} has {parsed.num_addresses} addresses; at most {2 ** (32 - WIDEST_SWEEP)} (/{WIDEST_SWEEP}) can be searched.",
             path,
-            "Name the part of the network that the VMs live in, or use leases.",
+            "Give the part of the network that contains the VMs, or use leases.",
         )
     return tuple(str(address) for address in parsed.hosts())
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: servers and their VM details → hosts, groups, variables and addresses."""
+"""Use case: convert servers and their VM details to hosts, groups, variables and addresses."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ SERVERS_GROUP = "servers"
 VMS_GROUP = "footprint_vms"
 VIRT_ROLE = "virt"
 
-# Several servers are asked at once; more would only queue in ssh.
-_MOST_AT_ONCE = 8
+# Servers queried in parallel; more would only queue in ssh.
+_PARALLEL = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A physical server as the inventory knows it.
+    """A physical server of the inventory.
 
-    :arg variables: what becomes its host variables, ``vms`` and roles taken out.
-    :arg path: where it stands in the user's input, for messages.
+    :arg variables: its host variables, without ``vms`` and roles.
+    :arg path: its path in the user's input, for messages.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Server:
 
 @dataclasses.dataclass(frozen=True)
 class Lookup:
-    """Where and how addresses are looked for."""
+    """The sources of addresses and their parameters."""
 
     sources: tuple[str, ...] = plan_addresses.SOURCES
     leases: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Lookup:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """One host of the resulting inventory; the same shape for metal and VM."""
+    """One host of the resulting inventory, physical or virtual."""
 
     name: str
     groups: tuple[str, ...]
@@ -67,7 +67,7 @@ class Host:
 
 @dataclasses.dataclass(frozen=True)
 class HostKeys:
-    """The public ssh host keys of VMs by their names, and the file they are kept in."""
+    """The public ssh host keys of VMs by name, and the file that contains them."""
 
     path: pathlib.Path
     public: t.Mapping[str, str]
@@ -75,7 +75,7 @@ class HostKeys:
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """A VM and the server it lives on."""
+    """A VM and its server."""
 
     vm: VmDetails
     server: Server
@@ -83,7 +83,7 @@ class Machine:
 
 @dataclasses.dataclass(frozen=True)
 class Inventory:
-    """The servers and machines of a cluster, checked against each other."""
+    """The servers and VMs of a cluster, checked for duplicates."""
 
     cluster: str
     servers: tuple[Server, ...]
@@ -91,39 +91,39 @@ class Inventory:
 
 
 def parse_servers(value: t.Any, path: str = "servers") -> tuple[Server, ...]:
-    """The ``servers`` mapping of the inventory file.
+    """Parse the ``servers`` mapping of the inventory file.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: an invalid value, with its path.
     """
     if value is None:
         return ()
     if not isinstance(value, t.Mapping):
-        raise InputError(f"is {type(value).__name__}, not a mapping.", path, "Write each server as NAME: {ansible_host: …, roles: [virt]}.")
+        raise InputError(f"expected a mapping, got {type(value).__name__}.", path, "Write each server as NAME: {ansible_host: …, roles: [virt]}.")
     return tuple(server(str(name), entry, f"{path}.{name}") for name, entry in value.items())
 
 
 def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = ()) -> Server:
-    """One server from its variables.
+    """Parse one server.
 
     :arg entry: its variables, with ``roles`` or ``node_roles`` and ``vms``; ``None`` means none.
-    :raises InputError: roles that are no list of names.
+    :raises InputError: roles are not a list of names.
     """
     entry = {} if entry is None else entry
     if not isinstance(entry, t.Mapping):
-        raise InputError(f"is {type(entry).__name__}, not a mapping.", path, "Write the server's variables as a mapping.")
+        raise InputError(f"expected a mapping, got {type(entry).__name__}.", path, "Write the server's variables as a mapping.")
     variables = {str(key): value for key, value in entry.items() if key not in ("roles", "node_roles", "vms")}
     key = "roles" if "roles" in entry else "node_roles"
     roles = entry.get(key) or ()
     roles = (roles,) if isinstance(roles, str) else roles
     if not isinstance(roles, (list, tuple)) or not all(isinstance(role, str) and role for role in roles):
-        raise InputError(f"{roles!r} is not a list of roles.", f"{path}.{key}", "Write a list of names, e.g. [virt, compute].")
+        raise InputError(f"expected a list of roles, got {roles!r}.", f"{path}.{key}", "Write a list of names, e.g. [virt, compute].")
     return Server(name, tuple(dict.fromkeys((*roles, *more_roles))), entry.get("vms"), variables, path)
 
 
 def parse(cluster: str, servers: t.Sequence[Server]) -> Inventory:
-    """Check the servers' VM details, each by itself and all against each other.
+    """Check the VM details of all servers, also for duplicates.
 
-    :raises InputError: a bad value, or an id, name, UUID, MAC or address that two share.
+    :raises InputError: an invalid value, or a duplicate id, name, UUID, MAC or address.
     :raises RefusedError: VM details on a server without the role virt.
     """
     machines: list[Machine] = []
@@ -133,14 +133,14 @@ def parse(cluster: str, servers: t.Sequence[Server]) -> Inventory:
             raise RefusedError(
                 f"{item.name} has VM details but not the role {VIRT_ROLE}.",
                 f"{item.path}.vms",
-                f"Add {VIRT_ROLE} to its roles, or move the VM details to a server that has it.",
+                f"Add {VIRT_ROLE} to its roles, or move the VM details to a server with this role.",
             )
         machines.extend(Machine(vm, item) for vm in vms)
-    _refuse_twins(servers, machines)
+    _refuse_duplicates(servers, machines)
     return Inventory(cluster, tuple(servers), tuple(machines))
 
 
-def _refuse_twins(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:
+def _refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:
     seen: dict[tuple[str, str], str] = {}
 
     def once(kind: str, value: str | None, path: str, hint: str) -> None:
@@ -151,28 +151,27 @@ def _refuse_twins(servers: t.Sequence[Server], machines: t.Sequence[Machine]) ->
             raise InputError(f"{value!r} is already used at {first}.", path, hint)
 
     for item in servers:
-        once("name", item.name, item.path, "Give every server its own name.")
+        once("name", item.name, item.path, "Give every server a unique name.")
     for machine in machines:
         vm = machine.vm
         once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")
-        once("name", vm.name, f"{vm.path}.name" if vm.name != vm.id else f"{vm.path}.id", "Give every VM and server its own name.")
-        once("uuid", vm.uuid, f"{vm.path}.uuid", "Leave the UUID out; it derives from cluster and id.")
-        once("address", vm.address, f"{vm.path}.address", "Give every VM its own address.")
+        once("name", vm.name, f"{vm.path}.name" if vm.name != vm.id else f"{vm.path}.id", "Give every VM and server a unique name.")
+        once("uuid", vm.uuid, f"{vm.path}.uuid", "Remove the UUID; it derives from cluster and id.")
+        once("address", vm.address, f"{vm.path}.address", "Give every VM a unique address.")
         for index, mac in enumerate(vm.macs):
-            once("mac", mac, f"{vm.path}.nics[{index}].mac", "Give one of the two NICs another mac.")
+            once("mac", mac, f"{vm.path}.nics[{index}].mac", "Give one of the two NICs a different MAC.")
 
 
 def find_addresses(
     inventory: Inventory, lookup: Lookup, backend: t.Any = io_addresses, now: float | None = None
 ) -> tuple[dict[str, Found], list[str]]:
-    """The addresses of the VMs, source after source in the order asked for.
+    """Return the addresses of the VMs, from the sources in the given order.
 
-    A source is asked only while some VM has no address yet. Whoever does not answer costs a warning, never the
-    inventory.
+    A source is queried only while a VM has no address yet. A source that fails causes a warning, never an error.
 
     :returns: VM name → address, and the warnings.
-    :raises InputError: an unknown source, a bad network.
-    :raises RefusedError: a network too wide to sweep.
+    :raises InputError: an unknown source, an invalid network.
+    :raises RefusedError: a network that is too large to search.
     """
     plan_addresses.check_sources(lookup.sources, "address_sources")
     excluded = plan_addresses.parse_excluded(lookup.exclude, "exclude_addresses")
@@ -190,10 +189,10 @@ def find_addresses(
             for machine in missing:
                 address = None if machine.vm.name in found else plan_addresses.choose(machine.vm.macs, table, source, excluded)
                 if address and address.others and source == "arp":
-                    # whether one of them is a virtual address that will move on, a neighbour table cannot tell
+                    # a neighbour table does not show whether one of them is a virtual address that will move
                     warnings.append(
-                        f"{machine.vm.name} answers at several addresses ({', '.join((address.address, *address.others))}); "
-                        "none is taken. Name those that are not its own in exclude_addresses, or use leases."
+                        f"{machine.vm.name} has several addresses in the neighbour table ({', '.join((address.address, *address.others))}); "
+                        "none is used. List virtual addresses in exclude_addresses, or use leases."
                     )
                 elif address:
                     found[machine.vm.name] = address
@@ -211,7 +210,7 @@ def _tables(
     warnings: list[str],
     now: float,
 ) -> t.Iterator[Table]:
-    """The tables of one source, the cheapest and most trustworthy first."""
+    """The tables of one source, the fastest and most reliable first."""
     if source == "lease":
         for location in lookup.leases:
             try:
@@ -224,18 +223,18 @@ def _tables(
             backend.sweep(targets)
             yield _neighbours(backend, warnings)
     if lookup.libvirt_uri:
-        yield _ask_libvirt(source, machines, lookup, backend, warnings)
+        yield _query_libvirt(source, machines, lookup, backend, warnings)
 
 
 def _neighbours(backend: t.Any, warnings: list[str]) -> Table:
     try:
         return plan_addresses.parse_neighbours(backend.neighbours())
     except BackendError as error:
-        warnings.append(f"the neighbour table of this machine cannot be read: {error}")
+        warnings.append(f"cannot read the neighbour table of the control node: {error}")
         return {}
 
 
-def _ask_libvirt(source: str, machines: t.Sequence[Machine], lookup: Lookup, backend: t.Any, warnings: list[str]) -> Table:
+def _query_libvirt(source: str, machines: t.Sequence[Machine], lookup: Lookup, backend: t.Any, warnings: list[str]) -> Table:
     if not backend.libvirt_available():
         warnings.append("libvirt_uri is set, but Python's libvirt binding is not installed here; install python3-libvirt.")
         return {}
@@ -244,18 +243,18 @@ def _ask_libvirt(source: str, machines: t.Sequence[Machine], lookup: Lookup, bac
         for uri in _uris(machine, lookup.libvirt_uri):
             wanted.setdefault(uri, []).append(machine.vm.uuid)
     pairs: list[tuple[str, str]] = []
-    with concurrent.futures.ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
-        asked = {uri: pool.submit(backend.domain_addresses, uri, uuids, source, lookup.timeout) for uri, uuids in wanted.items()}
-        for uri in asked:
+    with concurrent.futures.ThreadPoolExecutor(_PARALLEL) as pool:
+        queries = {uri: pool.submit(backend.domain_addresses, uri, uuids, source, lookup.timeout) for uri, uuids in wanted.items()}
+        for query in queries.values():
             try:
-                pairs.extend(asked[uri].result())
+                pairs.extend(query.result())
             except BackendError as error:
                 warnings.append(str(error))
     return plan_addresses.from_pairs(pairs)
 
 
 def _uris(machine: Machine, templates: t.Mapping[str, str]) -> list[str]:
-    """The connections that may know a VM; ``auto`` may have become either driver."""
+    """The libvirt URIs that may know a VM; ``auto`` may be either driver."""
     hypervisor = machine.vm.hypervisor
     drivers = {"lxc": ("lxc",), "auto": ("qemu", "lxc")}.get(hypervisor, ("qemu",))
     host = str(machine.server.variables.get("ansible_host") or machine.server.name)
@@ -263,24 +262,24 @@ def _uris(machine: Machine, templates: t.Mapping[str, str]) -> list[str]:
 
 
 def host_keys(path: pathlib.Path) -> HostKeys:
-    """The host keys that are known of VMs.
+    """Read the known host keys of VMs.
 
     :arg path: of the file, which need not exist.
-    :raises BackendError: it cannot be read.
+    :raises BackendError: the file cannot be read.
     """
     return HostKeys(path, io_known_hosts.read(path))
 
 
 def host_keys_path(given: t.Any, folder: str, environment: str) -> pathlib.Path:
-    """Where the public host keys of VMs are kept: beside their private keys unless something else is asked for.
+    """Return the path of the file with the public host keys of VMs, by default next to their private keys.
 
-    :arg given: the user's own path, relative to ``folder``, which is that of the inventory file.
+    :arg given: a path of the user, relative to ``folder``, the folder of the inventory file.
     """
     return pathlib.Path(os.path.abspath(folder)) / (str(given) if given else f"{DIRECTORY}/{environment_name(environment)}/{io_known_hosts.NAME}")
 
 
 def hosts(inventory: Inventory, found: t.Mapping[str, Found], keys: HostKeys | None = None) -> tuple[Host, ...]:
-    """Every server and VM as a host of its groups; a VM without a known address has no ``ansible_host``."""
+    """Return every server and VM as a host with its groups; a VM without a known address has no ``ansible_host``."""
     result = []
     kept = {"footprint_known_hosts": str(keys.path)} if keys else {}
     for item in inventory.servers:
@@ -311,7 +310,7 @@ def hosts(inventory: Inventory, found: t.Mapping[str, Found], keys: HostKeys | N
 
 
 def details(vm: VmDetails) -> dict[str, t.Any]:
-    """The details as the user gave them, with what is left out or has several names filled in."""
+    """Return the VM details of the user, with defaults and the canonical names of keys."""
     return {
         **vm.given,
         "cpu": vm.cpu,

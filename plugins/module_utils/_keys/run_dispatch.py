@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The forced command of a one-time key: runs what the key is for, without a shell, and refuses everything else.
+"""The forced command of a one-time key: runs the commands the key is for, without a shell, and refuses all others.
 
-``python3 -m …key_dispatch PURPOSE NAME UNTIL``; what is asked for is in SSH_ORIGINAL_COMMAND. While a key is in use
-its expiry is put off, so that a copy may take days; never beyond ``UNTIL``.
+``python3 -m …key_dispatch PURPOSE NAME UNTIL``; the requested command is in SSH_ORIGINAL_COMMAND. While a key is in use
+its expiry is extended, so that a copy may take days, but never beyond ``UNTIL`` (Unix seconds).
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_key_session, model_one_time_key
 
-_MOST = 64 * 1024
-# what may take hours, so that the key is renewed meanwhile
+_MAX_ARGUMENTS = 64 * 1024
+# commands that may take hours, so that the key must be renewed meanwhile
 _LONG = ("run", "quiesce")
 
 
 def command_of(purpose: str, name: str, text: str, read: t.Callable[[], bytes]) -> list[str]:
-    """The command line to run for what was asked; empty when there is nothing to do.
+    """Return the command line to run for the requested command; empty if there is nothing to run.
 
-    :arg read: gives the next byte of standard input; rsync sends its arguments that way.
-    :raises InputError: it is not allowed.
+    :arg text: the requested command, as in SSH_ORIGINAL_COMMAND.
+    :arg read: returns the next byte of standard input, where rsync sends its arguments.
+    :raises InputError: the command is not allowed.
     """
     wanted = model_one_time_key.parse_command(purpose, name, text)
     if isinstance(wanted, model_one_time_key.Installed):
@@ -41,12 +42,12 @@ def command_of(purpose: str, name: str, text: str, read: t.Callable[[], bytes]) 
 
 
 def _protected(read: t.Callable[[], bytes]) -> list[str]:
-    """The arguments that rsync sends ahead of its protocol: each ends with a zero byte, an empty one ends them."""
+    """Read the arguments that rsync sends before its protocol: each ends with a zero byte, an empty one ends the list."""
     content = b""
     while not content.endswith(b"\0\0"):
         byte = read()
         content += byte
-        if not byte or len(content) > _MOST:
+        if not byte or len(content) > _MAX_ARGUMENTS:
             raise InputError("rsync sent no arguments.")
     words = [os.fsdecode(each) for each in content[:-2].split(b"\0")]
     if words[0] != "rsync":
@@ -54,14 +55,14 @@ def _protected(read: t.Callable[[], bytes]) -> list[str]:
     return words[1:]
 
 
-def _short(purpose: str, name: str, asked: str) -> bool:
-    """Whether this is a question to the source that is answered at once: in the pause everybody waits for it."""
-    wanted = model_one_time_key.parse_command(purpose, name, asked)
+def _is_short(purpose: str, name: str, requested: str) -> bool:
+    """Whether this is a short command for the source's agent. Such commands run in the pause, so a new process would add to the downtime."""
+    wanted = model_one_time_key.parse_command(purpose, name, requested)
     return isinstance(wanted, model_one_time_key.Program) and wanted.module.endswith("._migrate.source.run_agent") and wanted.arguments[0] not in _LONG
 
 
 def _answer(name: str, until: float, wanted: t.Any) -> int:
-    """Answer in this process, which is there already."""
+    """Run a command of the source's agent in this process."""
     from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import run_agent
 
     io_key_session.renew(name, until)
@@ -70,16 +71,16 @@ def _answer(name: str, until: float, wanted: t.Any) -> int:
 
 
 def main(argv: t.Sequence[str]) -> int:
-    """Entry point; the exit code is that of what was run."""
+    """Entry point; returns the exit code of the command."""
     if len(argv) != 3 or argv[0] not in model_one_time_key.PURPOSES or not re.match(r"\A[0-9]+\Z", argv[2]):
         sys.stderr.write("usage: key_dispatch PURPOSE NAME UNTIL\n")
         return 2
     purpose, name, until = argv[0], argv[1], float(argv[2])
-    asked = os.environ.get("SSH_ORIGINAL_COMMAND", "")
+    requested = os.environ.get("SSH_ORIGINAL_COMMAND", "")
     try:
-        if _short(purpose, name, asked):
-            return _answer(name, until, model_one_time_key.parse_command(purpose, name, asked))
-        command = command_of(purpose, name, asked, lambda: os.read(0, 1))
+        if _is_short(purpose, name, requested):
+            return _answer(name, until, model_one_time_key.parse_command(purpose, name, requested))
+        command = command_of(purpose, name, requested, lambda: os.read(0, 1))
     except FootprintError as error:
         io_key_session.refuse(name, error.message)
         sys.stderr.write(f"{error}\n")

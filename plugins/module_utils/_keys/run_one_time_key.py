@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case of the module ``one_time_key``: let another host reach this one for one migration or move, and end that."""
+"""Use case of the module ``one_time_key``: place or withdraw the key of another host for one migration or move."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
 if t.TYPE_CHECKING:
-    # what a key may run must be among the code that is kept on this host
+    # the programs that a key may run must be part of the code that is kept on this host
     from ansible_collections.reduced.footprint.plugins.module_utils._keys import run_dispatch
     from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import run_block_agent
     from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import run_agent as source_agent
@@ -33,8 +33,9 @@ _PYTHON = re.compile(r"\A/[A-Za-z0-9._/+-]+\Z")
 def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
     """Place, renew or withdraw the key of one migration or move.
 
+    :arg params: of the module.
     :returns: keyword arguments for ``exit_json``.
-    :raises FootprintError: bad input.
+    :raises FootprintError: invalid input.
     """
     name = parse_name(params.get("name"), "name")
     if params["purpose"] == model_one_time_key.MOVE:
@@ -49,7 +50,7 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     public_key = str(params.get("public_key") or "").strip()
     found = _PUBLIC_KEY.match(public_key)
     if not found or found.group(1) != marker:
-        raise InputError("is not the one-time key of this name.", "public_key", "Give what the state prepared of master_migrate or vm_move returned.")
+        raise InputError("is not the one-time key of this name.", "public_key", "Pass the key that master_migrate or vm_move returned with state prepared.")
     addresses = [_address(each, index) for index, each in enumerate(params.get("allowed_from") or ())]
     commands = [[str(word) for word in each] for each in params.get("commands") or ()]
     until = int(time.time()) + model_one_time_key.LIMIT
@@ -59,7 +60,7 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
         if params["purpose"] == model_one_time_key.MIGRATE:
             io_authorized_keys.allow(name, commands)
         io_authorized_keys.place(marker, line)
-    # its expiry alone is no change worth reporting
+    # a new expiry alone is not reported as a change
     return {"changed": before is None or public_key not in before, "key_marker": marker, "diff": _diff(before, line)}
 
 
@@ -67,13 +68,14 @@ def _address(text: str, index: int) -> str:
     try:
         return str(ipaddress.ip_address(str(text)))
     except ValueError as error:
-        raise InputError(f"{text!r} is not an IP address.", f"allowed_from[{index}]", "Write the address the other host comes from.") from error
+        raise InputError(f"{text!r} is not an IP address.", f"allowed_from[{index}]", "Use the address from which the other host connects.") from error
 
 
 def _command(purpose: str, name: str, until: int, check_mode: bool) -> str:
     library = "CODE" if check_mode else str(io_units.keep_code())
     if not _PYTHON.match(sys.executable):
-        raise InputError(f"{sys.executable!r} cannot be named in authorized_keys.", hint="Set ansible_python_interpreter to a plain path.")
+        hint = "Set ansible_python_interpreter to a path without special characters."
+        raise InputError(f"The path {sys.executable!r} cannot be used in authorized_keys.", hint=hint)
     return f"/usr/bin/env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={library} {sys.executable} -m {model_one_time_key.DISPATCH} {purpose} {name} {until}"
 
 

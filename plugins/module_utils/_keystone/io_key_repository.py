@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A directory of keystone's keys: one file per key, its name the number."""
+"""A key repository of keystone: a directory with one file per key, named by its number."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _FOLDER_MODE = 0o700
 
 
 class KeyRepository:
-    """One directory of keys.
+    """One key repository.
 
-    :arg path: the directory.
-    :arg user: who reads them, and owns them.
-    :arg pause: seconds that a reader which has listed the directory is given to read the files.
+    :arg path: directory.
+    :arg user: system user that reads and owns the keys.
+    :arg pause: seconds to wait for a reader that has listed the directory to read the files.
     """
 
     def __init__(self, path: str, user: str, pause: float = 1.0) -> None:
@@ -33,7 +33,7 @@ class KeyRepository:
         self.pause = pause
 
     def keys(self) -> dict[int, str]:
-        """Number → key; what is no number, and empty files, which keystone passes over too, are left out."""
+        """Return number → key. Other file names and empty files are ignored, as keystone does."""
         try:
             names = [entry.name for entry in self.path.iterdir()]
         except FileNotFoundError:
@@ -42,59 +42,59 @@ class KeyRepository:
         return {number: key for number, key in sorted(found.items()) if key}
 
     def written(self) -> dict[int, float]:
-        """Number → when the file was written."""
+        """Return number → modification time of the file, in seconds since the epoch."""
         return {number: (self.path / str(number)).stat().st_mtime for number in self.keys()}
 
     def now(self) -> float:
-        """The time of the clock that wrote them."""
+        """Return the current time of the host's clock."""
         return time.time()
 
     def new_key(self) -> str:
-        """A key that is worth the name."""
+        """Generate a random Fernet key."""
         return base64.urlsafe_b64encode(os.urandom(32)).decode("ascii")
 
     def tidy(self) -> tuple[str, ...]:
-        """What is not as it has to be: the directory, owners and modes; in words."""
-        wrong = []
+        """Return the required fixes to directory, owners and modes, as text."""
+        fixes = []
         owner = self._owner()
         for path, mode in [(self.path, _FOLDER_MODE)] + [(self.path / str(number), _MODE) for number in self.keys()]:
             if not path.exists():
-                wrong.append(f"create {path}")
+                fixes.append(f"create {path}")
                 continue
             there = path.stat()
             if owner is None or (there.st_uid, there.st_gid) != owner:
-                wrong.append(f"give {path} to {self.user}")
+                fixes.append(f"set the owner of {path} to {self.user}")
             if there.st_mode & 0o7777 != mode:
-                wrong.append(f"set the mode of {path} to {mode:04o}")
-        return tuple(wrong)
+                fixes.append(f"set the mode of {path} to {mode:04o}")
+        return tuple(fixes)
 
     def secure(self) -> None:
-        """The directory, with the owners and modes it has to have."""
+        """Create the directory and set owners and modes."""
         self.path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         for path, mode in [(self.path, _FOLDER_MODE)] + [(self.path / str(number), _MODE) for number in self.keys()]:
-            self._give(path)
+            self._chown(path)
             path.chmod(mode)
 
     def write(self, number: int, key: str) -> None:
-        """One key, whole or not at all, and never readable for others."""
+        """Write one key atomically, never readable by other users."""
         self.secure()
-        # owned before it has its name: keystone must be able to read it the moment it is there
+        # change the owner before the rename: keystone must be able to read the file as soon as it has its name
         waiting = self.path / f".{number}.new"
         write_atomic(waiting, key, _MODE)
-        self._give(waiting)
+        self._chown(waiting)
         os.replace(waiting, self.path / str(number))
-        self._settle()
+        self._sync()
 
     def remove(self, number: int) -> None:
-        """One key less."""
+        """Remove one key."""
         (self.path / str(number)).unlink()
-        self._settle()
+        self._sync()
 
     def let_readers_finish(self) -> None:
-        """Who listed the directory before the last change has read it after this."""
+        """Wait until readers that listed the directory before the last change have read the files."""
         time.sleep(self.pause)
 
-    def _settle(self) -> None:
+    def _sync(self) -> None:
         folder = os.open(str(self.path), os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -108,8 +108,8 @@ class KeyRepository:
             return None
         return entry.pw_uid, entry.pw_gid
 
-    def _give(self, path: pathlib.Path) -> None:
+    def _chown(self, path: pathlib.Path) -> None:
         owner = self._owner()
         if owner is None:
-            raise BackendError(f"there is no user {self.user} on this host.", hint="Install keystone first.")
+            raise BackendError(f"the user {self.user} does not exist on this host.", hint="Install keystone first.")
         os.chown(path, *owner)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The keystone of this host: its API, and its own program."""
+"""The keystone service of this host: its API and ``keystone-manage``."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ansible.module_utils.urls import open_url
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
-_HINT = "Look at `journalctl -u keystone` on the host."
+_HINT = "Check `journalctl -u keystone` on the host."
 
 
 class NotAnswering(BackendError):
-    """Nobody listens."""
+    """The service does not answer."""
 
 
 class Keystone:
-    """One keystone.
+    """One keystone service.
 
-    :arg url: of its API on this host, for example ``http://192.0.2.11:5000/v3``.
-    :arg user: the system user it runs as.
+    :arg url: URL of its API on this host, for example ``http://192.0.2.11:5000/v3``.
+    :arg user: system user it runs as.
     """
 
     def __init__(self, url: str, user: str = "keystone", timeout: float = 30) -> None:
@@ -35,10 +35,10 @@ class Keystone:
         self.timeout = timeout
 
     def token(self, username: str, password: str, project: str) -> dict[str, t.Any] | None:
-        """What it tells of a token for a user in a project, ``None`` when it lets nobody in.
+        """Request a token for a user in a project and return its content, ``None`` if authentication fails.
 
-        :raises NotAnswering: nobody listens.
-        :raises BackendError: it answers with an error of its own.
+        :raises NotAnswering: the service does not answer.
+        :raises BackendError: the service returns an error.
         """
         domain = {"id": "default"}
         login = {"methods": ["password"], "password": {"user": {"name": username, "domain": domain, "password": password}}}
@@ -50,7 +50,7 @@ class Keystone:
                 headers={"Content-Type": "application/json"},
                 method="POST",
                 timeout=self.timeout,
-                # a member is spoken to directly, whatever proxy this host uses for the internet
+                # connect directly even if this host uses a proxy
                 use_proxy=False,
             )
             with answer:
@@ -58,16 +58,16 @@ class Keystone:
         except urllib.error.HTTPError as error:
             if error.code == 401:
                 return None
-            raise BackendError(f"keystone at {self.url} answers {error.code}: {error.reason}.", hint=_HINT) from error
+            raise BackendError(f"keystone at {self.url} returned {error.code}: {error.reason}.", hint=_HINT) from error
         except (OSError, ValueError, KeyError) as error:
             raise NotAnswering(f"keystone does not answer at {self.url}: {error}.", hint=_HINT) from error
 
     def bootstrap(self, password: str, options: t.Mapping[str, str]) -> None:
-        """Its own way to an administrator and its endpoints; run again it changes what differs.
+        """Run ``keystone-manage bootstrap``, which creates or updates the administrator and the endpoints.
 
-        :raises CommandError: it fails.
+        :raises CommandError: the command fails.
         """
         arguments = [word for name, value in options.items() for word in (f"--bootstrap-{name}", value)]
         argv = ["runuser", "-u", self.user, "--", "keystone-manage", "bootstrap", *arguments]
-        # the environment of a process is its user's alone to read, its command line everybody's
+        # all users can read the command line of a process, but only its user can read the environment
         run(argv, variables={"OS_BOOTSTRAP_PASSWORD": password}, timeout=300, hint=_HINT)

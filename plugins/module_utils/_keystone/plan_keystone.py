@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an identity service lacks of what it is to be."""
+"""Compare the identity service with the requested administrator and endpoints, without I/O."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ INTERFACES = ("public", "internal", "admin")
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """What is wanted.
+    """The requested administrator and endpoints.
 
-    :arg urls: interface → where the service is reached.
+    :arg urls: interface → URL of the service.
     """
 
     username: str
@@ -27,15 +27,15 @@ class Identity:
 
 
 def why_bootstrap(wanted: Identity, token: t.Mapping[str, t.Any] | None) -> tuple[str, ...]:
-    """What a bootstrap would fix; empty when all is as wanted.
+    """Return what a bootstrap would fix; empty if nothing differs.
 
-    :arg token: what the service told of the administrator's token, ``None`` when it gave none.
+    :arg token: content of the administrator's token, ``None`` if authentication failed.
     """
     if token is None:
-        return (f"let {wanted.username} log in",)
+        return (f"create {wanted.username} or set its password",)
     missing = []
     if wanted.role not in [role.get("name") for role in token.get("roles", ())]:
-        missing.append(f"give {wanted.username} the role {wanted.role}")
+        missing.append(f"assign the role {wanted.role} to {wanted.username}")
     endpoints = {
         (endpoint.get("region_id") or endpoint.get("region"), endpoint.get("interface")): endpoint.get("url")
         for service in token.get("catalog", ())
@@ -45,5 +45,5 @@ def why_bootstrap(wanted: Identity, token: t.Mapping[str, t.Any] | None) -> tupl
     for interface in INTERFACES:
         url, there = wanted.urls[interface], endpoints.get((wanted.region, interface))
         if there != url:
-            missing.append(f"{interface} endpoint of {wanted.region}: {url}{f' instead of {there}' if there else ''}")
+            missing.append(f"set the {interface} endpoint of {wanted.region} to {url}{f', was {there}' if there else ''}")
     return tuple(missing)

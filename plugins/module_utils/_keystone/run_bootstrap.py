@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: an identity service has its administrator and its endpoints."""
+"""Use case: create the administrator and the endpoints of the identity service."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _PAUSE = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class BootstrapResult:
-    """What was done, or in check mode would be."""
+    """Actions that were taken, or in check mode would be."""
 
     changed: bool
     actions: tuple[str, ...]
 
 
 def wanted(raw: t.Mapping[str, t.Any]) -> Identity:
-    """What a module's parameters ask for; other interfaces follow the public one."""
+    """Build the request from module parameters; the internal URL defaults to the public one, the admin URL to the internal one."""
     public = raw["public_url"]
     urls = {"public": public, "internal": raw.get("internal_url") or public, "admin": raw.get("admin_url") or raw.get("internal_url") or public}
     return Identity(raw["username"], raw["project"], raw["role"], raw["region"], urls)
 
 
 def local_keystone(url: str) -> Keystone:
-    """The keystone of this host."""
+    """Return the keystone service of this host."""
     return Keystone(url)
 
 
@@ -46,17 +46,17 @@ def ensure(
     timeout: float = 60,
     sleep: t.Callable[[float], None] = time.sleep,
 ) -> BootstrapResult:
-    """Ask the service itself what is missing, and fix that.
+    """Query the service for what is missing, and bootstrap it if needed.
 
-    :arg timeout: seconds for which it may still be starting.
-    :raises BackendError: it does not answer, or is not fixed by a bootstrap.
+    :arg timeout: seconds to wait for a service that is starting.
+    :raises BackendError: the service does not answer, or still differs after a bootstrap.
     """
     try:
         missing = _missing(identity, password, keystone, 0 if check_mode else timeout, sleep)
     except NotAnswering:
         if not check_mode:
             raise
-        # before the first run nobody can be asked: all of it would be made
+        # before the first run the service does not exist: everything would be created
         missing = why_bootstrap(identity, None)
     if not missing or check_mode:
         return BootstrapResult(bool(missing), missing)
@@ -72,7 +72,7 @@ def ensure(
     )
     still = _missing(identity, password, keystone, timeout, sleep)
     if still:
-        raise BackendError(f"a bootstrap did not help: {'; '.join(still)}.", hint="Look at `journalctl -u keystone` on the host.")
+        raise BackendError(f"still required after keystone-manage bootstrap: {'; '.join(still)}.", hint="Check `journalctl -u keystone` on the host.")
     return BootstrapResult(True, missing)
 
 

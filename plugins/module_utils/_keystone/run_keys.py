@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the keys of one keystone, looked at and changed in the order in which no reader misses one."""
+"""Use case: read and change a key repository, in an order in which a reader never misses a key."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._keystone.plan_f
 
 @dataclasses.dataclass(frozen=True)
 class KeysRequest:
-    """What is to be done with a repository.
+    """The requested state of a repository.
 
     :arg state: ``created``, ``promoted``, ``restaged`` or ``present``.
     :arg keys: number → key, for ``present``.
-    :arg most: how many keys there are to be, the staged one included.
-    :arg keep: seconds for which a key that no longer encrypts may be needed.
+    :arg most: maximum number of keys, including the staged one.
+    :arg keep: seconds for which a former primary key may still be needed.
     """
 
     state: str
@@ -42,7 +42,7 @@ class KeysRequest:
 
 @dataclasses.dataclass(frozen=True)
 class KeysResult:
-    """What was done, or in check mode would be, without secrets."""
+    """Actions that were taken, or in check mode would be, and fingerprints before and after; contains no secrets."""
 
     changed: bool
     actions: tuple[str, ...]
@@ -51,24 +51,24 @@ class KeysResult:
 
 
 def local_repository(path: str, user: str) -> KeyRepository:
-    """The repository in a directory of this host."""
+    """Return the key repository in a directory of this host."""
     return KeyRepository(path, user)
 
 
 def fingerprint(key: str) -> str:
-    """Tells keys apart and nothing of them: they are 256 random bits."""
+    """Return a fingerprint that identifies a key without revealing it: keys are 256 random bits."""
     return hashlib.sha256(key.encode("utf-8")).hexdigest()[:16]
 
 
 def fingerprints(keys: t.Mapping[int, str]) -> dict[int, str]:
-    """Number → fingerprint."""
+    """Return number → fingerprint."""
     return {number: fingerprint(key) for number, key in sorted(keys.items())}
 
 
 def look(repository: KeyRepository, secrets: bool = False) -> dict[str, t.Any]:
-    """What is there.
+    """Return the content of the repository, as documented in ``keystone_keys_info``.
 
-    :arg secrets: the keys themselves too.
+    :arg secrets: return the keys too.
     """
     keys = repository.keys()
     marks = fingerprints(keys)
@@ -84,29 +84,29 @@ def look(repository: KeyRepository, secrets: bool = False) -> dict[str, t.Any]:
 
 
 def parse_keys(raw: t.Mapping[t.Any, t.Any] | None) -> dict[int, str]:
-    """Number → key, of what a module was given.
+    """Validate the module's mapping of number → key.
 
-    :raises InputError: a number that is none, a key that is none; never with the key in the text.
+    :raises InputError: invalid number or key; the message never contains the key.
     """
     keys = {}
     for name, key in (raw or {}).items():
         if not str(name).isdigit():
-            raise InputError("is no number of a key.", path=f"keys[{str(name)[:20]!r}]", hint="Name keys by numbers, 0 being the staged one.")
+            raise InputError("is not a valid key number.", path=f"keys[{str(name)[:20]!r}]", hint="Use numbers; 0 is the staged key.")
         try:
             good = len(base64.urlsafe_b64decode(str(key).encode("ascii"))) == 32
         except (ValueError, binascii.Error):
             good = False
         if not good:
-            raise InputError("is no fernet key of 32 bytes in URL-safe base64.", path=f"keys[{name}]", hint="Take the keys from keystone_keys_info.")
+            raise InputError("is not a Fernet key of 32 bytes in URL-safe base64.", path=f"keys[{name}]", hint="Use the keys that keystone_keys_info returns.")
         keys[int(name)] = str(key)
     return keys
 
 
 def ensure(request: KeysRequest, repository: KeyRepository, *, check_mode: bool) -> KeysResult:
-    """Do one step.
+    """Bring the repository into the requested state.
 
-    :raises InputError: keys that are none.
-    :raises RefusedError: the step does not fit the repository.
+    :raises InputError: invalid keys.
+    :raises RefusedError: the step is not possible with this repository.
     """
     before = repository.keys()
     steps = {"created": _created, "promoted": _promoted, "restaged": _restaged, "present": _present}[request.state](request, before, repository)
@@ -117,7 +117,7 @@ def ensure(request: KeysRequest, repository: KeyRepository, *, check_mode: bool)
             step.apply(repository)
     after = dict(before)
     for step in steps:
-        step.foresee(after)
+        step.predict(after)
     return KeysResult(bool(steps or untidy), tuple(step.what for step in steps) or untidy, fingerprints(before), fingerprints(after))
 
 
@@ -133,7 +133,7 @@ class _Write:
     def apply(self, repository: KeyRepository) -> None:
         repository.write(self.number, self.key)
 
-    def foresee(self, keys: dict[int, str]) -> None:
+    def predict(self, keys: dict[int, str]) -> None:
         keys[self.number] = self.key
 
 
@@ -148,7 +148,7 @@ class _Remove:
     def apply(self, repository: KeyRepository) -> None:
         repository.remove(self.number)
 
-    def foresee(self, keys: dict[int, str]) -> None:
+    def predict(self, keys: dict[int, str]) -> None:
         keys.pop(self.number, None)
 
 
@@ -159,8 +159,8 @@ class _Pause:
     def apply(self, repository: KeyRepository) -> None:
         repository.let_readers_finish()
 
-    def foresee(self, keys: dict[int, str]) -> None:
-        """Changes nothing."""
+    def predict(self, keys: dict[int, str]) -> None:
+        """A pause changes no key."""
 
 
 _Step = t.Union[_Write, _Remove, _Pause]
@@ -174,19 +174,19 @@ def _created(_request: KeysRequest, before: t.Mapping[int, str], repository: Key
 
 def _promoted(request: KeysRequest, before: t.Mapping[int, str], repository: KeyRepository) -> list[_Step]:
     if not finished(fingerprints(before)):
-        raise RefusedError(f"{repository.path} has no staged key to promote.", hint="Run the role keystone, which completes what was cut short.")
+        raise RefusedError(f"{repository.path} has no staged key to promote.", hint="Run the role keystone, which completes an interrupted rotation.")
     change = promotion(repository.written(), repository.now(), request.most, request.keep)
     steps: list[_Step] = [_Write(change.number, before[STAGED]), _Pause(), _Write(STAGED, repository.new_key())]
     return steps + ([_Pause()] if change.surplus else []) + [_Remove(number) for number in change.surplus]
 
 
 def _restaged(request: KeysRequest, before: t.Mapping[int, str], repository: KeyRepository) -> list[_Step]:
-    """The rest of a promotion, or of a creation, that was cut short."""
+    """Return the remaining steps of an interrupted promotion or creation."""
     if finished(fingerprints(before)):
         return []
     steps: list[_Step] = []
     if primary(before) <= STAGED:
-        # only a staged key, which nobody has used yet
+        # there is only a staged key, which no member has used yet
         steps += [_Write(1, before.get(STAGED) or repository.new_key()), _Pause()]
     gone = surplus(repository.written(), repository.now(), request.most, request.keep)
     return steps + [_Write(STAGED, repository.new_key())] + [_Remove(number) for number in gone]
@@ -195,11 +195,11 @@ def _restaged(request: KeysRequest, before: t.Mapping[int, str], repository: Key
 def _present(request: KeysRequest, before: t.Mapping[int, str], repository: KeyRepository) -> list[_Step]:
     wanted = dict(request.keys or {})
     if not finished(fingerprints(wanted)):
-        raise InputError("hold no primary and staged key of their own.", path="keys", hint="Take them from a member whose rotation is finished.")
+        raise InputError("must contain a primary key and a different staged key.", path="keys", hint="Use the keys of a member whose rotation is finished.")
     steps: list[_Step] = [_Write(number, key) for number, key in sorted(wanted.items()) if number != STAGED and before.get(number) != key]
     removed = [_Remove(number) for number in sorted(before) if number not in wanted]
     if before.get(STAGED) != wanted[STAGED]:
-        # who listed the directory before the primary came reads its key as the staged one
+        # a reader that listed the directory before the primary key was written has read that key as the staged one
         steps += [_Pause()] if steps and before else []
         steps.append(_Write(STAGED, wanted[STAGED]))
     if removed:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The HAProxy of this host, spoken to through its own socket."""
+"""Query and control the HAProxy of this host through its admin socket."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 SOCKET = "/run/haproxy-footprint.sock"
 _IN_USE = re.compile(r"\bserver_key=(\S+)")
-_HINT = "Look at `systemctl status haproxy` on the host; the role load_balancer sets it up."
+_HINT = "Check `systemctl status haproxy` on the host; the role load_balancer configures it."
 
 
 class HaProxy:
-    """One HAProxy.
+    """A HAProxy process.
 
     :arg path: its admin socket.
     """
@@ -30,9 +30,9 @@ class HaProxy:
         self.timeout = timeout
 
     def ask(self, command: str) -> str:
-        """What it answers to one command.
+        """Return the answer to one command.
 
-        :raises BackendError: it does not answer.
+        :raises BackendError: HAProxy does not answer.
         """
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
@@ -45,9 +45,9 @@ class HaProxy:
             raise BackendError(f"HAProxy does not answer at {self.path}: {error}.", hint=_HINT) from error
 
     def frontends(self) -> dict[str, dict[str, t.Any]]:
-        """Name of each service → its ``servers`` (name → ``status`` and ``sessions``), and whom it uses alone, if so (``in_use``).
+        """Return frontend → ``servers`` (name → ``status`` and ``sessions``) and ``in_use``, the only server it uses, or ``None``.
 
-        :raises BackendError: it does not answer.
+        :raises BackendError: HAProxy does not answer.
         """
         found: dict[str, dict[str, t.Any]] = {}
         for row in csv.DictReader(io.StringIO(self.ask("show stat").lstrip("# "))):
@@ -62,12 +62,12 @@ class HaProxy:
         return found
 
     def take_out(self, frontend: str, server: str) -> None:
-        """Take a server for down until its own checks say otherwise: its sessions are cut, others serve from now on.
+        """Mark a server as down until its next successful health checks: its sessions are closed and other servers are used.
 
-        Nothing of this outlives a few seconds, so nothing has to be taken back.
+        The mark lasts a few seconds only, so it need not be reverted.
 
-        :raises BackendError: it refuses.
+        :raises BackendError: HAProxy rejects the command.
         """
         answer = self.ask(f"set server {frontend}/{server} health down").strip()
         if answer:
-            raise BackendError(f"HAProxy refuses to take {frontend}/{server} out: {answer}", hint=_HINT)
+            raise BackendError(f"HAProxy cannot mark {frontend}/{server} as down: {answer}", hint=_HINT)

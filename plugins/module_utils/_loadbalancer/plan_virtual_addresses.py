@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where on a host its virtual addresses belong."""
+"""Validate virtual addresses and find the interface of each on a host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_ROUTER_ID = 255
 
 @dataclasses.dataclass(frozen=True)
 class Interface:
-    """One interface of a host, with its IPv4 addresses and their networks."""
+    """A network interface of a host, with its IPv4 addresses and their networks."""
 
     name: str
     mac: str
@@ -30,7 +30,7 @@ class Interface:
 
 @dataclasses.dataclass(frozen=True)
 class VirtualAddress:
-    """One address that moves between hosts, and the interface that carries it here."""
+    """A virtual address, and its interface on this host."""
 
     name: str
     address: str
@@ -40,7 +40,7 @@ class VirtualAddress:
 
 
 def parse_interfaces(text: str) -> tuple[Interface, ...]:
-    """What ``ip -json address show`` prints."""
+    """Parse the output of ``ip -json address show``."""
     found = []
     for entry in json.loads(text):
         addresses = [item for item in entry.get("addr_info", ()) if item.get("family") == "inet"]
@@ -50,23 +50,23 @@ def parse_interfaces(text: str) -> tuple[Interface, ...]:
 
 
 def home_of(own: str, interfaces: t.Sequence[Interface]) -> str:
-    """The interface that carries the host's own address.
+    """Return the interface with the host's own address.
 
-    :raises InputError: none does.
+    :raises InputError: no interface has it.
     """
     for one in interfaces:
         if any(str(each.ip) == own for each in one.addresses):
             return one.name
     have = ", ".join(str(each.ip) for one in interfaces for each in one.addresses)
-    raise InputError(f"{shown(own)} is no address of this host, which has {have}.", path="own", hint="Set load_balancer_address for the host.")
+    raise InputError(f"this host has no address {shown(own)}, only {have}.", path="own", hint="Set load_balancer_address for the host.")
 
 
 def place(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, interfaces: t.Sequence[Interface]) -> tuple[VirtualAddress, ...]:
-    """Check the wanted addresses and find the interface of each: the named one, else the one whose network it is in, else that
+    """Validate the wanted addresses and find the interface of each: the given one, else the one whose network contains it, else that
     of the host's own address.
 
     :arg own: the host's own address.
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     home = home_of(own, interfaces)
     placed: list[VirtualAddress] = []
@@ -75,9 +75,9 @@ def place(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, interfaces: t.Seq
         for other in placed:
             for key in ("name", "address", "router_id"):
                 if getattr(one, key) == getattr(other, key):
-                    raise InputError(f"{getattr(one, key)} is that of {other.name} too.", path=f"addresses[{number}].{key}", hint="Give each its own.")
+                    raise InputError(f"{getattr(one, key)} is already used by {other.name}.", path=f"addresses[{number}].{key}", hint="Use unique values.")
         if one.address == own:
-            raise InputError(f"{own} is this host's own address.", path=f"addresses[{number}].address", hint="Name a free one.")
+            raise InputError(f"{own} is this host's own address.", path=f"addresses[{number}].address", hint="Use a free address.")
         placed.append(one)
     return tuple(placed)
 
@@ -86,10 +86,12 @@ def _one(raw: t.Mapping[str, t.Any], path: str, number: int, home: str, interfac
     try:
         address = ipaddress.IPv4Address(str(raw.get("address")))
     except ValueError as error:
-        raise InputError(f"{shown(raw.get('address'))} is no IPv4 address.", path=f"{path}.address", hint="Leave the prefix length out.") from error
+        raise InputError(
+            f"{shown(raw.get('address'))} is not a valid IPv4 address.", path=f"{path}.address", hint="Use an address without a prefix length."
+        ) from error
     name = str(raw.get("name") or "")
     if not _NAME.match(name):
-        raise InputError(f"{shown(name)} is no name.", path=f"{path}.name", hint="Use letters, digits, - and _.")
+        raise InputError(f"{shown(name)} is not a valid name.", path=f"{path}.name", hint="Use up to 32 letters, digits, - and _.")
     router_id = int(raw.get("router_id") or FIRST_ROUTER_ID + number)
     if not 1 <= router_id <= MOST_ROUTER_ID:
         raise InputError(f"{router_id} is not between 1 and {MOST_ROUTER_ID}.", path=f"{path}.router_id")
@@ -99,7 +101,7 @@ def _one(raw: t.Mapping[str, t.Any], path: str, number: int, home: str, interfac
     named = raw.get("interface")
     if named and named not in [one.name for one in interfaces]:
         have = ", ".join(one.name for one in interfaces)
-        raise InputError(f"this host has no interface {shown(named)}, but {have}.", path=f"{path}.interface", hint="Name one of them.")
-    # not the network of a virtual address itself, which is that address alone
+        raise InputError(f"this host has no interface {shown(named)}, only {have}.", path=f"{path}.interface", hint="Use one of them.")
+    # without the network of the virtual address itself, which may already be on an interface
     near = [one.name for one in interfaces if any(address in each.network and address != each.ip for each in one.addresses)]
     return VirtualAddress(name, str(address), prefix, router_id, str(named or (home if home in near else near[0] if near else home)))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: virtual addresses seen from one host: where they belong, and who has them now."""
+"""Use case: find the interface and the current holder of virtual addresses from one host."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ATTEMPTS, _WAIT = 2, 0.25
 
 
 def look(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, probe: bool = True) -> dict[str, t.Any]:
-    """What the host knows of them.
+    """Return ``home`` (interface of the host's own address), ``addresses`` and ``macs`` of this host.
 
-    :arg probe: ask the network who has them; nobody's cache is touched.
-    :raises InputError: a bad value.
-    :raises BackendError: the network cannot be asked.
+    :arg probe: probe the network for other holders; changes no ARP cache.
+    :raises InputError: an invalid value.
+    :raises BackendError: the network cannot be probed.
     """
     interfaces = parse_interfaces(run(["ip", "-json", "address", "show"], timeout=20).stdout)
     mine = {str(each.ip) for one in interfaces for each in one.addresses}
@@ -33,6 +33,6 @@ def look(wanted: t.Sequence[t.Mapping[str, t.Any]], own: str, probe: bool = True
         try:
             answers = io_arp.probe(one.interface, one.address, _ATTEMPTS, _WAIT) if probe and not held else None
         except OSError as error:
-            raise BackendError(f"nobody can be asked for {one.address} on {one.interface}: {error}.", hint="Run it as root.") from error
+            raise BackendError(f"cannot probe {one.address} on {one.interface} by ARP: {error}.", hint="Run the module as root.") from error
         found.append({**dataclasses.asdict(one), "held": held, "answered_by": answers})
     return {"home": home, "addresses": found, "macs": sorted({one.mac for one in interfaces if one.mac})}

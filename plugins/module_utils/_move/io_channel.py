@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The ways of a live migration between two hosts: UNIX sockets on both, with one ssh connection for each connection to them.
+"""Channels of a live migration between two hosts: UNIX sockets on both, with one ssh connection for each connection to them.
 
-No port is opened, on no address. Memory and disks have one path on both hosts, for libvirt uses one address for
-listening there and connecting here. Its AppArmor profiles let a guest's QEMU use ``/run/libvirt/**/*.tunnelmigrate.dest.NAME``.
+No port is opened on any address. The sockets for memory and disks have the same path on both hosts, because libvirt uses one address
+to listen at the destination and to connect on the source. Its AppArmor profiles allow a guest's QEMU to use
+``/run/libvirt/**/*.tunnelmigrate.dest.NAME``.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ _DAEMONS = ("/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock")
 _ENDING = "tunnelmigrate.dest"
 _LETTERS = {MEMORY: "m", DISKS: "d"}
 _CHUNK = 1024 * 1024
-# the longest path of a UNIX socket
+# the maximum length of a UNIX socket path
 _LONGEST = 107
 _CONTEXT = b"system_u:system_r:svirt_socket_t:s0"
 
 
 def daemon_socket() -> str | None:
-    """Where this host's daemon for QEMU listens."""
+    """Return the socket path of libvirt's QEMU daemon on this host, ``None`` if it does not exist."""
     return next((path for path in _DAEMONS if os.path.exists(path)), None)
 
 
@@ -50,19 +51,19 @@ def folder_of(name: str) -> pathlib.Path:
 
 
 def socket_path(name: str, which: str, domain: str) -> str:
-    """The path of one of the sockets.
+    """Return the path of one of the sockets.
 
-    :arg domain: the VM's name, which the profiles want in the path.
-    :raises BackendError: it is too long.
+    :arg domain: the name of the domain, which the AppArmor profile requires in the path.
+    :raises BackendError: the path is too long.
     """
     path = f"{folder_of(name)}/{_LETTERS[which]}.{_ENDING}.{domain}"
     if len(os.fsencode(path)) > _LONGEST:
-        raise BackendError(f"the path {path} is too long for a socket.", hint="Use method: copy.")
+        raise BackendError(f"the socket path {path} is longer than {_LONGEST} bytes.", hint="Use method: copy.")
     return path
 
 
 def owner(host: DomainHost) -> tuple[int, int]:
-    """The user and group of QEMU on this host, as libvirt tells; root where it tells nothing."""
+    """Return user and group ID of QEMU on this host as reported by libvirt, else those of root."""
     with libvirt_errors("cannot read the capabilities"):
         document = parse(host.connection.getCapabilities())
     for model in document.iter("secmodel"):
@@ -75,7 +76,7 @@ def owner(host: DomainHost) -> tuple[int, int]:
 
 
 def make_folder(name: str, qemu: tuple[int, int]) -> pathlib.Path:
-    """A new folder in which QEMU makes its sockets; nobody else but root enters it."""
+    """Create an empty folder for the sockets of QEMU, accessible to QEMU and root only."""
     folder = folder_of(name)
     shutil.rmtree(folder, ignore_errors=True)
     private_folder(folder)
@@ -84,28 +85,28 @@ def make_folder(name: str, qemu: tuple[int, int]) -> pathlib.Path:
 
 
 def remove_folder(name: str) -> None:
-    """Remove the folder of a move's sockets; one that is not there is fine."""
+    """Remove the folder of a move's sockets, if it exists."""
     shutil.rmtree(folder_of(name), ignore_errors=True)
 
 
 def relay(name: str, which: str) -> None:
-    """Connect standard input and output with a socket of this host, until one side ends.
+    """Relay between standard input and output and a socket of this host, until one side closes.
 
-    :raises FootprintError: nobody listens there.
+    :raises FootprintError: no process listens on the socket.
     """
     if which == LIBVIRT:
         path = daemon_socket()
     elif which in _LETTERS:
         path = next((str(each) for each in folder_of(name).glob(f"{_LETTERS[which]}.{_ENDING}.*")), None)
     else:
-        raise InputError(f"{which!r} is no way of a move.")
+        raise InputError(f"{which!r} is not a valid channel of a move.")
     if path is None:
-        raise BackendError(f"nobody listens for {which} of {name}.")
+        raise BackendError(f"no socket exists for the {which} channel of {name}.")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         try:
             other.connect(path)
         except OSError as error:
-            raise BackendError(f"nobody listens at {path}: {error.strerror}.") from error
+            raise BackendError(f"cannot connect to {path}: {error.strerror}.") from error
 
         def inwards() -> None:
             with contextlib.suppress(OSError):
@@ -122,12 +123,12 @@ def relay(name: str, which: str) -> None:
 
 
 class Tunnel:
-    """This host's ends: sockets whose connections go to the other host.
+    """The sockets on the source; each connection to them is forwarded to the destination.
 
-    :arg name: of the move.
-    :arg domain: the VM's name.
-    :arg command: gives the command line that connects its standard input and output to one of the other host's sockets.
-    :arg qemu: user and group of QEMU here, which connects to the socket of the disks by itself.
+    :arg name: name of the move.
+    :arg domain: name of the domain.
+    :arg command: returns the command that connects its standard input and output to a socket at the destination.
+    :arg qemu: user and group ID of QEMU on the source, which connects to the socket of the disks directly.
     """
 
     def __init__(self, name: str, domain: str, command: t.Callable[[str], t.Sequence[str]], qemu: tuple[int, int]) -> None:
@@ -139,36 +140,36 @@ class Tunnel:
         }
         self._listening: list[socket.socket] = []
         self._running: list[subprocess.Popen[bytes]] = []
-        self._said: t.IO[bytes] | None = None
+        self._errors: t.IO[bytes] | None = None
 
     @property
     def uri(self) -> str:
-        """The other host's libvirt as this host's daemon reaches it."""
+        """The connection URI of the destination's libvirt for the daemon on the source."""
         return f"qemu+unix:///system?socket={self._paths[LIBVIRT]}"
 
     @property
     def memory(self) -> str:
-        """Where the memory goes."""
+        """The URI for the memory."""
         return f"unix://{self._paths[MEMORY]}"
 
     @property
     def disks(self) -> str:
-        """Where the disks go."""
+        """The URI for the disks."""
         return f"unix://{self._paths[DISKS]}"
 
-    def said(self) -> str:
-        """The last line that ssh or the other end wrote about a failure."""
-        if self._said is None:
+    def last_error(self) -> str:
+        """Return the last line of the error output of ssh and the destination."""
+        if self._errors is None:
             return ""
-        self._said.seek(0)
-        return (self._said.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+        self._errors.seek(0)
+        return (self._errors.read().decode(errors="replace").strip().splitlines() or [""])[-1]
 
     def __enter__(self) -> Tunnel:
         folder = make_folder(self._name, (0, 0))
-        # QEMU passes through and makes nothing here
+        # QEMU needs to enter the folder, but creates no files on this host
         os.chmod(folder, 0o711)
         # pylint: disable-next=consider-using-with  # closed in __exit__
-        self._said = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()
         for which, path in self._paths.items():
             with _labelled():
                 listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -188,7 +189,7 @@ class Tunnel:
                 return
             with connection:
                 # pylint: disable-next=ansible-bad-function,consider-using-with  # no AnsibleModule reaches this layer; ended in __exit__
-                self._running.append(subprocess.Popen([*with_us(), *self._command(which)], stdin=connection, stdout=connection, stderr=self._said))
+                self._running.append(subprocess.Popen([*with_us(), *self._command(which)], stdin=connection, stdout=connection, stderr=self._errors))
 
     def __exit__(self, *unused: object) -> None:
         for listening in self._listening:
@@ -205,13 +206,13 @@ class Tunnel:
                 process.kill()
                 process.wait()
         remove_folder(self._name)
-        if self._said is not None:
-            self._said.close()
+        if self._errors is not None:
+            self._errors.close()
 
 
 @contextlib.contextmanager
 def _labelled() -> t.Iterator[None]:
-    """Make sockets that a confined QEMU may connect to, where SELinux confines it; libvirt's documentation names the label."""
+    """Label new sockets so that an SELinux-confined QEMU may connect to them; the label is from libvirt's documentation."""
     attribute = "/proc/thread-self/attr/sockcreate"
     if not os.path.exists("/sys/fs/selinux/enforce"):
         yield

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Copies of a VM's files between two hosts, with everything that belongs to a file, and their comparison by content."""
+"""Copy the files of a VM between two hosts with all attributes, and compare them by content."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Copier:
     """rsync between this host and another.
 
     :arg ssh: the ssh command without host.
-    :arg host: where the other one answers.
-    :arg limit: MiB per second, 0 for none.
+    :arg host: address of the other host.
+    :arg limit: MiB per second, 0 for no limit.
     """
 
     def __init__(self, ssh: t.Sequence[str], host: str, limit: int = 0) -> None:
@@ -29,14 +29,14 @@ class Copier:
         self._limit = limit
 
     def push(self, item: Item, target: str, *, running: bool = False, progress: t.Callable[[int, int, str], None] | None = None) -> Copied:
-        """Bring an item to a path of the other host.
+        """Copy an item to a path on the other host.
 
-        :arg running: the VM runs: what vanishes meanwhile is no error, for a copy of the VM at rest follows.
+        :arg running: the VM is running: files that vanish are ignored, because a copy after its shutdown follows.
         """
         return transfer(self._argv(item, self._local(item), self._remote(item, target), ()), tolerate_vanished=running, progress=progress)
 
     def pull(self, item: Item, progress: t.Callable[[int, int, str], None] | None = None) -> Copied:
-        """Bring an item back from its place on the other host to its place here."""
+        """Copy an item from the other host to the same path here."""
         return transfer(self._argv(item, self._remote(item, item.path), self._local(item), ()), progress=progress)
 
     def compare(self, item: Item, target: str) -> None:
@@ -48,14 +48,14 @@ class Copier:
         differing = transfer(argv, dry_run=True).changes
         if differing:
             shown = ", ".join(line.split(" ", 1)[-1].strip() for line in differing[:_SHOWN])
-            raise BackendError(f"the copy of {item.path} differs from it in {len(differing)} file(s): {shown}.", hint="Look for what writes there; run again.")
+            raise BackendError(f"the copy of {item.path} differs in {len(differing)} file(s): {shown}.", hint="Find the process that writes to it.")
 
     def _argv(self, item: Item, source: str, target: str, more: t.Sequence[str]) -> list[str]:
         how = [] if item.kind == "dir" else ["--inplace"]
         limit = [f"--bwlimit={self._limit}m"] if self._limit else []
-        tell = [] if "--dry-run" in more else ["--info=progress2,stats2"]
-        # -s: no shell of the other host sees the path
-        return ["rsync", *FLAGS, "-s", *how, *limit, *tell, "--stats", "--outbuf=L", *more, "-e", " ".join(self._ssh), source, target]
+        info = [] if "--dry-run" in more else ["--info=progress2,stats2"]
+        # -s: the path is not expanded by the remote shell
+        return ["rsync", *FLAGS, "-s", *how, *limit, *info, "--stats", "--outbuf=L", *more, "-e", " ".join(self._ssh), source, target]
 
     @staticmethod
     def _local(item: Item) -> str:

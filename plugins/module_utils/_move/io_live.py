@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Live migration by libvirt itself, its connections led through our ssh: no port is opened on any address.
+"""Live migration by libvirt, with its connections tunnelled through ssh: no port is opened on any address.
 
-The guest is left paused at the other end. libvirt cannot tell a lost answer from a failure and then
-lets the guest run on here; a copy that nobody has let run yet can be thrown away without loss.
+The guest stays paused at the destination. libvirt cannot distinguish a lost reply from a failure and then
+resumes the guest on the source; a copy that was never resumed can be discarded without loss of data.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def migrate(
     timeout: float,
     progress: t.Callable[[t.Mapping[str, t.Any]], None],
 ) -> dict[str, t.Any]:
-    """Bring a running guest with memory and disks to the other host, where it stays paused.
+    """Migrate a running guest with memory and disks to the destination, where it stays paused.
 
-    :arg definition: what it is to be there after its next start.
-    :arg bandwidth: MiB per second, 0 for none.
-    :returns: libvirt's account of the finished job.
-    :raises BackendError: it did not get there; what runs here goes on.
+    :arg definition: its persistent definition at the destination.
+    :arg bandwidth: MiB per second, 0 for no limit.
+    :returns: libvirt's statistics of the completed job.
+    :raises BackendError: the migration failed; the guest continues to run on the source.
     """
     parameters: dict[str, t.Any] = {
         libvirt.VIR_MIGRATE_PARAM_URI: tunnel.memory,
@@ -59,7 +59,7 @@ def migrate(
 
     def work() -> None:
         try:
-            with DomainHost(uri) as own, libvirt_errors("libvirt did not migrate it", "The VM runs on here; fix that, or use method: copy."):
+            with DomainHost(uri) as own, libvirt_errors("libvirt cannot migrate the VM", "Fix the problem, or use method: copy. The VM is still running here."):
                 own.connection.lookupByUUIDString(uuid).migrateToURI3(tunnel.uri, parameters, flags)
         except BackendError as error:
             failure.append(error)
@@ -80,12 +80,12 @@ def migrate(
 
 def _watch(domain: t.Any, worker: threading.Thread, max_downtime: float, timeout: float, progress: t.Callable[[t.Mapping[str, t.Any]], None]) -> None:
     until = time.monotonic() + timeout
-    told_downtime = False
+    downtime_set = False
     while worker.is_alive():
         with contextlib.suppress(libvirt.libvirtError):
-            if not told_downtime:
+            if not downtime_set:
                 domain.migrateSetMaxDowntime(int(max_downtime * 1000), 0)
-                told_downtime = True
+                downtime_set = True
             progress(domain.jobStats())
         if time.monotonic() > until:
             with contextlib.suppress(libvirt.libvirtError):
@@ -93,10 +93,12 @@ def _watch(domain: t.Any, worker: threading.Thread, max_downtime: float, timeout
         worker.join(timeout=_POLL)
 
 
-def stands(uri: str, uuid: str) -> str:
-    """How the domain stands here: ``running``, ``left`` (its process ended by migration), ``off``, ``halted``, ``gone``.
+def domain_state(uri: str, uuid: str) -> str:
+    """Return the state of the domain here: ``running``, ``left`` (ended by migration), ``off``, ``halted``, ``gone``.
 
-    A job that a killed process left is ended first: nobody knows its outcome otherwise.
+    A migration job of a killed process is aborted first, because its outcome is unknown.
+
+    :raises BackendError: the state cannot be read, or the job does not end.
     """
     with DomainHost(uri) as host:
         try:
@@ -106,14 +108,14 @@ def stands(uri: str, uuid: str) -> str:
                 return "gone"
             raise BackendError(f"cannot read the domain {uuid}: {error.get_error_message()}.") from error
         until = time.monotonic() + 60
-        with libvirt_errors("cannot end the migration that is under way"):
+        with libvirt_errors("cannot abort the running migration"):
             while _busy(domain):
                 with contextlib.suppress(libvirt.libvirtError):
                     domain.abortJob()
                 if time.monotonic() > until:
-                    raise BackendError("a migration is under way and does not end.", hint="Look at virsh domjobinfo.")
+                    raise BackendError("the running migration cannot be aborted.", hint="Check it with virsh domjobinfo.")
                 time.sleep(_POLL)
-        with libvirt_errors("cannot read the state"):
+        with libvirt_errors("cannot read the state of the domain"):
             state, reason = domain.state(0)
         if state == libvirt.VIR_DOMAIN_SHUTOFF:
             return "left" if reason == libvirt.VIR_DOMAIN_SHUTOFF_MIGRATED else "off"
@@ -123,8 +125,8 @@ def stands(uri: str, uuid: str) -> str:
 
 
 def cut(host: DomainHost, uuid: str) -> None:
-    """End a guest's process at once: one that never ran, or that must not."""
-    with libvirt_errors("cannot end it"):
+    """Destroy a guest that was never resumed, or must not run."""
+    with libvirt_errors("cannot destroy the domain"):
         domain = host.connection.lookupByUUIDString(uuid)
         try:
             domain.destroy()

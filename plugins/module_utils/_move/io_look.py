@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a VM that is to be moved consists of, and what the host it goes to is like."""
+"""Facts of a VM that is to be moved, and of the destination."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _TPM = "/var/lib/libvirt/swtpm"
 
 
 def find(cluster: str, vm_id: str, uuid: str, uri: str | None) -> tuple[str, DomainRecord] | None:
-    """The domain of a VM and the connection it was found at.
+    """Find the domain of a VM; returns its connection URI and record, or ``None``.
 
-    :arg uuid: the one that derives from cluster and id; one that was taken over bears our mark and another.
-    :raises BackendError: no driver answers.
+    :arg uuid: the one derived from cluster and id; an adopted domain has another UUID and is found by its metadata.
+    :raises BackendError: no libvirt driver answers.
     """
     uris = [uri] if uri else sorted(set(DRIVER_URIS.values()))
     failures: list[BackendError] = []
@@ -65,14 +65,14 @@ def _marked(record: DomainRecord, cluster: str, vm_id: str) -> bool:
 
 
 def describe(uri: str, uuid: str) -> dict[str, t.Any]:
-    """A VM of this host with all that has to go with it.
+    """Return the facts of a VM on this host: definition, files, and requirements for the destination.
 
-    :raises BackendError: it is gone meanwhile.
+    :raises BackendError: the domain does not exist any more.
     """
     with DomainHost(uri) as host:
         record = host.domain(uuid)
         if record is None:
-            raise BackendError(f"the domain {uuid} is gone.")
+            raise BackendError(f"the domain {uuid} does not exist any more.")
         document = parse(record.config_xml)
         live = parse(record.live_xml) if record.live_xml else None
         owned = xml_metadata.read(document)
@@ -137,7 +137,7 @@ def _nics(document: t.Any) -> dict[str, list[str]]:
 
 
 def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]) -> dict[str, t.Any]:
-    """The files and folders of a VM; what cannot be taken along is told by ``unfit``."""
+    """Return the files and folders of a VM; ``unfit`` lists what cannot be moved."""
     items: dict[str, Item] = {}
     unfit: list[str] = []
     container = document.get("type") == "lxc"
@@ -148,22 +148,22 @@ def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]
         path = None if source is None else source.get("file") or source.get("dir") or source.get("dev")
         if path is None:
             if source is not None and device.tag == "disk":
-                unfit.append(f"its disk {_target(device)} is no file of this host")
+                unfit.append(f"its disk {_target(device)} is not a file of the source")
             continue
         if device.tag == "filesystem" and not container:
-            unfit.append(f"it shares the folder {path} of this host")
+            unfit.append(f"it shares the folder {path} of the source")
             continue
         media = device.find("readonly") is not None or device.get("device", "disk") in ("cdrom", "floppy")
         base = media and device.tag == "disk" and os.path.basename(path) != f"{record.name}-seed.iso"
         driver = device.find("driver")
         form = driver.get("type") if driver is not None else None
         if not base and os.path.dirname(path) not in folders:
-            unfit.append(f"{path} stands in no storage pool")
+            unfit.append(f"{path} is not in a storage pool")
         elif not base and os.path.islink(path):
             unfit.append(f"{path} is a symbolic link to {os.readlink(path)}")
             continue
         elif os.path.isdir(path) and _of_a_pool(path, folders):
-            unfit.append(f"{path} is a folder of a storage pool, which is not the VM's alone")
+            unfit.append(f"{path} is the folder of a storage pool, which other VMs may use")
             continue
         for item in _layers(path, base, form, unfit, "" if media else DISK):
             items.setdefault(item.path, item)
@@ -178,7 +178,7 @@ def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]
 
 
 def _of_a_pool(path: str, folders: t.Iterable[str]) -> bool:
-    """Whether a folder is that of base images, or is or contains the folder of a pool."""
+    """Whether a folder is the one of base images, or is or contains the folder of a pool."""
     return os.path.basename(path) == IMAGES_FOLDER or any(inside(os.path.realpath(each), os.path.realpath(path)) for each in folders)
 
 
@@ -188,7 +188,7 @@ def _target(device: t.Any) -> str:
 
 
 def _layers(path: str, base: bool, form: str | None, unfit: list[str], carried: str) -> list[Item]:
-    """A disk and the images behind it."""
+    """Return a disk and its backing images."""
     if not os.path.isdir(path) and not os.path.isfile(path):
         unfit.append(f"{path} is {'a block device' if os.path.exists(path) else 'missing'}")
         return []
@@ -208,7 +208,7 @@ def _item(path: str, base: bool, form: str | None, carried: str = "") -> Item:
 
 
 def tree_size(path: str) -> int:
-    """Bytes a folder takes, its file system alone."""
+    """Return the bytes that a folder uses, other file systems excluded."""
     total, device, seen = 0, os.lstat(path).st_dev, set()
     for folder, unused, files in os.walk(path):
         for name in [".", *files]:
@@ -221,8 +221,8 @@ def tree_size(path: str) -> int:
 
 
 def _hypervisor(host: DomainHost) -> dict[str, t.Any]:
-    """What two hosts must have in common for a live migration, and must not."""
-    with libvirt_errors("cannot ask the hypervisor"):
+    """Return the host properties that a live migration depends on."""
+    with libvirt_errors("cannot read the capabilities of the host"):
         capabilities = parse(host.connection.getCapabilities())
         cpu = capabilities.find("host/cpu")
         if cpu is not None:
@@ -245,9 +245,9 @@ def _or_none(call: t.Callable[[], t.Any]) -> t.Any:
 
 
 def look(vm: t.Mapping[str, t.Any], uri: str) -> dict[str, t.Any]:
-    """This host as the one a VM goes to.
+    """Return the facts of this host as the destination of a VM.
 
-    :arg vm: what :func:`describe` told on the other host.
+    :arg vm: the result of :func:`describe` on the source.
     """
     note = io_moved.read(vm["uuid"])
     facts: dict[str, t.Any] = {
@@ -300,7 +300,7 @@ def _look_at(host: DomainHost, vm: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _machine(host: DomainHost, vm: t.Mapping[str, t.Any]) -> tuple[str | None, str | None]:
-    """Why the machine type, and why the CPU of a running guest cannot be had here; ``None`` where they can."""
+    """Return why the machine type, and why the CPU of a running guest, are not supported here; ``None`` if they are."""
     if vm["type"] == "lxc":
         return None, None
     connection = host.connection
@@ -315,7 +315,7 @@ def _machine(host: DomainHost, vm: t.Mapping[str, t.Any]) -> tuple[str | None, s
     except libvirt.libvirtError as error:
         return None, str(error.get_error_message())
     fits = (libvirt.VIR_CPU_COMPARE_IDENTICAL, libvirt.VIR_CPU_COMPARE_SUPERSET)
-    return None, None if answer in fits else "this host's CPU lacks features the guest has"
+    return None, None if answer in fits else "the CPU lacks features that the guest uses"
 
 
 def _memory_available() -> int:

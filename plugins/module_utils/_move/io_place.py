@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files of a VM that comes to this host: half there under a name of their own, then put in their place."""
+"""Files of a VM that is moved to this host: received under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHUNK = 4 * 1024 * 1024
 
 
 def partial(path: str) -> pathlib.Path:
-    """Where a file or folder stands until it is whole."""
+    """The temporary path of a file or folder until it is complete."""
     final = pathlib.Path(path)
     return final.with_name(f".{final.name}.moving")
 
@@ -37,15 +37,15 @@ def content_hash(path: str) -> str:
 
 
 def prepare(items: t.Iterable[Item]) -> None:
-    """Make the folders the items come into; those of a pool are there."""
+    """Create the parent folders of the items."""
     for item in items:
         os.makedirs(os.path.dirname(item.path), mode=0o711, exist_ok=True)
 
 
 def make_empty(item: Item) -> None:
-    """An empty disk of the same form, for libvirt to fill while the guest runs.
+    """Create an empty disk of the same format and size, for libvirt to mirror while the guest runs.
 
-    :raises BackendError: something that is not ours stands there, or there is no space.
+    :raises BackendError: it cannot be created, for example without free space.
     """
     half = partial(item.path)
     remove_path(half)
@@ -58,13 +58,16 @@ def make_empty(item: Item) -> None:
 
 
 def place(items: t.Iterable[Item]) -> None:
-    """Put what is whole in its place, safe against a power loss; what stands there already is left."""
+    """Sync complete items to disk and rename them to their final path; items without a temporary file must already exist there.
+
+    :raises BackendError: an item is missing, or its folder already exists.
+    """
     folders = set()
     for item in items:
         half, final = partial(item.path), pathlib.Path(item.path)
         if not os.path.lexists(half):
             if not os.path.lexists(final):
-                raise BackendError(f"{final} did not arrive.")
+                raise BackendError(f"{final} was not received.")
             continue
         if item.kind == "dir":
             run(["sync", "--file-system", str(half)])
@@ -72,7 +75,7 @@ def place(items: t.Iterable[Item]) -> None:
             with half.open("rb") as stream:
                 os.fsync(stream.fileno())
         if os.path.lexists(final) and item.kind == "dir":
-            raise BackendError(f"{final} is there already.", hint="Remove it, if no VM needs it.")
+            raise BackendError(f"{final} already exists.", hint="Remove it if no VM needs it.")
         os.rename(half, final)
         folders.add(final.parent)
     for folder in folders:
@@ -80,9 +83,9 @@ def place(items: t.Iterable[Item]) -> None:
 
 
 def discard(items: t.Iterable[Item], *, finals: bool) -> list[str]:
-    """Remove what arrived, with ``finals`` also what was put in its place; base images stay.
+    """Remove received items, with ``finals`` also the renamed ones; base images are kept. Returns the removed paths.
 
-    :raises BackendError: something is mounted there.
+    :raises BackendError: a file system is mounted below one.
     """
     gone = []
     for item in items:

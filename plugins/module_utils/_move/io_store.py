@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a move keeps its files on the host the VM leaves, and how that host reaches the other."""
+"""The files of a move on the source, and its ssh connection to the destination."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ HOME = pathlib.Path("/var/lib/reduced.footprint/moves")
 
 
 class MoveStore(JournalStore):
-    """The folder of one VM's move; 0700, its files 0600."""
+    """The folder of the move of one VM; mode 0700, its files 0600."""
 
     what = "move of"
-    hint = "Wait for it; the journal below /var/lib/reduced.footprint/moves tells how far it is."
+    hint = "Wait for it to end; the journal in /var/lib/reduced.footprint/moves shows its progress."
 
     def __init__(self, name: str, home: pathlib.Path = HOME) -> None:
         super().__init__(name, home)
 
     @staticmethod
     def parse(text: str) -> MoveJournal:
-        """A journal from its document."""
+        """Parse a journal."""
         return parse_journal(text)
 
     def journal(self) -> MoveJournal:
-        """The journal, a new one when there is none."""
+        """Return the journal, a new one if none exists."""
         found = self.read()
         return found if isinstance(found, MoveJournal) else MoveJournal(name=self.name)
 
 
 class OtherHost(RemoteSource):
-    """ssh to the host the VM goes to.
+    """The ssh connection to the destination.
 
-    :arg agent: the module that answers there.
+    :arg agent: the Python module that runs there.
     """
 
     who = "destination"
@@ -52,10 +52,10 @@ class OtherHost(RemoteSource):
 
 
 def key_name(name: str) -> str:
-    """The name under which a move's one-time key goes."""
+    """The name of the one-time key of a move."""
     return f"move-{name}"
 
 
 def unit_name(name: str) -> str:
-    """The unit that carries out a move."""
+    """The systemd unit of a move."""
     return f"reduced-footprint-move-{name}.service"

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The journal of a move, kept on the host the VM leaves.
+"""The journal of a move, kept on the source.
 
-Until ``switched`` the VM's truth is here, from then on it is at the destination: whoever finds the
-journal knows which copy may run, whatever happened to the process that wrote it.
+Until ``switched`` the VM is the copy on the source, afterwards the copy at the destination. So the journal
+shows which copy may run, even if the process that wrote it was killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PREFLIGHT, RECEIVE, PRECOPY, STOP, COPY, VERIFY, PLACE, MIGRATE, SWITCH, START, 
     "start",
     "settle",
 )
-# what each method goes through
+# the phases of each method
 LIVE_PHASES = (PREFLIGHT, RECEIVE, PRECOPY, PLACE, MIGRATE, SWITCH, START, SETTLE)
 COPY_PHASES = (PREFLIGHT, RECEIVE, PRECOPY, STOP, COPY, VERIFY, PLACE, SWITCH, START, SETTLE)
 
@@ -39,7 +39,7 @@ RUNNING, FAILED, MOVED, CONFIRMED, RETURNED = "running", "failed", "moved", "con
 
 @dataclasses.dataclass
 class MoveJournal(Journal):
-    """``facts`` hold the VM as it was found; ``going`` is the state it is being brought to."""
+    """``facts`` hold the VM as it was found; ``going`` is the target state."""
 
     phase: str = PREFLIGHT
     method: str | None = None
@@ -48,12 +48,12 @@ class MoveJournal(Journal):
     going: str = MOVED
 
     def renew(self, now: float) -> None:
-        """Begin again: what was copied stays where it is and is caught up with."""
+        """Reset the journal for a new attempt; data that was already copied is kept and reused."""
         self.attempt += 1 if self.started else 0
         self.started = now
         self.ended = self.reason = self.method = None
         self.phases, self.passes, self.progress, self.downtime = {}, [], {}, {}
-        # what the other host knew of the VM before the first attempt
+        # the note of the destination before the first attempt
         self.facts = {"before": self.facts.get("before")}
         self.problems, self.warnings, self.live_blockers = [], [], []
         self.verified = self.switched = False
@@ -62,9 +62,9 @@ class MoveJournal(Journal):
 
 
 def parse_journal(text: str) -> MoveJournal:
-    """A journal from its document.
+    """Parse a journal.
 
-    :raises FootprintError: when it is no journal this version reads.
+    :raises FootprintError: its format is not supported by this version.
     """
     try:
         data = json.loads(text)
@@ -72,11 +72,11 @@ def parse_journal(text: str) -> MoveJournal:
             raise ValueError(f"schema {data.get('schema')!r}")
         return MoveJournal(**data)
     except (ValueError, TypeError, AttributeError) as error:
-        raise FootprintError(f"The journal of the move cannot be read: {error}.", hint="Use the version of the collection that wrote it.") from error
+        raise FootprintError(f"cannot read the journal of the move: {error}.", hint="Use the version of the collection that wrote it.") from error
 
 
 def report(journal: MoveJournal) -> dict[str, t.Any]:
-    """What the module returns about a move."""
+    """Return the move as the module reports it."""
     vm = journal.facts.get("vm", {})
     return {
         "id": journal.name,

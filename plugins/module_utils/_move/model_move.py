@@ -24,7 +24,7 @@ _HOST_KEY = re.compile(r"\A(ssh-[a-z0-9-]+|ecdsa-sha2-[a-z0-9-]+) [A-Za-z0-9+/=]
 
 @dataclasses.dataclass(frozen=True)
 class Destination:
-    """The virt host the VM goes to: where its ssh answers, and what people call it."""
+    """The virt host to which the VM is moved: its ssh address, display name and host keys."""
 
     host: str
     name: str
@@ -34,7 +34,7 @@ class Destination:
 
 @dataclasses.dataclass(frozen=True)
 class MoveSpec:
-    """The request; times in seconds, ``bandwidth_limit`` in MiB/s, 0 for none."""
+    """The request; times in seconds, ``bandwidth_limit`` in MiB/s, 0 for no limit."""
 
     id: str
     cluster: str
@@ -55,9 +55,9 @@ class MoveSpec:
 class Item:
     """One file or folder of a VM.
 
-    ``kind`` is file or dir. A ``base`` is an image others may use too: it is copied where it is
-    missing and never changed. ``carried`` is what libvirt's own live migration brings over: a
-    ``disk``, or the ``state`` of a device. Sizes in bytes; that of a folder is what its tree takes.
+    ``kind`` is file or dir. A ``base`` is an image that other VMs may use too: it is copied if
+    missing and never changed. ``carried`` marks what libvirt transfers in a live migration: a
+    ``disk``, or the ``state`` of a device. Sizes in bytes; for a folder the size of its tree.
     """
 
     path: str
@@ -71,14 +71,14 @@ class Item:
     backing_format: str | None = None
 
     def as_dict(self) -> dict[str, t.Any]:
-        """For the journal and for the other host."""
+        """As a mapping for the journal and the other host."""
         return dataclasses.asdict(self)
 
 
 def parse_spec(params: t.Mapping[str, t.Any]) -> MoveSpec:
-    """The request from a module's parameters, or the job file, which holds the same.
+    """Parse the request from the module parameters or the job file, which have the same keys.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     return MoveSpec(
         id=parse_name(params.get("id"), "id"),
@@ -100,20 +100,20 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MoveSpec:
 def _parse_destination(entry: t.Mapping[str, t.Any]) -> Destination:
     host = entry.get("host")
     if not host:
-        raise InputError("is missing.", "destination.host", "Name the address of the virt host the VM goes to.")
+        raise InputError("is missing.", "destination.host", "Set the address of the virt host to which the VM is moved.")
     if not _HOST.match(str(host)):
-        raise InputError(f"{host!r} is no name or address of a host.", "destination.host", "Write an address such as 192.0.2.12.")
+        raise InputError(f"{host!r} is not a valid host name or address.", "destination.host", "Use an address such as 192.0.2.12.")
     keys = []
     for index, key in enumerate(entry.get("host_keys") or []):
         if not _HOST_KEY.match(str(key).strip()):
-            raise InputError("is no public ssh host key.", f"destination.host_keys[{index}]", "Give the content of /etc/ssh/ssh_host_*_key.pub of that host.")
+            raise InputError("is not a valid public ssh host key.", f"destination.host_keys[{index}]", "Use the content of its /etc/ssh/ssh_host_*_key.pub.")
         keys.append(" ".join(str(key).split()[:2]))
     port = _number(entry.get("port"), 22, 1, "destination.port", 65535)
     return Destination(str(host), parse_name(entry.get("name") or _as_name(str(host)), "destination.name"), port, tuple(keys))
 
 
 def _as_name(host: str) -> str:
-    """A host's address as a name: IPv6 has characters no name has."""
+    """Convert the address of a host to a name: IPv6 addresses contain characters that names must not have."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", host).strip("-.") or "destination"
 
 

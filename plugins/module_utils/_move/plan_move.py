@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stands in the way of a move, whether it can be live, and what is copied. No I/O.
+"""Obstacles of a move, its method, the files to copy, and the phase at which to resume. No I/O.
 
 The mappings are those of ``_move.io_look``.
 """
@@ -22,7 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 
 Facts = t.Mapping[str, t.Any]
 
-# the first libvirt that takes disks at an address of one's choice
+# the first libvirt version with a configurable disks URI
 _LEAST_LIBVIRT = 6_008_000
 _QEMU = "qemu:///system"
 
@@ -33,7 +33,7 @@ def items_of(vm: Facts) -> list[Item]:
 
 
 def find_problems(spec: MoveSpec, vm: Facts, there: Facts) -> list[Problem]:
-    """All that stands in the way of any move, with what fixes it."""
+    """Return all obstacles of a move with their hints, for every method."""
     problems = [*_of_the_vm(vm), *_of_the_host(spec, vm, there)]
     if there.get("reason") is None:
         problems += [*_of_the_names(vm, there), *_of_the_space(vm, there)]
@@ -42,186 +42,192 @@ def find_problems(spec: MoveSpec, vm: Facts, there: Facts) -> list[Problem]:
 
 def _of_the_vm(vm: Facts) -> t.Iterator[Problem]:
     if vm["id"] is None:
-        yield Problem(f"the domain {vm['name']} does not say that it is ours.", "Take it over first, with vm_define and adopt: true.", "id")
+        yield Problem(f"the domain {vm['name']} is not managed by this collection.", "Adopt it first, with vm_define and adopt: true.", "id")
     if not vm["persistent"]:
-        yield Problem("the VM has no definition and would be gone with its stop.", "Define it first.", "id")
+        yield Problem("the domain is transient: it would be lost when it stops.", "Define it persistently first.", "id")
     if vm["state"] in ("paused", "suspended", "crashed"):
-        yield Problem(f"the VM is {vm['state']}.", "Let it run, or shut it down.", "id")
+        yield Problem(f"the VM is {vm['state']}.", "Resume it, or shut it down.", "id")
     if vm["saved"]:
-        yield Problem("the VM is off with its memory saved, which stays on this host.", "Start it, or drop what was saved.", "id")
+        yield Problem("the VM has a managed save image, which cannot be moved.", "Start the VM, or remove the image (virsh managedsave-remove).", "id")
     if vm["snapshots"]:
-        yield Problem("the VM has snapshots, which libvirt keeps on this host.", "Delete them first (virsh snapshot-delete).", "id")
+        yield Problem("the VM has snapshots, which cannot be moved.", "Delete them first (virsh snapshot-delete).", "id")
     for device in vm["passed"]:
-        yield Problem(f"the VM has a {device} of this host.", "Detach it first.", "id")
+        yield Problem(f"the VM uses a {device} of the source.", "Detach it first.", "id")
     for reason in vm["unfit"]:
         yield Problem(f"{reason}.", "Move it into a storage pool of type dir first, or detach it.", "id")
     for path in vm["only_live"]:
-        yield Problem(f"{path} is attached either until the VM's stop or from its next start on.", "Settle it: stop the VM, or attach it for good.", "id")
+        yield Problem(
+            f"{path} is attached only in the live or only in the persistent configuration.", "Restart the VM, or change both configurations to match.", "id"
+        )
 
 
 def _of_the_host(spec: MoveSpec, vm: Facts, there: Facts) -> t.Iterator[Problem]:
     name, path = spec.destination.name, "destination.host"
     if there.get("reason") is not None:
-        yield Problem(f"{name} is no virt host for this VM: {there['reason']}", "Run the role virt_host there first.", path)
+        yield Problem(f"{name} is not usable as a virt host for this VM: {there['reason']}", "Run the role virt_host on it first.", path)
         return
     if vm["host"]["name"] == there["name"] and vm["host"]["uuid"] == there["host"]["uuid"]:
-        yield Problem(f"{name} is this host itself.", "Name the host the VM is to go to.", path)
+        yield Problem(f"{name} is the source itself.", "Set another host as destination.", path)
     missing = [tool for tool in ("rsync", *(("qemu-img",) if vm["type"] != "lxc" else ())) if not there["tools"].get(tool)]
     if missing:
-        yield Problem(f"{name} lacks {', '.join(missing)}.", "Install what is missing there.", TOOLS_PATH)
+        yield Problem(f"{', '.join(missing)} is missing on {name}.", "Install the missing packages there.", TOOLS_PATH)
     if not vm["rsync"]:
-        yield Problem("this host lacks rsync.", "Install it.", TOOLS_PATH)
+        yield Problem("rsync is missing on the source.", "Install rsync.", TOOLS_PATH)
     if vm["arch"] and there["arch"] != vm["arch"] and vm["type"] != "qemu":
-        yield Problem(f"{name} has the architecture {there['arch']}, the VM {vm['arch']}.", "Use a host of the same architecture.", path)
+        yield Problem(f"{name} has the architecture {there['arch']}, the VM has {vm['arch']}.", "Use a host with the same architecture.", path)
     if there["machine"]:
-        yield Problem(f"{name} cannot make this VM: {there['machine']}.", "Use the same version of QEMU on both hosts.", path)
+        yield Problem(f"{name} does not support this VM: {there['machine']}.", "Use the same version of QEMU on both hosts.", path)
     for kind, what in (("bridges", "bridge"), ("links", "link")):
         for each in vm[kind]:
             if each not in there[kind]:
-                yield Problem(f"{name} has no {what} {each}.", "Make it there first (role virt_host).", path)
+                yield Problem(f"{name} has no {what} {each}.", "Create it there first (role virt_host).", path)
     for each in vm["networks"]:
         if not there["networks"].get(each):
             yield Problem(f"{name} has no active network {each}.", "Define and start it there first.", path)
     for folder, pool in vm["pools"].items():
         if folder not in there["pools"]:
-            yield Problem(f"{name} has no active storage pool at {folder}, as the pool {pool} is here.", "Make it there first (role virt_host).", path)
+            yield Problem(f"{name} has no active storage pool at {folder} (pool {pool} on the source).", "Create it there first (role virt_host).", path)
         elif there["pools"][folder].get("unmounted"):
             point = there["pools"][folder]["unmounted"]
             yield Problem(f"the storage pool at {folder} of {name} is on the file system of {point}, which is not mounted.", "Mount it there first.", path)
     if vm["active"] and there["memory_available"] < vm["memory"]:
         yield Problem(
-            f"{name} has {size_text(there['memory_available'])} of memory left, the VM needs {size_text(vm['memory'])}.", "Free some there.", path
+            f"{name} has {size_text(there['memory_available'])} of memory available, the VM needs {size_text(vm['memory'])}.", "Free memory there.", path
         )
 
 
 def _of_the_names(vm: Facts, there: Facts) -> t.Iterator[Problem]:
-    ours = arriving(there)
+    from_this_move = arriving(there)
     note, domain = there["note"], there["domain"]
     if note is not None and note["state"] in (MOVING, MOVED):
         yield Problem(
-            f"the VM's old copy is still there; it was moved from there to {note['to']}.",
-            "Confirm that move first: vm_move state: confirmed, there.",
+            f"the destination still has the old copy of the VM, which was moved from there to {note['to']}.",
+            "Confirm that move first: run vm_move with state: confirmed on the destination.",
             "destination.host",
         )
-    elif domain is not None and (domain["active"] or not ours):
+    elif domain is not None and (domain["active"] or not from_this_move):
         yield Problem(
-            f"the VM exists there already ({domain['name']}, {domain['state']}).",
-            "Find out which one is the right one before anything else.",
+            f"the VM already exists at the destination ({domain['name']}, {domain['state']}).",
+            "Find out which of the two domains is the valid one, and remove the other.",
             "destination.host",
         )
     if there["name_taken"]:
-        yield Problem(f"another domain there has the name {vm['name']} (UUID {there['name_taken']}).", "Rename or remove it.", "destination.host")
+        yield Problem(f"another domain at the destination has the name {vm['name']} (UUID {there['name_taken']}).", "Rename or remove it.", "destination.host")
     for mac, name in there["macs_taken"].items():
-        yield Problem(f"the domain {name} there has the MAC {mac}.", "Give one of the two another MAC.", "destination.host")
-    if ours or domain is not None:
-        # what an earlier attempt left there is made new; the rest was told
+        yield Problem(f"the domain {name} at the destination has the MAC {mac}.", "Change the MAC of one of the two domains.", "destination.host")
+    if from_this_move or domain is not None:
+        # files of an earlier attempt are replaced; an existing domain is already reported
         return
     for item in items_of(vm):
         if item.path in there["existing"] and not item.base:
-            yield Problem(f"{item.path} exists there already.", "Remove it there, if no VM needs it.", "destination.host")
+            yield Problem(f"{item.path} already exists at the destination.", "Remove it there if no VM needs it.", "destination.host")
 
 
 def _of_the_space(vm: Facts, there: Facts) -> t.Iterator[Problem]:
     for item in items_of(vm):
         if item.base and item.path in there["existing"] and item.kind == "file" and there["existing"][item.path] != vm["sizes"].get(item.path):
-            yield Problem(f"there is another image {item.path} on the other host.", "Bring the right one there, or rename one of them.", "destination.host")
+            yield Problem(
+                f"the base image {item.path} at the destination has different content.",
+                "Copy the image of the source to the destination, or rename one of them.",
+                "destination.host",
+            )
     for folder, needed in needed_bytes(vm, there).items():
         pool = there["pools"].get(folder)
         if pool is not None and pool["available"] < needed:
             yield Problem(
-                f"the pool {pool['name']} there has {size_text(pool['available'])} left, the VM needs {size_text(needed)}.",
-                "Free some, or enlarge the pool.",
+                f"the pool {pool['name']} at the destination has {size_text(pool['available'])} available, the VM needs {size_text(needed)}.",
+                "Free space, or enlarge the pool.",
                 "destination.host",
             )
 
 
 def needed_bytes(vm: Facts, there: Facts) -> dict[str, int]:
-    """Bytes still to come, by folder of a pool; an image below it counts to it."""
+    """Return the bytes still to copy, by pool folder; base images in a subfolder count for the pool."""
     needed: dict[str, int] = {}
     for item in items_of(vm):
         folder = max((each for each in vm["pools"] if item.path.startswith(f"{each}/")), key=len, default=os.path.dirname(item.path))
-        there_already = item.base and item.path in there["existing"]
-        needed[folder] = needed.get(folder, 0) + (0 if there_already else max(0, item.size - there["half"].get(item.path, 0)))
+        present = item.base and item.path in there["existing"]
+        needed[folder] = needed.get(folder, 0) + (0 if present else max(0, item.size - there["half"].get(item.path, 0)))
     return needed
 
 
 def arriving(there: Facts) -> bool:
-    """Whether an earlier attempt of this very move left something there."""
+    """Whether the destination has data of an earlier attempt of this move."""
     note = there.get("note")
     return note is not None and note["state"] == ARRIVING
 
 
 def live_blockers(vm: Facts, there: Facts) -> list[str]:
-    """Why the VM cannot go while it runs; empty when it can."""
+    """Return the reasons against a live migration; empty if it is possible."""
     if vm["type"] == "lxc":
-        return ["a container cannot be moved while it runs"]
+        return ["containers cannot be migrated live"]
     if vm["state"] != "running":
-        return ["the VM does not run"]
+        return ["the VM is not running"]
     here, other = vm["host"], there["host"]
     reasons = []
     if vm["uri"] != _QEMU:
-        reasons.append(f"its connection is {vm['uri']}, not {_QEMU}")
+        reasons.append(f"its connection URI is {vm['uri']}, not {_QEMU}")
     if here["uuid"] == other["uuid"]:
-        reasons.append("both hosts say they are the same machine (give libvirtd.conf host_uuid_source = \"machine-id\" on both)")
+        reasons.append("both hosts have the same host UUID (set host_uuid_source = \"machine-id\" in libvirtd.conf on both)")
     if min(here["libvirt"], other["libvirt"]) < _LEAST_LIBVIRT:
         reasons.append("libvirt is older than 6.8 on one of the hosts")
     if here["libvirt"] > other["libvirt"] or (here["hypervisor"] or 0) > (other["hypervisor"] or 0):
-        reasons.append("libvirt or QEMU is older there than here")
+        reasons.append("libvirt or QEMU is older at the destination")
     passed = vm["cpu_mode"] in ("host-passthrough", "maximum")
     if passed and vm["type"] == "kvm" and here["cpu"] != other["cpu"]:
         reasons.append(f"its CPU is {vm['cpu_mode']} and the hosts' CPUs differ")
     if passed and vm["type"] == "qemu" and here["hypervisor"] != other["hypervisor"]:
         reasons.append(f"its CPU is {vm['cpu_mode']} and the emulators differ")
     if there["cpu"]:
-        reasons.append(f"its CPU cannot be had there ({there['cpu']})")
+        reasons.append(f"its CPU is not supported at the destination ({there['cpu']})")
     if vm["changed"]:
-        reasons.append("it runs with its previous definition until it is restarted")
+        reasons.append("its changed definition takes effect only after a restart")
     return reasons
 
 
 def choose(method: str, reasons: t.Sequence[str]) -> str:
-    """How the VM goes.
+    """Choose the method of the move.
 
-    :raises RefusedError: live was asked for and cannot be.
+    :raises RefusedError: ``live`` is requested and not possible.
     """
     if method == LIVE and reasons:
-        raise RefusedError(f"the VM cannot be moved live: {'; '.join(reasons)}.", "method", "Use method: copy or auto.")
+        raise RefusedError(f"the VM cannot be moved live: {'; '.join(reasons)}.", "method", "Use method: copy or method: auto.")
     return COPY if method == COPY or method == AUTO and reasons else LIVE
 
 
 def copied(items: t.Iterable[Item], method: str) -> list[Item]:
-    """The items that are copied as files: all, or those libvirt's own migration does not bring over."""
+    """The items that are copied as files: all, or those that libvirt does not migrate."""
     return [item for item in items if method == COPY or not item.carried]
 
 
 def mirrored(items: t.Iterable[Item]) -> list[Item]:
-    """The disks libvirt fills at the other end while the guest runs."""
+    """The disks that libvirt mirrors to the destination while the guest runs."""
     return [item for item in items if item.carried == DISK]
 
 
 def problem_text(problems: t.Sequence[Problem]) -> str:
-    """All problems in one text."""
-    return "Nothing was touched. " + " ".join(f"{number}. {each.message} {each.hint}" for number, each in enumerate(problems, 1))
+    """Return all problems as one text."""
+    return "Nothing was changed. " + " ".join(f"{number}. {each.message} {each.hint}" for number, each in enumerate(problems, 1))
 
 
-def where_to_go_on(journal: MoveJournal, here: str | None, there: str | None) -> tuple[str, str | None]:
-    """The phase a worker begins with, and why, when an earlier one was cut short.
+def resume_phase(journal: MoveJournal, here: str | None, there: str | None) -> tuple[str, str | None]:
+    """Return the phase at which a worker starts, and the reason if an earlier worker was interrupted.
 
-    Before the switch the VM is the one here, whatever arrived there. Only a guest that ended here by
-    its migration and stands there went over whole.
+    Before the switch the VM is the copy on the source, whatever has arrived at the destination. The migration of
+    a guest is complete only if its domain ended here with the reason "migrated" and exists at the destination.
 
-    :arg here: how the domain stands here, where it was touched already (``_move.io_live.stands``).
-    :arg there: how it stands at the destination of a live move.
+    :arg here: state of the domain here, if the move has already changed it (``_move.io_live.domain_state``).
+    :arg there: its state at the destination, for a live migration.
     """
     if journal.switched:
-        return (START if not journal.finished(START) else SETTLE), "the VM was handed over"
+        return (START if not journal.finished(START) else SETTLE), "the VM was already switched to the destination"
     if here is None:
         return PREFLIGHT, None
     if journal.method == LIVE:
         if here == "left" and there in ("paused", "running"):
-            return SWITCH, f"the VM ended here by its migration and is {there} there"
-        return PREFLIGHT, f"the VM is {here} here and {there} there, so it is the one here"
+            return SWITCH, f"the domain on the source ended by its migration and is {there} at the destination"
+        return PREFLIGHT, f"the domain is {here} on the source and {there} at the destination, so the VM is still on the source"
     if here == "off":
         unfinished = next((phase for phase in (COPY_PHASE, VERIFY, PLACE) if not journal.finished(phase)), SWITCH)
-        return unfinished, "the VM is off here and was not handed over"
-    return PREFLIGHT, f"the VM is {here} here"
+        return unfinished, "the VM is off on the source and not yet switched to the destination"
+    return PREFLIGHT, f"the domain is {here} on the source"

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The program on the host a VM goes to: answers the host it comes from.
+"""The agent: the program at the destination that executes commands of the source.
 
-``python3 -m …move_agent COMMAND NAME`` with a JSON mapping on standard input; one JSON mapping comes
-back. It starts nothing by itself: the other host's journal says which copy may run.
+``python3 -m …move_agent COMMAND NAME`` with a JSON mapping on standard input; the answer is a JSON mapping on
+standard output. It starts no VM by itself: the journal on the source decides which copy may run.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_a
 
 _POLL = 0.2
 _LOCK = 120.0
-# a guest that dies within so many seconds was not started well
+# a guest that ends within this number of seconds counts as not started
 _STEADY = 2.0
 
 Given = t.Mapping[str, t.Any]
 
 
 def answer(command: str, given: Given) -> dict[str, t.Any]:
-    """One command of the other host.
+    """Execute one command of the source.
 
-    :raises FootprintError: when it cannot be done.
+    :raises FootprintError: it failed.
     """
     if command not in _COMMANDS:
-        raise InputError(f"{command!r} is no command of the move's agent.")
+        raise InputError(f"{command!r} is not a valid command of the move agent.")
     return _COMMANDS[command](given)
 
 
@@ -58,12 +58,12 @@ def _look(given: Given) -> dict[str, t.Any]:
 
 
 def _receive(given: Given) -> dict[str, t.Any]:
-    """From now on nobody but the move makes or starts this VM here; tells which images are here already, by content."""
+    """Reserve this VM for the move, so that it is not defined or started otherwise; returns the hashes of existing base images."""
     note = Moved(**given["note"])
     with host_lock("domains", _LOCK):
         there = io_moved.read(note.uuid)
         if there is not None and there.state not in (ARRIVING, CONFIRMED):
-            raise RefusedError(f"The VM {note.name} is {there.state} on this host.")
+            raise RefusedError(f"the VM {note.name} has a note with the state {there.state} at the destination.")
         io_moved.write(note)
     items = _items(given)
     io_place.prepare(items)
@@ -72,7 +72,7 @@ def _receive(given: Given) -> dict[str, t.Any]:
 
 
 def _place(given: Given) -> dict[str, t.Any]:
-    """Put what arrived in its place; disks that libvirt is to fill are made empty first."""
+    """Rename received files to their final paths; disks that libvirt mirrors are created empty first."""
     items = _items(given)
     for item in items:
         if given.get("empty") and item.carried == DISK:
@@ -94,7 +94,7 @@ def _refresh(uri: str, items: t.Iterable[Item]) -> None:
 
 
 def _define(given: Given) -> dict[str, t.Any]:
-    """The VM's definition, as it was; it does not start with this host before it is let."""
+    """Define the VM, with autostart disabled until the move is complete."""
     with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
         host.define(given["xml"])
         host.set_autostart(given["uuid"], False)
@@ -102,7 +102,7 @@ def _define(given: Given) -> dict[str, t.Any]:
 
 
 def _state(given: Given) -> dict[str, t.Any]:
-    """How the VM stands here: running, paused, off or gone."""
+    """Return the state of the VM here: running, paused, off or gone."""
     with DomainHost(given["uri"]) as host:
         record = host.domain(given["uuid"])
     boot = (read_text("/proc/sys/kernel/random/boot_id") or "").strip()
@@ -112,12 +112,12 @@ def _state(given: Given) -> dict[str, t.Any]:
 
 
 def _run(given: Given) -> dict[str, t.Any]:
-    """Let the VM run and see to it that it does; one that came paused goes on."""
+    """Start the VM, or resume it if it is paused, and wait until it is running."""
     uuid = given["uuid"]
     with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
         record = host.domain(uuid)
         if record is None:
-            raise BackendError("the VM is not defined here.")
+            raise BackendError("the VM is not defined at the destination.")
         if record.state != "running":
             try:
                 if record.active:
@@ -131,7 +131,7 @@ def _run(given: Given) -> dict[str, t.Any]:
         while True:
             record = host.domain(uuid)
             if record is None or not record.active:
-                return {"error": "the VM ended at once after its start; look at its log below /var/log/libvirt there.", "ran": True}
+                return {"error": "the VM ended immediately after its start; check its log in /var/log/libvirt.", "ran": True}
             if record.state == "running" and time.monotonic() >= steady:
                 return {"error": None, "ran": True}
             if time.monotonic() > until:
@@ -140,7 +140,10 @@ def _run(given: Given) -> dict[str, t.Any]:
 
 
 def _stop(given: Given) -> dict[str, t.Any]:
-    """Shut the VM down; with ``cut`` its process is ended at once (it never ran here, or must not)."""
+    """Shut the VM down; with ``cut`` destroy a domain that never ran here.
+
+    :raises RefusedError: with ``cut``, the VM is running.
+    """
     uuid = given["uuid"]
     with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
         record = host.domain(uuid)
@@ -149,7 +152,7 @@ def _stop(given: Given) -> dict[str, t.Any]:
         if record is not None and record.active:
             if given.get("cut"):
                 if record.state == "running":
-                    raise RefusedError("the VM runs there, though the move never let it.", hint="Find out who started it, and which copy is the right one.")
+                    raise RefusedError("the VM is running at the destination, but was not started by the move.", hint="Find out which copy is valid.")
                 io_live.cut(host, uuid)
             else:
                 host.shutdown(uuid, float(given["seconds"]), bool(given.get("force")))
@@ -157,11 +160,11 @@ def _stop(given: Given) -> dict[str, t.Any]:
 
 
 def _undefine(given: Given) -> dict[str, t.Any]:
-    """Forget the VM, which is off; its files are another command's."""
+    """Undefine the VM, which must be off; its files are removed by ``discard``."""
     with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
         record = host.domain(given["uuid"])
         if record is not None and record.active:
-            raise RefusedError(f"the VM is {record.state} here.")
+            raise RefusedError(f"the VM is {record.state} at the destination.")
         if record is not None:
             # its NVRAM goes with it: it is one of the files that came along
             host.undefine(given["uuid"])
@@ -177,19 +180,19 @@ def _discard(given: Given) -> dict[str, t.Any]:
 
 
 def _hold(given: Given) -> dict[str, t.Any]:
-    """The VM goes back: from now on nobody starts it here."""
+    """Prevent a start of the VM here, because it returns to the source."""
     io_moved.write(Moved(**given["note"]))
     return {}
 
 
 def _settle(given: Given) -> dict[str, t.Any]:
-    """The VM is at home here, or nothing of it is left: no note is needed any more."""
+    """Complete the move here: set autostart, and restore the earlier note or remove it."""
     uuid = given["uuid"]
     if given.get("autostart") is not None:
         with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
             host.set_autostart(uuid, bool(given["autostart"]))
     if given.get("note"):
-        # it was at home here once, and that it left still holds
+        # the VM was moved away from here before, which is still the case
         io_moved.write(Moved(**given["note"]))
     else:
         io_moved.forget(uuid)
@@ -197,7 +200,7 @@ def _settle(given: Given) -> dict[str, t.Any]:
 
 
 def _channel(given: Given) -> dict[str, t.Any]:
-    """Where a live migration can come in."""
+    """Prepare the sockets of a live migration."""
     with DomainHost(given["uri"]) as host:
         folder = io_channel.make_folder(given["name"], io_channel.owner(host))
     return {"socket": io_channel.daemon_socket(), "folder": str(folder)}
@@ -226,14 +229,14 @@ _COMMANDS: t.Mapping[str, t.Callable[[Given], dict[str, t.Any]]] = {
 
 
 def main(argv: t.Sequence[str]) -> int:
-    """Entry point; exit code 0 with ``{"ok": …}`` or 1 with ``{"error": …}``."""
+    """Entry point; exit code 0 with ``{"ok": …}``, or 1 with ``{"error": …}``."""
     if len(argv) != 2 or not re.match(r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z", argv[1]):
         sys.stderr.write("usage: move_agent COMMAND NAME\n")
         return 2
     try:
         given = {**json.loads(sys.stdin.read() or "{}"), "name": argv[1]}
         if os.environ.get(io_key_session.VARIABLE) and given.get("marker", key_marker(argv[1])) != key_marker(argv[1]):
-            raise InputError(f"The key of {argv[1]} withdraws no other key.", "marker")
+            raise InputError(f"the key of {argv[1]} must not remove another key.", "marker")
         sys.stdout.write(json.dumps({"ok": answer(argv[0], given)}) + "\n")
         return 0
     except FootprintError as error:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The steps of a move after the switch, its confirmation, and the way back from the other host."""
+"""The steps of a move after the switch, its confirmation, and the return of the VM from the destination."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED as MOVED_STATE, RETURNED
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import COPY
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._move.run_steps import give_back
+from ansible_collections.reduced.footprint.plugins.module_utils._move.run_steps import roll_back
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED as GONE, MOVED, MOVING
@@ -31,14 +31,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.xml_
 _LONG = 24 * 3600.0
 
 
-class TakenBack(FootprintError):
-    """The VM did not start at the destination and is here again."""
+class RolledBack(FootprintError):
+    """The VM did not start at the destination and was rolled back to the source."""
 
 
 def start(context: Context) -> None:
-    """Let the VM run there, if it ran here.
+    """Start the VM at the destination, if it was running on the source.
 
-    :raises TakenBack: it could not even be started there, and so runs here again.
+    :raises RolledBack: it could not be started there, so the move was rolled back.
+    :raises BackendError: it was started but is not running.
     """
     journal = context.journal
     if not journal.facts["held"]["running"]:
@@ -49,37 +50,37 @@ def start(context: Context) -> None:
         journal.downtime.setdefault("seconds", round(time.time() - journal.downtime["started"], 3))
         return
     if answer["ran"] or journal.method != COPY:
-        raise BackendError(f"at the destination {answer['error']}", hint="Correct that and run again, or take the VM back with state: returned.")
-    # it never ran there: first make sure of that, then it is this host's again
+        raise BackendError(f"at the destination {answer['error']}", hint="Fix the problem and run again, or move the VM back with state: returned.")
+    # it never ran there: make sure of that, then roll back
     context.ask("stop", cut=True)
     if context.ask("state")["state"] not in ("off", "gone"):
-        raise BackendError(f"at the destination {answer['error']} It cannot be stopped there either.", hint="Look at it there.")
+        raise BackendError(f"at the destination {answer['error']} It cannot be stopped there either.", hint="Check the domain at the destination.")
     journal.switched = False
     context.save()
-    give_back(context, f"start: at the destination {answer['error']}")
-    raise TakenBack(journal.reason or "")
+    roll_back(context, f"start: at the destination {answer['error']}")
+    raise RolledBack(journal.reason or "")
 
 
 def settle(context: Context) -> None:
-    """The VM is at home there; the old copy stays here, off, until it is confirmed or taken back."""
+    """Complete the move: the VM belongs to the destination, the old copy stays here, off, until the move is confirmed or returned."""
     held = context.journal.facts.get("held") or {}
     context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])))
     context.fence(MOVED)
 
 
 def confirm(context: Context) -> None:
-    """Remove the old copy; the VM must run there.
+    """Remove the old copy.
 
-    :raises RefusedError: it does not.
+    :raises RefusedError: the copy was not verified, or the VM does not run at the destination.
     """
     journal = context.journal
     if not journal.verified:
-        raise RefusedError("the copy was never verified.", "state", "Take the VM back with state: returned and move it again.")
+        raise RefusedError("the copy was never verified.", "state", "Move the VM back with state: returned, then move it again.")
     if journal.going != CONFIRMED:
         state = context.ask("state")["state"]
         ran = (journal.facts.get("held") or {}).get("running", True)
         if state not in (("running",) if ran else ("running", "off")):
-            raise RefusedError(f"the VM is {state} at the destination, not running.", "state", "Start it there, or take it back with state: returned.")
+            raise RefusedError(f"the VM is {state} at the destination, not running.", "state", "Start it there, or move it back with state: returned.")
         journal.going = CONFIRMED
         context.save()
     context.fence(GONE)
@@ -91,7 +92,7 @@ def confirm(context: Context) -> None:
 
 
 def _remove_here(context: Context) -> list[str]:
-    """Remove the VM's files; those another VM needs stay, as do images."""
+    """Remove the VM's files except for base images and files that another VM needs; returns the kept paths."""
     needed = _needed_by_others(context.uuid)
     kept = []
     with DomainHost(context.uri) as host:
@@ -105,7 +106,7 @@ def _remove_here(context: Context) -> list[str]:
             if layers or any(overlap(real, each) for each in needed) or reserved_because(real, store.folders):
                 kept.append(item.path)
             elif found is None:
-                # NVRAM and the state of a TPM
+                # NVRAM and TPM state
                 remove_path(pathlib.Path(item.path))
             else:
                 with store.locked(found[0]):
@@ -127,20 +128,20 @@ def _needed_by_others(uuid: str) -> set[str]:
     return needed
 
 
-def take_back(context: Context) -> None:
-    """The VM comes home: stopped there, what it wrote there brought back, started here.
+def return_vm(context: Context) -> None:
+    """Return the VM to this host: stop it at the destination, copy its data back, start it here.
 
-    :raises FootprintError: until the start here the VM is the one there, and stays so.
+    :raises FootprintError: a step failed; before the start here the VM stays at the destination.
     """
     journal, params = context.journal, context.params
     lost, discard = bool(params.get("destination_lost")), bool(params.get("discard_changes"))
     if lost and not discard:
         raise RefusedError(
-            "what the VM wrote there cannot be brought back from a lost host.", "destination_lost", "Add discard_changes: true to do without it."
+            "data that the VM wrote at the destination cannot be copied from a lost host.", "destination_lost", "Set discard_changes: true to discard it."
         )
     if not journal.switched and journal.going == MOVED_STATE:
-        # it never left
-        give_back(context, "asked to")
+        # not switched yet
+        roll_back(context, "return requested")
         return
     if journal.switched:
         cost, journal.downtime = journal.downtime, {"started": time.time()}
@@ -151,7 +152,7 @@ def take_back(context: Context) -> None:
             journal.facts.setdefault("was", state)
             context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])))
             _stop_there(context, cost)
-            # also from a VM that somebody undefined there: its disks have what it wrote, and without them this fails
+            # also if the domain was undefined there: its disks contain its data, and without them this fails
             if not discard:
                 _fetch(context)
         journal.switched = False
@@ -167,9 +168,9 @@ def take_back(context: Context) -> None:
 
 
 def _stop_there(context: Context, cost: dict[str, t.Any]) -> None:
-    """Shut the VM down at the destination; one that does not obey stays at home there.
+    """Shut the VM down at the destination; if it does not shut down, it stays there.
 
-    :arg cost: what the move itself cost, which then stays true.
+    :arg cost: the downtime of the move itself, restored if the VM stays.
     """
     seconds = context.spec.shutdown_timeout
     try:
@@ -182,7 +183,7 @@ def _stop_there(context: Context, cost: dict[str, t.Any]) -> None:
 
 
 def _fetch(context: Context) -> None:
-    """Bring back what is there, and compare it by content; the files here are those of the VM before its move."""
+    """Copy the data back and compare it by content; the files here are in the state before the move."""
     context.fence(MOVED)
     for item in context.items:
         if not item.base:
@@ -192,7 +193,7 @@ def _fetch(context: Context) -> None:
 
 
 def _leave(context: Context, keep: bool) -> None:
-    """Take the VM's definition and, unless they hold what exists nowhere else, its files away from there."""
+    """Remove the domain at the destination and, unless ``keep`` is set because they contain the only copy of its data, its files."""
     data = [item for item in context.items if not item.base]
     context.ask("undefine")
     if keep:

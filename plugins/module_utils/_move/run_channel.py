@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The program on the host a VM goes to that carries one connection of a live migration.
+"""The program at the destination that relays one connection of a live migration.
 
 ``python3 -m …move_channel WHICH NAME``; WHICH is libvirt, memory or disks.
 """
@@ -20,7 +20,7 @@ MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_c
 
 
 def main(argv: t.Sequence[str]) -> int:
-    """Entry point; ends with the connection."""
+    """Entry point; runs until the connection is closed."""
     if len(argv) != 2 or not re.match(r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z", argv[1]):
         sys.stderr.write("usage: move_channel WHICH NAME\n")
         return 2

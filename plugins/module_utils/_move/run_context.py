@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What all steps of a move share: request, journal, the way to the other host, the fence on this one."""
+"""The context that all steps of a move share: request, journal, connection to the destination, fencing on the source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOCK = 300.0
 
 @dataclasses.dataclass
 class Context:
-    """One worker's view of its move."""
+    """The state of one worker."""
 
     spec: MoveSpec
     params: t.Mapping[str, t.Any]
@@ -47,58 +47,58 @@ class Context:
 
     @property
     def uuid(self) -> str:
-        """Its UUID, on both hosts."""
+        """The UUID of the domain, the same on both hosts."""
         return str(self.vm["uuid"])
 
     @property
     def uri(self) -> str:
-        """The connection the VM is defined at here."""
+        """The connection URI of the VM on the source."""
         return str(self.vm["uri"])
 
     @property
     def there(self) -> str:
-        """The connection it is to be defined at there."""
+        """The connection URI of the VM at the destination."""
         return self.spec.destination_uri or self.uri
 
     @property
     def items(self) -> list[Item]:
-        """Its files and folders."""
+        """The files and folders of the VM."""
         return [Item(**each) for each in self.vm["items"]]
 
     @property
     def copier(self) -> Copier:
-        """rsync to and from the other host."""
+        """rsync to and from the destination."""
         return Copier(self.remote.ssh_argv(), self.remote.address, self.spec.bandwidth_limit)
 
     def ask(self, command: str, timeout: float = 120, **given: t.Any) -> dict[str, t.Any]:
-        """A command of the other host's agent."""
+        """Run a command of the agent at the destination and return its answer."""
         return self.remote.ask(command, {"uri": self.there, "uuid": self.uuid, **given}, timeout=timeout)
 
     def way_to(self, which: str) -> list[str]:
-        """What connects its standard input and output to a socket of the other host (``_move.io_channel``)."""
+        """Return the command that connects its standard input and output to a socket at the destination (``_move.io_channel``)."""
         return self.remote.program(run_channel.MODULE, which)
 
     def log(self, message: str) -> None:
-        """A line into the log."""
+        """Write a line to the log."""
         self.store.log(f"{self.journal.phase}: {message}")
 
     def save(self) -> None:
-        """Keep the journal."""
+        """Write the journal."""
         self.store.write(self.journal)
 
     def progress(self, **what: t.Any) -> None:
-        """Tell how far it is, not more often than anybody looks."""
+        """Record the progress in the journal, at most once per second."""
         self.journal.progress = {"phase": self.journal.phase, **what}
         if time.monotonic() - self.saved > _SAVE_EVERY:
             self.saved = time.monotonic()
             self.save()
 
     def note(self, state: str, to: str | None = None) -> Moved:
-        """The note about the VM for either host."""
+        """Create a note about the VM, for either host."""
         return Moved(self.spec.id, self.spec.cluster, self.vm["name"], self.uuid, to or self.spec.destination.name, utc(), state)
 
     def fence(self, state: str) -> None:
-        """From now on nobody starts the VM here: a note for us, no autostart, a mark for whoever reads its definition."""
+        """Prevent a start of the VM here: write the note, disable autostart, mark the definition for other tools."""
         with host_lock("domains", _LOCK):
             note = self.note(state)
             io_moved.write(note)
@@ -108,16 +108,18 @@ class Context:
                     host.set_metadata(self.uuid, NAMESPACE, PREFIX, mark_text(note.to, note.at))
 
     def unfence(self, running: bool) -> None:
-        """The VM is at home here again: as it was, with its autostart.
+        """Undo :meth:`fence`: restore autostart, remove mark and note.
 
-        :arg running: start it, or let it go on where it was halted.
+        :arg running: also start the VM, or resume it if it is paused.
+        :raises BackendError: it is not defined here any more.
         """
         held = self.journal.facts.get("held") or {}
         with host_lock("domains", _LOCK):
             with DomainHost(self.uri) as host:
                 record = host.domain(self.uuid)
                 if record is None:
-                    raise BackendError(f"the VM {self.vm['name']} is not defined here any more.", hint="Define it with vm_define; its disks are here.")
+                    message = f"the VM {self.vm['name']} is no longer defined on the source."
+                    raise BackendError(message, hint="Define it with vm_define; its disks are on the source.")
                 if NAMESPACE in record.config_xml:
                     host.set_metadata(self.uuid, NAMESPACE, PREFIX, None)
                 host.set_autostart(self.uuid, bool(held.get("autostart", self.vm["autostart"])))
@@ -128,7 +130,7 @@ class Context:
             io_moved.forget(self.uuid)
 
     def definition(self) -> str:
-        """The VM's definition for the other host: as it is here, without the mark."""
+        """Return the VM's definition for the destination: the one on the source without the mark."""
         with DomainHost(self.uri) as host:
             document = parse(host.config_xml(self.uuid))
         strip_mark(document)
@@ -136,7 +138,7 @@ class Context:
 
 
 def other_host(spec: MoveSpec, store: MoveStore, code: pathlib.Path) -> OtherHost:
-    """ssh to the host the VM goes to."""
+    """Create the ssh connection to the destination."""
     where = spec.destination
-    # named by the module itself, so that it is among the code that goes to the other host
+    # referenced by the imported module, so that its code is sent to the destination
     return OtherHost(run_agent.MODULE, key_name(spec.id), store.directory, [where.host], where.port, where.host_keys, code)

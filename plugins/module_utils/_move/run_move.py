@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case of the module ``vm_move``: start, attach to, resume, confirm, take back, or only look."""
+"""Use case of the module ``vm_move``: start, wait for, resume, confirm or return a move, or only gather facts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _JOB_KEYS = (
     "live_timeout",
     "start_timeout",
 )
-# what a later call may say otherwise than the one that began the move
+# options that a later call may change
 _LATER = ("shutdown_timeout", "force")
 _POLL = 0.5
 
@@ -45,10 +45,10 @@ Params = t.Mapping[str, t.Any]
 
 
 def move(params: Params, *, check_mode: bool) -> dict[str, t.Any]:
-    """Bring a VM's move to the state that is asked for.
+    """Bring the move of a VM to the requested state.
 
     :returns: keyword arguments for ``exit_json``.
-    :raises FootprintError: bad input, something in the way, or the move did not succeed.
+    :raises FootprintError: invalid input, an obstacle, or a failed move.
     """
     vm_id = parse_name(params.get("id"), "id")
     state = params["state"]
@@ -63,7 +63,7 @@ def move(params: Params, *, check_mode: bool) -> dict[str, t.Any]:
 
 
 def _looked(params: Params, vm_id: str) -> dict[str, t.Any]:
-    """The VM of this host, or this host as the one a VM goes to."""
+    """Return the facts of the VM on this host, or of this host as a destination."""
     given = params.get("vm_facts")
     if given:
         uri = params.get("destination_uri") or params.get("uri") or given["uri"]
@@ -98,42 +98,45 @@ def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     if note is not None and journal.state in (MOVED, CONFIRMED):
         return _unchanged(store, journal, check_mode)
     if found is None and not (begun and note is not None):
-        raise InputError(f"there is no VM {spec.id!r} of the cluster {spec.cluster!r} on this host.", "id", "Run this on the host that has it.")
+        raise InputError(f"the VM {spec.id!r} of the cluster {spec.cluster!r} does not exist on this host.", "id", "Run the move on the virt host of the VM.")
     if check_mode:
         return _rehearse(params, spec, journal, begun and note is not None)
     if not spec.destination.host_keys:
-        raise InputError("are missing.", "destination.host_keys", "Give that host's public host keys; they are never trusted blindly.")
-    _start(store, MOVED, {**{key: params.get(key) for key in _JOB_KEYS}, "anew": note is None})
+        raise InputError("are missing.", "destination.host_keys", "Set the public ssh host keys of the destination; unknown keys are never accepted.")
+    _start(store, MOVED, {**{key: params.get(key) for key in _JOB_KEYS}, "new_move": note is None})
     return _outcome(store, params, MOVED)
 
 
 def _refuse(spec: MoveSpec, journal: MoveJournal, note: Moved | None, begun: bool) -> None:
-    """What another move of the VM forbids."""
+    """Refuse a conflict with another move of the VM.
+
+    :raises RefusedError: another move is unfinished, or has another destination.
+    """
     if begun and journal.going in (CONFIRMED, RETURNED):
-        raise RefusedError(f"the move of {spec.id} was being {journal.going}.", "state", f"Finish that first, with state: {journal.going}.")
+        raise RefusedError(f"the run with state: {journal.going} for {spec.id} is unfinished.", "state", f"Complete it with state: {journal.going}.")
     if note is None:
         return
     if note.state == ARRIVING:
-        raise RefusedError(f"the VM {spec.id} is on its way to this host.", "id", "Finish that move first, on the host it comes from.")
+        raise RefusedError(f"the VM {spec.id} is being moved to this host.", "id", "Complete that move first, on its source.")
     if note.to != spec.destination.name:
         raise RefusedError(
             f"the VM {spec.id} is {note.state} to {note.to}, not to {spec.destination.name}.",
             "destination.name",
-            f"Finish that move first, or move the VM on from {note.to}.",
+            f"Complete that move first, or move the VM from {note.to}.",
         )
 
 
 def _rehearse(params: Params, spec: MoveSpec, journal: MoveJournal, begun: bool) -> dict[str, t.Any]:
-    """What would be done: everything preflight sees; nothing is touched."""
+    """Check mode: run the checks of the preflight without changes."""
     there = params.get("destination_facts")
     found = _find(params, spec.id)
     if begun or found is None:
-        return {**_result(True, journal), "warnings": [f"The move of {spec.id} was cut short; it would go on."]}
+        return {**_result(True, journal), "warnings": [f"The move of {spec.id} was interrupted and would be resumed."]}
     vm = io_look.describe(found[0], found[1].uuid)
     if not there:
-        return {**_result(True, journal), "warnings": [f"{spec.destination.name} was not looked at; give destination_facts to have everything checked."]}
+        return {**_result(True, journal), "warnings": [f"{spec.destination.name} was not checked; set destination_facts to check it."]}
     problems = plan_move.find_problems(spec, vm, there)
-    # in check mode nobody installed anything yet, so what a package brings is no reason to stop
+    # check mode does not install packages, so missing tools are only a warning
     warnings = [f"{each.message} {each.hint}" for each in problems if each.path == plan_move.TOOLS_PATH]
     problems = [each for each in problems if each.path != plan_move.TOOLS_PATH]
     if problems:
@@ -149,28 +152,28 @@ def _rehearse(params: Params, spec: MoveSpec, journal: MoveJournal, begun: bool)
 
 
 def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.Any]:
-    """``confirmed`` and ``returned``: from the stored job, so that the id is enough."""
+    """Handle ``confirmed`` and ``returned``: all options but the id come from the stored job."""
     state = params["state"]
     journal, job = store.journal(), store.read_job()
     active = io_units.unit_active(unit_name(store.name))
     if job is None or (journal.state == FAILED and not journal.switched and journal.going == MOVED):
         if state == RETURNED:
             return _unchanged(store, journal, check_mode or active)
-        raise RefusedError(f"the VM {store.name} was not moved from this host.", "id", "Run this on the host it was moved from.")
+        raise RefusedError(f"the VM {store.name} was not moved from this host.", "id", "Run this on the source of the move.")
     if journal.state == state and not active:
         return _unchanged(store, journal, check_mode)
     if journal.state in (CONFIRMED, RETURNED):
-        raise RefusedError(f"the move of {store.name} is {journal.state} already.", "state", "Move the VM from where it is now.")
+        raise RefusedError(f"the move of {store.name} is already {journal.state}.", "state", "Start a new move from the current host of the VM.")
     if journal.state in (RUNNING, FAILED) and journal.going not in (MOVED, state):
-        raise RefusedError(f"the move of {store.name} was being {journal.going}.", "state", f"Finish that first, with state: {journal.going}.")
+        raise RefusedError(f"the run with state: {journal.going} for {store.name} is unfinished.", "state", f"Complete it with state: {journal.going}.")
     if state == CONFIRMED and journal.state != MOVED and journal.going != CONFIRMED:
-        raise RefusedError(f"the move of {store.name} is {journal.state}, not moved.", "state", "Finish it first, with state: moved.")
+        raise RefusedError(f"the move of {store.name} is {journal.state}, not moved.", "state", "Complete it first, with state: moved.")
     if state == RETURNED and params.get("destination_lost") and not params.get("discard_changes"):
-        raise InputError("what the VM wrote there cannot be brought back from a lost host.", "destination_lost", "Add discard_changes: true to do without it.")
+        raise InputError("data written at the destination cannot be copied from a lost host.", "destination_lost", "Set discard_changes: true to discard it.")
     if check_mode:
         return _result(True, journal)
     if active and job["action"] != state:
-        # whoever wants the VM back does not wait for what is under way
+        # a return does not wait for the running action
         run(["systemctl", "stop", unit_name(store.name)], timeout=120)
         active = False
     if not active:
@@ -188,18 +191,21 @@ def _start(store: MoveStore, action: str, params: Params) -> None:
     try:
         io_units.start_unit(store.name, io_units.keep_code(), run_worker.MODULE, [store.name], log, unit=unit, description="Move of the VM", at_boot=True)
     except CommandError:
-        # two callers at once: the other one's unit does the work
+        # a concurrent call has started the unit
         if not io_units.unit_active(unit):
             raise
 
 
 def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
-    """Wait for the unit's end, if that is wanted, and say how it ended."""
+    """Wait for the end of the unit, unless ``wait`` is off, and return the result.
+
+    :raises FootprintError: timeout, or the move failed.
+    """
     unit = unit_name(store.name)
     until = time.monotonic() + float(params.get("wait_timeout") or 7200)
     while params.get("wait", True) and io_units.unit_active(unit):
         if time.monotonic() > until:
-            raise FootprintError(f"The move of {store.name} still runs.", hint="It goes on by itself; run this again to wait on.")
+            raise FootprintError(f"the move of {store.name} is still running.", hint="Run this again to wait for it; it continues in the background.")
         time.sleep(_POLL)
     journal = store.journal()
     if params.get("wait", True) and journal.state != good:
@@ -208,24 +214,24 @@ def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
 
 
 def _unchanged(store: MoveStore, journal: MoveJournal, keep_key: bool) -> dict[str, t.Any]:
-    """Nothing is to be done, so the key that was made for it is not needed."""
+    """Return without a change; the one-time key is not needed and removed."""
     if not keep_key:
         io_remote_source.drop_key_files(store.directory)
     return _result(False, journal)
 
 
 def _result(changed: bool, journal: MoveJournal) -> dict[str, t.Any]:
-    told = report(journal)
-    return {"changed": changed, "method": journal.method, "downtime_seconds": told["downtime_seconds"], "bytes": told["bytes"], "move": told}
+    values = report(journal)
+    return {"changed": changed, "method": journal.method, "downtime_seconds": values["downtime_seconds"], "bytes": values["bytes"], "move": values}
 
 
 class MoveFailed(FootprintError):
-    """The move ended otherwise than wished; the result tells all about it."""
+    """The move failed; the result contains its report."""
 
     def __init__(self, journal: MoveJournal, log: t.Sequence[str]) -> None:
-        where = "the VM is at the destination" if journal.switched else "the VM is here as before"
-        why = journal.reason or f"its worker died; {(list(log) or ['no log'])[-1]}"
-        super().__init__(f"The move of {journal.name} did not succeed ({where}): {why}", hint="Correct that and run again; it goes on where it can.")
+        where = "the VM is on the destination" if journal.switched else "the VM is on the source, unchanged"
+        why = journal.reason or f"its worker was killed; last log line: {(list(log) or ['none'])[-1]}"
+        super().__init__(f"the move of {journal.name} failed ({where}): {why}", hint="Fix the problem and run again to resume the move.")
         self.journal = journal
 
     def as_result(self) -> dict[str, t.Any]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The steps of a move up to the point where the other host has everything, and the way back from any of them."""
+"""The steps of a move until the switch to the destination, and their rollback."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_dom
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVED, MOVING
 
-# hashing and comparing take as long as the disks are large
+# hashing and comparing large disks takes long
 _LONG = 24 * 3600.0
 
 
 def preflight(context: Context) -> None:
-    """Look at both hosts; nothing is touched, except what an earlier attempt left at the other."""
+    """Gather the facts of both hosts and check for obstacles; changes nothing except for leftovers of an earlier attempt at the destination.
+
+    :raises FootprintError: the VM does not exist, or the move is not possible.
+    """
     journal, spec = context.journal, context.spec
     found = io_look.find(spec.cluster, spec.id, vm_uuid(spec.cluster, spec.id), spec.uri)
     if found is None:
-        raise BackendError(f"there is no VM {spec.id} of the cluster {spec.cluster} on this host.")
+        raise BackendError(f"the VM {spec.id} of the cluster {spec.cluster} does not exist on this host.")
     journal.facts["vm"] = vm = io_look.describe(found[0], found[1].uuid)
     journal.facts["from"], journal.facts["to"] = vm["host"]["name"], spec.destination.name
     there = context.ask("look", vm=vm)
     if plan_move.arriving(there) and there["domain"] is not None:
-        # of an earlier attempt, and never let run
+        # left by an earlier attempt, and never resumed
         clear_there(context)
         there = context.ask("look", vm=vm)
     problems = plan_move.find_problems(spec, vm, there)
@@ -44,24 +47,27 @@ def preflight(context: Context) -> None:
     journal.method = plan_move.choose(spec.method, journal.live_blockers)
     if not (journal.facts.get("held") or {}):
         journal.facts["running"] = vm["active"]
-    context.log(f"{journal.method}: {'; '.join(journal.live_blockers) or 'nothing speaks against a live move'}")
+    context.log(f"{journal.method}: {'; '.join(journal.live_blockers) or 'live migration is possible'}")
 
 
 def receive(context: Context) -> None:
-    """Reserve the VM's place there, and see to it that images of the same name are the same."""
+    """Reserve the VM at the destination, and verify that base images of the same name have the same content.
+
+    :raises RefusedError: a base image differs.
+    """
     answer = context.ask("receive", timeout=_LONG, note=vars(context.note(ARRIVING)), items=[item.as_dict() for item in context.items])
     context.journal.facts["before"] = answer["before"] or context.journal.facts.get("before")
     for path, there in answer["hashes"].items():
         if io_place.content_hash(path) != there:
-            raise RefusedError(f"there is another image {path} on the other host.", hint="Bring the right one there, or rename one of them.")
+            raise RefusedError(f"the base image {path} at the destination has different content.", hint="Copy the image of the source, or rename one of them.")
     context.journal.facts["bases"] = sorted(answer["hashes"])
 
 
 def precopy(context: Context) -> None:
-    """Copy while the VM runs: what never changes is done with that, the rest is ahead of the last copy.
+    """Copy while the VM runs: completely for files that do not change, as preparation of the last copy for all others.
 
-    Whatever a running guest's file looks like in the middle of its writing, the last copy makes it
-    equal to the file at rest, and the comparison by content shows it.
+    A file that the guest writes during the copy may be inconsistent; the last copy after the shutdown corrects
+    it, and the comparison by content verifies it.
     """
     spec, journal = context.spec, context.journal
     items = [item for item in _copied(context) if not (item.base and item.path in journal.facts["bases"])]
@@ -76,7 +82,7 @@ def precopy(context: Context) -> None:
             break
         last = seconds
     for item in _copied(context):
-        # what nobody writes is compared before the pause
+        # files that the VM does not write are compared before the downtime
         if item.base and item.path not in journal.facts["bases"] or journal.method == LIVE:
             if not (item.base and item.path in journal.facts["bases"]):
                 context.copier.compare(item, str(partial(item.path)))
@@ -97,7 +103,7 @@ def _push(context: Context, item: Item, kind: str, *, running: bool) -> None:
 
 
 def stop(context: Context) -> None:
-    """Fence the VM in and shut it down; the pause begins."""
+    """Fence the VM and shut it down; the downtime starts."""
     _hold(context)
     context.journal.downtime["started"] = time.time()
     context.save()
@@ -108,7 +114,7 @@ def stop(context: Context) -> None:
 
 
 def _hold(context: Context) -> None:
-    """Remember what the VM is to go back to, then fence it in."""
+    """Record the state to which a rollback returns, then fence the VM."""
     facts = context.journal.facts
     facts["held"] = facts.get("held") or {"autostart": context.vm["autostart"], "running": facts["running"]}
     context.save()
@@ -116,7 +122,7 @@ def _hold(context: Context) -> None:
 
 
 def copy(context: Context) -> None:
-    """The last copy, of a VM at rest."""
+    """Make the last copy, after the shutdown of the VM."""
     for item in _copied(context):
         if not item.base:
             _push(context, item, "final", running=False)
@@ -131,11 +137,11 @@ def verify(context: Context) -> None:
 
 
 def place(context: Context) -> None:
-    """Put everything in its place there; disks that libvirt is to fill are empty still."""
+    """Rename the received files at the destination to their final paths; disks that libvirt mirrors are still empty."""
     live = context.journal.method == LIVE
     items = [item for item in context.items if item.path not in context.journal.facts["bases"]]
     chosen = [*plan_move.copied(items, context.journal.method or ""), *(plan_move.mirrored(items) if live else [])]
-    # images first: an empty disk of the form of a layer names what is behind it
+    # base images first: an empty disk with a backing file refers to them
     chosen.sort(key=lambda item: not item.base)
     bases = [item.as_dict() for item in chosen if item.base]
     context.ask("place", timeout=_LONG, items=bases)
@@ -145,13 +151,13 @@ def place(context: Context) -> None:
 
 
 def migrate(context: Context) -> None:
-    """Let libvirt bring memory and disks over; the VM stays paused there."""
+    """Migrate memory and disks with libvirt, then resume the VM at the destination."""
     definition = context.definition()
     _hold(context)
     spec = context.spec
     channel = context.ask("channel")
     if not channel["socket"]:
-        raise BackendError("the destination's libvirt has no socket.", hint="See to it that libvirtd or virtqemud runs there.")
+        raise BackendError("the socket of libvirt does not exist at the destination.", hint="Start libvirtd or virtqemud there.")
     with DomainHost(context.uri) as here:
         qemu = io_channel.owner(here)
     with io_channel.Tunnel(context.remote.name, context.vm["name"], context.way_to, qemu) as tunnel, DomainHost(tunnel.uri) as there:
@@ -165,14 +171,14 @@ def migrate(context: Context) -> None:
             timeout=spec.live_timeout,
             progress=lambda job: context.progress(processed=job.get("data_processed"), remaining=job.get("data_remaining")),
         )
-        # libvirt returned: the guest stands still since its last memory was sent
+        # the guest is paused since its last memory pages were sent
         context.journal.downtime["started"] = time.time() - done.get("downtime", 0) / 1000
         context.journal.passes.append(
             {"kind": "migration", "seconds": done.get("time_elapsed", 0) / 1000, "files": 0, "bytes": done.get("data_processed", 0), "path": None}
         )
         record = there.domain(context.uuid)
         arrived(context, "gone" if record is None else record.state)
-        # what follows takes part in the pause, so it goes through the connection that is open; the next phases make sure of it
+        # the following steps extend the downtime, so they use the open connection; the next phases repeat them if necessary
         context.journal.switched = True
         context.save()
         there.resume(context.uuid)
@@ -180,39 +186,39 @@ def migrate(context: Context) -> None:
 
 
 def arrived(context: Context, there: str) -> None:
-    """See to it that the guest ended here by its migration and stands there: then, and only then, that is the VM.
+    """Verify that the domain ended here by its migration and exists at the destination; only then is that copy the VM.
 
-    :raises BackendError: anything else.
+    :raises BackendError: it is in any other state.
     """
-    here = io_live.stands(context.uri, context.uuid)
+    here = io_live.domain_state(context.uri, context.uuid)
     if here != "left" or there not in ("paused", "running"):
-        raise BackendError(f"after the migration the VM is {here} here and {there} there.")
-    # QEMU mirrored every block and both sides' libvirt agree that it was finished
+        raise BackendError(f"after the migration the domain is {here} on the source and {there} at the destination.")
+    # QEMU mirrored every block, and libvirt on both hosts reports the migration as complete
     context.journal.verified = True
 
 
 def switch(context: Context) -> None:
-    """From here on the VM is the one there."""
+    """Switch: from now on the VM is the copy at the destination."""
     context.journal.switched = True
     context.save()
     context.fence(MOVED)
 
 
-def give_back(context: Context, reason: str) -> None:
-    """Before the switch: nothing ran there, so throw that away and let the VM be here as it was.
+def roll_back(context: Context, reason: str) -> None:
+    """Roll back before the switch: discard the copy, which never ran, and restore the VM on the source.
 
-    :raises FootprintError: it cannot be started here.
+    :raises FootprintError: it cannot be started on the source.
     """
     journal = context.journal
-    context.log(f"{reason}; the VM stays here")
+    context.log(f"{reason}; rolled back, the VM stays on the source")
     if "vm" in journal.facts:
         try:
             clear_there(context, everything=True)
         except FootprintError as error:
-            journal.warnings.append(f"What was copied stays at the destination: {error}")
+            journal.warnings.append(f"Copied data is left at the destination: {error}")
         held = journal.facts.get("held")
         if held:
-            io_live.stands(context.uri, context.uuid)
+            io_live.domain_state(context.uri, context.uuid)
             context.unfence(bool(held["running"]))
             journal.facts["held"] = None
     journal.state, journal.reason, journal.ended = FAILED, reason, time.time()
@@ -222,9 +228,9 @@ def give_back(context: Context, reason: str) -> None:
 
 
 def clear_there(context: Context, everything: bool = False) -> None:
-    """Take away what never ran there."""
+    """Remove the copy at the destination, which never ran."""
     if context.ask("look", vm=context.vm)["note"] is None:
-        # nothing was begun there
+        # nothing was copied to the destination
         return
     if not plan_move.arriving(context.ask("look", vm=context.vm)):
         return
@@ -237,5 +243,5 @@ def clear_there(context: Context, everything: bool = False) -> None:
 
 
 def touched(context: Context) -> bool:
-    """Whether the VM was held here, so that it must be found out where it stands."""
+    """Whether the VM was fenced here, so that its state on both hosts must be read."""
     return bool(context.journal.facts.get("held")) and any(phase in context.journal.phases for phase in (STOP, MIGRATE))

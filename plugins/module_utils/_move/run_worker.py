@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The worker: carries a move through its phases, detached from whoever asked for it.
+"""The worker: runs the phases of a move in a systemd unit, detached from the module.
 
-``python3 -m …move_worker NAME`` reads the job of that name and writes its journal. It may be killed at
-any moment: the next worker finds out where the VM stands and goes on from there.
+``python3 -m …move_worker NAME`` reads the job of that name and writes its journal. It can be killed at
+any time: the next worker determines the state of the VM and resumes from there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
     VERIFY,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_back, run_steps
-from ansible_collections.reduced.footprint.plugins.module_utils._move.plan_move import where_to_go_on
+from ansible_collections.reduced.footprint.plugins.module_utils._move.plan_move import resume_phase
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context, other_host
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
@@ -68,17 +68,17 @@ _STEPS: t.Mapping[str, t.Callable[[Context], None]] = {
 
 
 def carry_out(context: Context, action: str) -> None:
-    """One action, from wherever things stand; the journal says how it ended."""
+    """Run one action, from the current state; the result is in the journal."""
     journal = context.journal
     if action == CONFIRMED:
         run_phase(context, "confirm", lambda: run_back.confirm(context))
         journal.state = CONFIRMED
     elif action == RETURNED:
-        run_phase(context, "return", lambda: run_back.take_back(context))
+        run_phase(context, "return", lambda: run_back.return_vm(context))
         journal.state = RETURNED
     else:
-        if context.params.get("anew") and journal.state in (MOVED, CONFIRMED, RETURNED):
-            # the VM has come back since that move
+        if context.params.get("new_move") and journal.state in (MOVED, CONFIRMED, RETURNED):
+            # the VM has returned to this host since that move
             journal.renew(time.time())
         _move(context)
     if journal.state in (MOVED, CONFIRMED, RETURNED):
@@ -93,44 +93,44 @@ def _move(context: Context) -> None:
         while phase is not None:
             step = _STEPS[phase]
             run_phase(context, phase, lambda step=step: step(context))
-            # known after the preflight
+            # the method is known after the preflight
             order = LIVE_PHASES if journal.method == LIVE else COPY_PHASES
             phase = next(iter(order[order.index(phase) + 1 :]), None)
-    except run_back.TakenBack:
+    except run_back.RolledBack:
         return
     except Exception as error:
         if journal.switched:
             raise
         if not isinstance(error, FootprintError):
             context.store.log(traceback.format_exc())
-        run_steps.give_back(context, f"{journal.phase}: {error}")
+        run_steps.roll_back(context, f"{journal.phase}: {error}")
         return
     journal.state = MOVED
 
 
 def _where(context: Context) -> str:
-    """The phase to begin with; where the VM may have been touched, both hosts are asked how it stands."""
+    """Return the first phase; if the VM may have been changed already, its state on both hosts is read."""
     journal = context.journal
-    stands = there = None
+    here = there = None
     if run_steps.touched(context) and not journal.switched:
-        stands = io_live.stands(context.uri, context.uuid)
+        here = io_live.domain_state(context.uri, context.uuid)
         if journal.method == LIVE:
             try:
                 there = context.ask("state")["state"]
             except FootprintError as error:
-                # before the switch the VM is the one here, whatever cannot be asked there
-                context.log(f"the destination cannot be asked: {error.message}")
-    phase, reason = where_to_go_on(journal, stands, there)
+                # before the switch the VM is on the source in any case
+                context.log(f"the destination does not answer: {error.message}")
+    phase, reason = resume_phase(journal, here, there)
     if reason:
-        context.log(f"going on at {phase}: {reason}")
+        context.log(f"resuming at {phase}: {reason}")
     if phase == PREFLIGHT:
         held, running = journal.facts.get("held"), journal.facts.get("running")
-        if held and stands is not None:
-            # the VM is what it was; what is there is thrown away, and it may run here again
+        if held and here is not None:
+            # the VM on the source is unchanged: discard the copy and let the VM run here again
             try:
                 run_steps.clear_there(context)
             except FootprintError as error:
-                context.log(f"what arrived stays at the destination: {error.message}")
+                context.log(f"copied data is left at the destination: {error.message}")
             context.unfence(bool(held["running"]))
             journal.facts["held"] = held = None
             context.save()
@@ -143,16 +143,16 @@ def _where(context: Context) -> str:
 
 
 def open_context(store: MoveStore, params: t.Mapping[str, t.Any]) -> Context:
-    """A context from a stored job.
+    """Create the context of a stored job.
 
-    :raises InputError: the job makes no sense (any more).
+    :raises InputError: the job is not valid.
     """
     spec = parse_spec(params)
     return Context(spec, params, store, store.journal(), other_host(spec, store, io_units.keep_code()))
 
 
 def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
-    """Entry point of the unit; exit code 0 when the action ended as wished."""
+    """Entry point of the unit; exit code 0 if the action succeeded."""
     if len(argv) != 1:
         sys.stderr.write("usage: move_worker NAME\n")
         return 2
@@ -160,7 +160,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
     with store.locked():
         job = store.read_job()
         if job is None:
-            raise InputError(f"There is no move of {argv[0]}.", "id")
+            raise InputError(f"no move of {argv[0]} exists.", "id")
         context = open_context(store, job["params"])
         journal = context.journal
         try:
@@ -177,20 +177,20 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
 
 
 def _withdraw_key(context: Context) -> None:
-    """The one-time key ends with the worker: whoever confirms the move or takes the VM back brings another.
+    """Remove the one-time key; a confirmation or return of the move places another one.
 
-    A host that cannot be reached keeps the line of a key nobody has; it ends at its expiry.
+    An unreachable destination keeps the public key, which expires; its private key is deleted.
     """
     for attempt in range(0 if context.params.get("destination_lost") else _ATTEMPTS):
         try:
             context.remote.ask("forget_key", {"marker": key_marker(context.remote.name)})
             break
         except FootprintError as error:
-            context.store.log(f"the one-time key is not withdrawn at the destination: {error.message}")
+            context.store.log(f"cannot remove the one-time key at the destination: {error.message}")
             if attempt + 1 < _ATTEMPTS:
                 time.sleep(_PAUSE)
     drop_key_files(context.store.directory)
-    # a worker that was killed left its ends of the sockets
+    # sockets of a killed worker
     io_channel.remove_folder(context.remote.name)
 
 

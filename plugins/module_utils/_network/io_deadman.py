@@ -2,22 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Dead-man switch of a network change: applied by a detached unit, taken back unless confirmed in time.
+"""Dead-man switch of a network change: applied by a detached unit, reverted unless confirmed in time.
 
-This file is copied to the host as it is and run by systemd there, so it imports nothing but the
-standard library: ``python3 deadman.py try|settle FOLDER``. The folder holds ``plan.json``:
+This file is copied to the host and run by systemd, so it only imports the
+standard library: ``python3 deadman.py try|settle FOLDER``. The folder contains ``plan.json``:
 
 - ``write``: path → text, the files of the trial;
-- ``apply``: commands that make the trial live;
-- ``restore``: path → old text, or null where there was none; every path a trial or a confirmation writes;
-- ``revert``: commands that make the old configuration live again;
-- ``keep``: path → text, the files that make it last, and ``confirm``: commands after them;
-- ``modes``: path → mode of files that are not for everybody;
-- ``timeout``: seconds from the moment the trial is live to its end.
+- ``apply``: commands that activate the trial;
+- ``restore``: path → old text, or null if the file did not exist; every path that a trial or a confirmation writes;
+- ``revert``: commands that activate the old configuration;
+- ``keep``: path → text, the files that make the change permanent, and ``confirm``: commands after them;
+- ``modes``: path → mode of files that are not world-readable;
+- ``timeout``: seconds from the activation of the trial to its end.
 
 and ``state``: planned → trying → applied → confirmed, or reverted. ``try`` applies and waits;
-``settle`` runs whenever ``try`` has ended, however it ended, killed included, and takes back
-what nobody confirmed. A lock orders the end of the time against a late confirmation.
+``settle`` runs when ``try`` has ended, also if it was killed, and reverts an unconfirmed
+change. A lock serializes the timeout and a late confirmation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STATE_REVERTED = "reverted"
 
 
 class Trial:
-    """The folder of one change, locked while it is used as a context."""
+    """The folder of one change; as a context manager it holds the lock."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -53,13 +53,13 @@ class Trial:
 
     @property
     def plan(self) -> dict:
-        """The plan as it was written."""
+        """The plan."""
         with open(os.path.join(self.folder, "plan.json"), encoding="utf-8") as stream:
             return json.load(stream)
 
     @property
     def state(self) -> str | None:
-        """Where the change stands, ``None`` when there is none."""
+        """The state of the change, ``None`` if there is none."""
         try:
             with open(os.path.join(self.folder, "state"), encoding="utf-8") as stream:
                 return stream.read().split("\n", 1)[0]
@@ -68,26 +68,26 @@ class Trial:
 
     @property
     def reason(self) -> str:
-        """Why it stands there."""
+        """The reason of the state."""
         with open(os.path.join(self.folder, "state"), encoding="utf-8") as stream:
             return stream.read().partition("\n")[2].strip()
 
     def set_state(self, state: str, reason: str = "") -> None:
-        """Remember where the change stands."""
+        """Write the state of the change."""
         write({os.path.join(self.folder, "state"): f"{state}\n{reason}\n"}, {})
 
     def confirm(self) -> str | None:
-        """Make the trial last: its files where they outlive a reboot; what went wrong, if it had to be taken back.
+        """Make the trial permanent; returns the error if it had to be reverted.
 
         Call with the lock held.
         """
         plan = self.plan
-        # in their order: the file that gives the port away comes last, so a power loss leaves a host that answers
+        # in order: the file that removes the addresses of the port is last, so the host is reachable after a power loss
         write(plan["keep"], plan["modes"])
         for argv in plan["confirm"]:
             error = _call(argv)
             if error:
-                self.revert(f"the change could not be kept: {error}")
+                self.revert(f"the change could not be made permanent: {error}")
                 return error
         self.set_state(STATE_CONFIRMED)
         for path in plan["write"]:
@@ -96,9 +96,9 @@ class Trial:
         return None
 
     def revert(self, reason: str) -> None:
-        """Bring the old configuration back; goes on past a command that fails; call with the lock held."""
+        """Restore the old configuration, also if a command fails. Call with the lock held."""
         plan = self.plan
-        # last written, first taken back: the port's own file is the one that must not stand alone
+        # in reverse order: the file of the port must never exist without those of its device
         for path, text in reversed(list(plan["restore"].items())):
             if text is None:
                 _remove(path)
@@ -107,7 +107,7 @@ class Trial:
         failed = []
         for argv in plan["revert"]:
             if argv[:4] == ["ip", "link", "delete", "dev"] and not os.path.exists(f"/sys/class/net/{argv[4]}"):
-                continue  # it never came up
+                continue  # it was never created
             error = _call(argv)
             if error:
                 failed.append(error)
@@ -115,9 +115,9 @@ class Trial:
 
 
 def write(texts: dict, modes: dict) -> None:
-    """Write files so that each is whole at any moment, and all of them within a moment.
+    """Write files atomically, and rename all of them within a moment.
 
-    0644 where nothing else is said, for network daemons read them as their own user; a file that was there
+    The default mode is 0644, because network daemons read them as their own user; an existing file
     keeps its mode and owner.
     """
     for path, text in texts.items():
@@ -132,7 +132,7 @@ def write(texts: dict, modes: dict) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-    # the disk's work is done: only names change from here on
+    # all data is on disk, only renames follow
     for path in texts:
         os.replace(_temporary(path), path)
     for folder in {os.path.dirname(path) for path in texts}:
@@ -165,16 +165,16 @@ def attempt(folder: str) -> int:
 
 
 def settle(folder: str) -> int:
-    """Take back what nobody confirmed."""
+    """Revert an unconfirmed change."""
     trial = Trial(folder)
     with trial:
         if trial.state in (STATE_TRYING, STATE_APPLIED):
-            trial.revert(f"nobody confirmed the change (it had {trial.plan['timeout']} s)")
+            trial.revert(f"the change was not confirmed within {trial.plan['timeout']} s")
     return 0
 
 
 def _temporary(path: str) -> str:
-    # hidden: ifupdown takes in whatever else lies in its folder
+    # hidden, because ifupdown includes all other files of its folder
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.reduced-footprint")
 
@@ -205,8 +205,8 @@ def _call(argv: list) -> str | None:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{argv[0]}: {error}"
     if done.returncode:
-        said = done.stdout.decode("utf-8", "replace").strip().splitlines()[-2:]
-        return f"{' '.join(argv)} ended with exit code {done.returncode}: {' | '.join(said)}"
+        output = done.stdout.decode("utf-8", "replace").strip().splitlines()[-2:]
+        return f"{' '.join(argv)} ended with exit code {done.returncode}: {' | '.join(output)}"
     return None
 
 

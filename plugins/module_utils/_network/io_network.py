@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Network links of the host and who configures them."""
+"""Read the network links of the host and their network managers."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ _NM_DEVICES = "/run/NetworkManager/devices"
 _NETPLAN_DIRS = ("/run/netplan", "/etc/netplan", "/lib/netplan")
 _KINDS = {"bridge": model_network.BRIDGE, "bond": model_network.BOND, "vlan": model_network.VLAN}
 _SYS_MODULE = "/sys/module"
-# what a kernel has that was built with the module in it
+# paths that exist if the module is built into the kernel
 _BUILT_IN = {"bonding": "/sys/class/net/bonding_masters", "8021q": "/proc/net/vlan"}
 _ADDRESSED = re.compile(r"^\s*(Address\s*=|Gateway\s*=|DHCP\s*=\s*(?!(?:no|false|none|off|0)\s*$)\S)", re.MULTILINE | re.IGNORECASE)
 
 
 def links() -> dict[str, Link]:
-    """All links of the host by name."""
-    said = json.loads(run(["ip", "-details", "-json", "address", "show"], timeout=10).stdout or "[]")
-    found = [one for one in said if one.get("ifname")]
+    """Return all links of the host by name."""
+    output = json.loads(run(["ip", "-details", "-json", "address", "show"], timeout=10).stdout or "[]")
+    found = [one for one in output if one.get("ifname")]
     return {one["ifname"]: _link(one, found) for one in found}
 
 
-def _link(told: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]]) -> Link:
-    info = told.get("linkinfo", {})
-    kind = model_network.LOOPBACK if told.get("link_type") == "loopback" else _KINDS.get(info.get("info_kind", ""), model_network.NIC)
-    found_addresses = [one for one in told.get("addr_info", ()) if one.get("scope") == "global" and not one.get("temporary")]
-    # DHCPv6 gives single addresses, a router's prefix whole networks
+def _link(entry: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]]) -> Link:
+    info = entry.get("linkinfo", {})
+    kind = model_network.LOOPBACK if entry.get("link_type") == "loopback" else _KINDS.get(info.get("info_kind", ""), model_network.NIC)
+    found_addresses = [one for one in entry.get("addr_info", ()) if one.get("scope") == "global" and not one.get("temporary")]
+    # DHCPv6 assigns /128 addresses, a router announces a /64 prefix
     autoconf = [one for one in found_addresses if one.get("family") == "inet6" and one.get("dynamic") and one.get("prefixlen") == 64]
     return Link(
-        name=told["ifname"],
-        index=told["ifindex"],
-        mac=told.get("address", "").lower(),
+        name=entry["ifname"],
+        index=entry["ifindex"],
+        mac=entry.get("address", "").lower(),
         kind=kind,
-        mtu=told.get("mtu", 1500),
-        master=told.get("master"),
-        lower=told.get("link") if kind == model_network.VLAN else None,
-        ports=tuple(sorted(one["ifname"] for one in found if one.get("master") == told["ifname"])),
+        mtu=entry.get("mtu", 1500),
+        master=entry.get("master"),
+        lower=entry.get("link") if kind == model_network.VLAN else None,
+        ports=tuple(sorted(one["ifname"] for one in found if one.get("master") == entry["ifname"])),
         addresses=_with_prefix(found_addresses),
         autoconf=_with_prefix(autoconf),
         leased=_with_prefix(one for one in found_addresses if one.get("dynamic")),
@@ -66,32 +66,35 @@ def _with_prefix(addresses: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[str, ...
 
 
 def need_module(name: str, check_mode: bool) -> None:
-    """Load a module of the kernel; only look whether it could be loaded in check mode.
+    """Load a kernel module; in check mode only check whether it can be loaded.
 
-    :raises BackendError: this kernel has none.
+    :raises BackendError: the kernel does not have it.
     """
     if os.path.exists(os.path.join(_SYS_MODULE, name)) or os.path.exists(_BUILT_IN[name]):
         return
-    # on its own the module makes a bond0 as soon as it is loaded
+    # by default the module creates a bond0 when it is loaded
     options = ["max_bonds=0"] if name == "bonding" else []
     try:
         run(["modprobe", *(["--dry-run"] if check_mode else []), name, *options], timeout=30)
     except CommandError as error:
-        hint = f"Boot a kernel that has {name}, and install the package with its modules; the network was not touched."
-        raise BackendError(f"the kernel {os.uname().release} of this host has no {name}: {error.message}.", hint=hint) from error
+        hint = f"Boot a kernel with {name}, and install its module package; the network was not changed."
+        raise BackendError(f"the kernel {os.uname().release} of this host has no module {name}: {error.message}.", hint=hint) from error
 
 
 def need_files(packages: t.Mapping[str, str]) -> None:
-    """The helpers of a network manager are there: file → package that has it."""
+    """Check that the helpers of a network manager exist: file → package.
+
+    :raises BackendError: one is missing.
+    """
     lacking = sorted({package for path, package in packages.items() if not os.path.exists(path)})
     if lacking:
-        raise BackendError(f"ifupdown needs {' and '.join(lacking)} for this.", hint=f"Install {' '.join(lacking)}; the network was not touched.")
+        raise BackendError(f"ifupdown requires {' and '.join(lacking)}.", hint=f"Install {' '.join(lacking)}; the network was not changed.")
 
 
 def profile_of(link: Link) -> Profile:
-    """Who configures a link, by what the managers themselves keep under ``/run``.
+    """Return the network manager and the configuration of a link, from the state of the managers in ``/run``.
 
-    netplan is told by :func:`netplan_documents`, for it leaves the work to one of the others.
+    netplan is detected with :func:`netplan_documents`, because it delegates to one of the others.
     """
     nm = _key_values(read_text(f"{_NM_DEVICES}/{link.index}") or "")
     if nm.get("managed") == "true":
@@ -111,7 +114,7 @@ def profile_of(link: Link) -> Profile:
 
 
 def default_manager() -> str | None:
-    """Who would configure a link that nobody speaks of yet."""
+    """Return the network manager for a link without configuration, ``None`` if there is none."""
     if shutil.which("netplan") and netplan_texts():
         return model_network.NETPLAN
     if os.path.isdir(_NM_DEVICES):
@@ -122,7 +125,7 @@ def default_manager() -> str | None:
 
 
 def interfaces_files() -> dict[str, str]:
-    """The files of ifupdown in their order: path → text."""
+    """Return the files of ifupdown in order: path → text."""
     main = read_text(_INTERFACES) or ""
     files = {_INTERFACES: main}
     for pattern in sourced_patterns(main):
@@ -133,7 +136,7 @@ def interfaces_files() -> dict[str, str]:
 
 
 def netplan_texts() -> dict[str, str]:
-    """The files of netplan that count, in its order: path → text; a name in ``/run`` hides the same in ``/etc``."""
+    """Return the effective files of netplan in order: path → text; a file in ``/run`` overrides one of the same name in ``/etc``."""
     if not shutil.which("netplan"):
         return {}
     found: dict[str, pathlib.Path] = {}
@@ -144,28 +147,28 @@ def netplan_texts() -> dict[str, str]:
 
 
 def netplan_documents(texts: t.Mapping[str, str]) -> dict[str, t.Mapping[str, t.Any]]:
-    """What the files of netplan say; every scalar is the text that stands in the file.
+    """Parse the files of netplan; every scalar is a string as written in the file.
 
-    :raises BackendError: this Python has no YAML, or a file is none.
+    :raises BackendError: Python has no YAML module, or a file is not valid YAML.
     """
     try:
-        # pylint: disable-next=import-outside-toplevel  # there is one wherever netplan is
+        # pylint: disable-next=import-outside-toplevel  # netplan depends on it
         import yaml
     except ImportError as error:
-        hint = "Let Ansible use the distribution's own Python, /usr/bin/python3, which has python3-yaml where netplan is."
-        raise BackendError("this host is configured by netplan, and this Python cannot read YAML.", hint=hint) from error
+        hint = "Set ansible_python_interpreter to /usr/bin/python3, for which netplan installs python3-yaml."
+        raise BackendError("this host is configured by netplan, and its Python interpreter has no YAML module.", hint=hint) from error
     documents = {}
     for path, text in texts.items():
         try:
-            content = yaml.load(text, Loader=yaml.BaseLoader)  # builds texts, lists and mappings, nothing else
+            content = yaml.load(text, Loader=yaml.BaseLoader)  # creates strings, lists and mappings only
         except yaml.YAMLError as error:
-            raise BackendError(f"{path} is no YAML: {error}".replace("\n", " "), hint="Run netplan generate and repair what it names.") from error
+            raise BackendError(f"{path} is not valid YAML: {error}".replace("\n", " "), hint="Run netplan generate and fix the reported error.") from error
         documents[path] = content if isinstance(content, dict) else {}
     return documents
 
 
 def _where_it_is_now(path: str) -> str:
-    """A trial's file in ``/run`` has another name once the change was confirmed, and networkd tells the old one until it is reloaded."""
+    """Return the current path of a file: after a confirmation networkd reports the path of the trial until it is reloaded."""
     if os.path.exists(path):
         return path
     names = (os.path.basename(path), os.path.basename(path).replace("00-0-", "00-", 1))
@@ -185,9 +188,9 @@ def _with_dropins(path: str) -> str:
 
 
 def _lease_identity(index: int) -> int | None:
-    """What makes a DHCP server give a bridge the port's own address: networkd derives it from the name of the link."""
+    """Return the IAID of the DHCP lease, which networkd derives from the link name; with it a bridge gets the address of its port."""
     client = _key_values(read_text(f"{_NETIF}/leases/{index}") or "").get("CLIENTID", "")
-    # RFC 4361: type 255, four bytes for the interface, then those for the machine
+    # RFC 4361: type 255, four bytes IAID, then the DUID
     return int(client[2:10], 16) if client.startswith("ff") and len(client) > 10 else None
 
 

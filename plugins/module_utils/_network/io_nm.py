@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What NetworkManager's profiles say of the links whose network is to change."""
+"""Read the NetworkManager profiles of the links that will be changed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._network.model_n
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_nm import NmProfile, NmState
 
 _LIST = ("UUID", "NAME", "TYPE", "DEVICE", "FILENAME", "AUTOCONNECT", "AUTOCONNECT-PRIORITY")
-#: What goes to whoever takes over the addresses of a link.
+#: Settings that move to the device that takes over the addresses of a link.
 _SETTINGS = ("connection.interface-name", "connection.zone", "connection.metered", "connection.mdns", "connection.llmnr", "ipv4", "ipv6")
-#: What every profile has where nobody said otherwise.
+#: Default values of profile settings.
 _USUAL = {
     "-1": ("mdns", "llmnr", "route-metric", "replace-local-rule", "required-timeout", "dad-timeout", "auto-route-ext-gw", "ip6-privacy"),
     "0": ("dns-priority", "route-table", "dhcp-timeout", "ra-timeout", "link-local"),
@@ -28,16 +28,16 @@ _USUAL = {
     "unknown": ("metered",),
     "yes": ("dhcp-send-hostname", "may-fail"),
 }
-#: The scripts of ifupdown, which Debian's NetworkManager runs too, and the one among them that frees a link of its bond.
+#: The dispatcher that runs ifupdown's scripts under Debian's NetworkManager, and the script that detaches a link from its bond.
 _DISPATCHER = "/etc/NetworkManager/dispatcher.d/01-ifupdown"
 _IFENSLAVE = "/etc/network/if-post-down.d/ifenslave"
 _BINDING = "connection.interface-name"
-#: Where a profile outlives a reboot.
+#: Folder of profiles that do not survive a reboot.
 _VOLATILE = "/run/"
 
 
 def profiles(links: t.Mapping[str, Link], names: t.Sequence[str]) -> NmState:
-    """The profiles that bring the links up, those of their ports too; a link without one is not in it.
+    """Return the active profiles of the links and their ports; links without a profile are omitted.
 
     :raises CommandError: NetworkManager does not answer.
     """
@@ -50,24 +50,24 @@ def profiles(links: t.Mapping[str, Link], names: t.Sequence[str]) -> NmState:
         in_use[row["NAME"]] = in_use.get(row["NAME"], False) or bool(row["DEVICE"])
         if row["DEVICE"] in wanted:
             found[row["DEVICE"]] = _profile(row)
-    robbed = all(os.path.isfile(path) and os.access(path, os.X_OK) for path in (_DISPATCHER, _IFENSLAVE))
-    return NmState(found, in_use, io_nm_checkpoint.__loader__.get_source(io_nm_checkpoint.__name__), _IFENSLAVE if robbed else None)
+    detaching = all(os.path.isfile(path) and os.access(path, os.X_OK) for path in (_DISPATCHER, _IFENSLAVE))
+    return NmState(found, in_use, io_nm_checkpoint.__loader__.get_source(io_nm_checkpoint.__name__), _IFENSLAVE if detaching else None)
 
 
 def fields(line: str) -> list[str]:
-    r"""The fields of a terse line, which colons part; one inside a field is written ``\:``."""
+    r"""Split a terse line at its colons; a colon inside a field is escaped as ``\:``."""
     return [re.sub(r"\\(.)", r"\1", field) for field in re.findall(r"(?:^|:)((?:\\.|[^\\:])*)", line)]
 
 
 def settings(text: str) -> dict[str, str]:
-    """The settings of a profile that are not what every profile has, by name."""
+    """Return the settings of a profile that differ from the defaults, by name."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {key: value for key, unused, value in pairs if value and key.partition(".")[2] not in _USUAL.get(value, ())}
 
 
 def _profile(row: t.Mapping[str, str]) -> NmProfile:
-    said = run(["nmcli", "--terse", "--escape", "no", "--fields", ",".join(_SETTINGS), "connection", "show", "uuid", row["UUID"]], timeout=30).stdout
-    values = settings(said)
+    output = run(["nmcli", "--terse", "--escape", "no", "--fields", ",".join(_SETTINGS), "connection", "show", "uuid", row["UUID"]], timeout=30).stdout
+    values = settings(output)
     return NmProfile(
         uuid=row["UUID"],
         name=row["NAME"],

@@ -4,14 +4,14 @@
 
 """The checkpoint of NetworkManager around one change: ``nm_checkpoint.py create|hold|commit|rollback FOLDER [SECONDS]``.
 
-This file is copied to the host as it is, so it imports nothing but the standard library. ``checkpoint`` in the folder
-holds the checkpoint's path, ``nm.json`` what is to be cleared away by hand should NetworkManager have lost it:
-``profiles`` and ``devices`` that were made, ``autoconnect`` the profiles that came up by themselves, ``up`` those that were in use.
+This file is copied to the host, so it only imports the standard library. ``checkpoint`` in the folder
+contains the path of the checkpoint, ``nm.json`` what to undo if NetworkManager has lost the checkpoint:
+``profiles`` and ``devices`` that were created, ``autoconnect`` the profiles that had autoconnect enabled, ``up`` those that were active.
 
-- ``create`` makes a checkpoint of all devices; NetworkManager goes back to it by itself somewhat after the seconds given;
-- ``hold`` fails where NetworkManager went back already, otherwise it gives a confirmation the time it needs;
-- ``commit`` ends the checkpoint: what is there stays;
-- ``rollback`` goes back to it.
+- ``create`` creates a checkpoint of all devices; NetworkManager rolls back by itself some time after the given seconds;
+- ``hold`` extends the rollback timeout for a confirmation; it fails if NetworkManager has already rolled back;
+- ``commit`` destroys the checkpoint: the changes are kept;
+- ``rollback`` rolls back to the checkpoint.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ SERVICE = "org.freedesktop.NetworkManager"
 OBJECT = "/org/freedesktop/NetworkManager"
 DELETE_NEW_CONNECTIONS = 0x02
 DISCONNECT_NEW_DEVICES = 0x04
-#: Seconds NetworkManager waits beyond the dead-man's own, and those a confirmation gets.
+#: Seconds that NetworkManager waits longer than the dead-man switch, and those for a confirmation.
 MARGIN = 30
 HOLD = 120
 
 
 class Failed(Exception):
-    """What could not be done."""
+    """A command failed."""
 
 
 def call(*argv: str) -> str:
-    """What a command prints.
+    """Run a command and return its output.
 
-    :raises Failed: with its own words.
+    :raises Failed: with its error message.
     """
     environment = dict(os.environ, LC_ALL="C")
     try:
@@ -46,19 +46,19 @@ def call(*argv: str) -> str:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=45, check=False, env=environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Failed(f"{argv[0]}: {error}") from error
-    said = done.stdout.decode("utf-8", "replace").strip()
+    output = done.stdout.decode("utf-8", "replace").strip()
     if done.returncode:
-        raise Failed(f"{argv[0]}: {said.splitlines()[-1] if said else done.returncode}")
-    return said
+        raise Failed(f"{argv[0]}: {output.splitlines()[-1] if output else done.returncode}")
+    return output
 
 
 def ask(method: str, signature: str, *words: str) -> list[str]:
-    """Call a method of NetworkManager; the words of its answer, the signature first."""
+    """Call a D-Bus method of NetworkManager; returns the answer split into words, the signature first."""
     return shlex.split(call("busctl", "--system", "call", SERVICE, OBJECT, SERVICE, method, signature, *words))
 
 
 def create(folder: str, seconds: int) -> None:
-    """Make the checkpoint, of all devices there are."""
+    """Create a checkpoint of all devices."""
     flags = DELETE_NEW_CONNECTIONS | DISCONNECT_NEW_DEVICES
     path = ask("CheckpointCreate", "aouu", "0", str(seconds + MARGIN), str(flags))[1]
     with open(os.path.join(folder, "checkpoint"), "w", encoding="ascii") as stream:
@@ -66,7 +66,7 @@ def create(folder: str, seconds: int) -> None:
 
 
 def checkpoint(folder: str) -> str | None:
-    """The path of the checkpoint as long as NetworkManager knows it."""
+    """Return the path of the checkpoint, ``None`` if NetworkManager no longer has it."""
     try:
         with open(os.path.join(folder, "checkpoint"), encoding="ascii") as stream:
             path = stream.read().strip()
@@ -77,32 +77,38 @@ def checkpoint(folder: str) -> str | None:
 
 
 def hold(folder: str) -> None:
-    """Keep NetworkManager from going back while the change is made to last."""
+    """Extend the rollback timeout while the change is made permanent.
+
+    :raises Failed: NetworkManager has already rolled back.
+    """
     path = checkpoint(folder)
     if path is None:
-        raise Failed("NetworkManager has gone back to its checkpoint already")
+        raise Failed("NetworkManager has already rolled back to its checkpoint")
     ask("CheckpointAdjustRollbackTimeout", "ou", path, str(HOLD))
 
 
 def commit(folder: str) -> None:
-    """Let go of the checkpoint."""
+    """Destroy the checkpoint, so that the changes are kept.
+
+    :raises Failed: NetworkManager has already rolled back.
+    """
     path = checkpoint(folder)
     if path is None:
-        raise Failed("NetworkManager has gone back to its checkpoint already")
+        raise Failed("NetworkManager has already rolled back to its checkpoint")
     ask("CheckpointDestroy", "o", path)
 
 
 def rollback(folder: str) -> None:
-    """Go back to the checkpoint, and do by hand what NetworkManager did not."""
-    wrong = []
+    """Roll back to the checkpoint, and undo everything that NetworkManager did not."""
+    errors = []
     try:
         path = checkpoint(folder)
         if path is not None:
             results = ask("CheckpointRollback", "o", path)[2:]
-            wrong += [f"device {device}: result {result}" for device, result in zip(results[::2], results[1::2]) if result != "0"]
+            errors += [f"device {device}: result {result}" for device, result in zip(results[::2], results[1::2]) if result != "0"]
     except Failed as error:
         path = None
-        wrong.append(str(error))
+        errors.append(str(error))
     with open(os.path.join(folder, "nm.json"), encoding="utf-8") as stream:
         notes = json.load(stream)
     names = set(call("nmcli", "--terse", "--escape", "no", "--fields", "NAME", "connection", "show").splitlines())
@@ -112,7 +118,7 @@ def rollback(folder: str) -> None:
     for name in notes["devices"]:
         if os.path.exists(f"/sys/class/net/{name}"):
             call("ip", "link", "delete", "dev", name)
-    if path is None or wrong or left:
+    if path is None or errors or left:
         for uuid in notes["autoconnect"]:
             call("nmcli", "connection", "modify", "uuid", uuid, "connection.autoconnect", "yes")
         for uuid in notes["up"]:
@@ -120,7 +126,7 @@ def rollback(folder: str) -> None:
 
 
 def main(verb: str, folder: str, *words: str) -> int:
-    """Do it and tell what was wrong."""
+    """Entry point; errors are printed."""
     try:
         if verb == "create":
             create(folder, int(words[0]))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A change of the network under a dead-man switch, seen from the module."""
+"""Start and confirm a network change that a dead-man switch protects."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _PENDING = (io_deadman.STATE_PLANNED, io_deadman.STATE_TRYING, io_deadman.STATE_
 
 
 def current() -> io_deadman.Trial:
-    """The change of this host's network; its state is ``None`` when there is none."""
+    """Return the network change of this host; its state is ``None`` if there is none."""
     return io_deadman.Trial(os.path.join(RUN_DIR, "network"))
 
 
 def pending() -> bool:
-    """Whether a change waits for its end."""
+    """Whether a change is neither confirmed nor reverted."""
     return current().state in _PENDING
 
 
 def start(change: Change, timeout: int, patience: float = 120) -> None:
-    """Apply a change by a detached unit and wait until it is live.
+    """Apply a change in a detached systemd unit and wait until it is active.
 
-    :arg timeout: seconds after which the old configuration returns unless the change is confirmed.
+    :arg timeout: seconds after which the change is reverted unless it is confirmed.
     :raises BackendError: systemd did not start the unit, or the change could not be applied.
     """
     trial = current()
@@ -47,7 +47,7 @@ def start(change: Change, timeout: int, patience: float = 120) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True)
     script = f"{folder}/deadman.py"
-    # the module itself may be inside an archive that is gone when the unit runs
+    # the module may be inside an archive that is removed before the unit runs
     write_atomic(script, io_deadman.__loader__.get_source(io_deadman.__name__))
     for name, text in change.scripts.items():
         write_atomic(folder / name, text, 0o700)
@@ -70,17 +70,17 @@ def start(change: Change, timeout: int, patience: float = 120) -> None:
         ["systemd-run", "--quiet", "--collect", f"--unit={_UNIT}", f"--property=ExecStopPost={python} {script} settle {folder}",
          python, script, "try", str(folder)],
         timeout=30,
-        hint="The host needs systemd; the network was not touched.",
+        hint="Run this on a host with systemd; the network was not changed.",
     )  # fmt: skip
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline and trial.state in (io_deadman.STATE_PLANNED, io_deadman.STATE_TRYING):
         time.sleep(0.1)
     if trial.state == io_deadman.STATE_REVERTED:
-        raise BackendError(f"the network was not changed; the old configuration is back: {trial.reason}.")
+        raise BackendError(f"the network was not changed, the old configuration is active: {trial.reason}.")
 
 
 def wait_until_live(layout: Layout, patience: float) -> str | None:
-    """Wait until each device has its ports and the addresses it takes over; what is missing, or ``None``."""
+    """Wait until each device has its ports and the addresses it takes over; returns what is missing, or ``None``."""
     deadline = time.monotonic() + patience
     while True:
         missing = _missing(layout)
@@ -90,9 +90,9 @@ def wait_until_live(layout: Layout, patience: float) -> str | None:
 
 
 def confirm() -> bool:
-    """Make the change last, unless its time has run out; whether there was one to confirm.
+    """Make the change permanent; returns whether there was a change to confirm.
 
-    :raises FootprintError: too late, or it could not be made to last: the old configuration is back.
+    :raises FootprintError: the change was already reverted, cannot be made permanent, or the connection is not new.
     """
     trial = current()
     if trial.state is None:
@@ -100,41 +100,41 @@ def confirm() -> bool:
     with trial:
         if trial.state == io_deadman.STATE_REVERTED:
             raise BackendError(
-                f"the change of the network was not kept; the old configuration is back: {trial.reason}.",
-                hint="Check the wanted configuration and the switch, or raise the timeout if the host is only slow.",
+                f"the network change was reverted, the old configuration is active: {trial.reason}.",
+                hint="Check the requested configuration and the switch, or raise the timeout if the host is slow.",
             )
         if trial.state != io_deadman.STATE_APPLIED:
             return False
         before = trial.plan["connection"]
         if before and before == connection():
             raise RefusedError(
-                "this is the connection over which the change was started, which proves nothing.",
+                "a change cannot be confirmed over the SSH connection that started it.",
                 "state",
-                "Run meta: reset_connection before it; from the host itself confirm in a new login.",
+                "Run meta: reset_connection before, or confirm in a new login session on the host.",
             )
         failed = trial.confirm()
         if failed:
-            raise BackendError(f"the change of the network could not be made to last; the old configuration is back: {failed}.")
+            raise BackendError(f"the network change could not be made permanent, the old configuration is active: {failed}.")
         return True
 
 
 def connection() -> str | None:
-    """The SSH connection this process belongs to; ``None`` where there is none, or none is told.
+    """Return the SSH connection of this process, ``None`` if it is unknown.
 
-    sudo takes the variable away, so the parents are asked.
+    sudo removes the variable from the environment, so the parent processes are read as well.
     """
     process = os.getpid()
     while process > 1:
         try:
             environment = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-            told = pathlib.Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
+            status = pathlib.Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
         except OSError:
             return None
         for pair in environment:
             if pair.startswith(b"SSH_CONNECTION="):
                 return pair.partition(b"=")[2].decode("ascii", "replace")
-        # the name of the program stands in brackets and may hold anything
-        process = int(told.rpartition(")")[2].split()[1])
+        # the program name is in parentheses and may contain any character
+        process = int(status.rpartition(")")[2].split()[1])
     return None
 
 
@@ -151,7 +151,7 @@ def _missing(layout: Layout) -> str | None:
     now = links()
     for device in layout.devices:
         if device.name not in now:
-            return f"there is no {device.name}"
+            return f"{device.name} does not exist"
         lower = (now[device.name].lower,) if now[device.name].lower else now[device.name].ports
         lost = sorted(set(device.ports) - set(lower))
         if lost:

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The little one must read of ifupdown's language: /etc/network/interfaces."""
+"""A minimal parser of /etc/network/interfaces of ifupdown."""
 
 from __future__ import annotations
 
-#: Words that begin a stanza.
+#: Keywords that start a stanza.
 BEGINNINGS = ("iface", "auto", "mapping", "source", "source-directory", "rename", "no-auto-down", "no-scripts", "template")
 
 
@@ -16,19 +16,19 @@ def has_stanza(text: str, name: str) -> bool:
 
 
 def methods(text: str, name: str) -> list[tuple[str, str]]:
-    """Family and method of each stanza of a link, e.g. ``("inet", "static")``."""
+    """Return family and method of each stanza of a link, e.g. ``("inet", "static")``."""
     lines = (line.split() for line in joined(text))
     return [(words[2], words[3]) for words in lines if words[:2] == ["iface", name] and len(words) > 3]
 
 
 def sourced_patterns(text: str) -> list[str]:
-    """The files and folders an interfaces file takes in."""
+    """Return the files and folders that an interfaces file includes."""
     words = (line.split() for line in joined(text))
     return [parts[1] for parts in words if len(parts) > 1 and parts[0] in ("source", "source-directory")]
 
 
 def stanzas(text: str) -> list[list[str]]:
-    """The lines of an interfaces file in groups: a line that begins a stanza and what belongs to it."""
+    """Split an interfaces file into stanzas: the first line and the lines that belong to it."""
     groups: list[list[str]] = []
     for line in joined(text):
         words = line.split()
@@ -41,5 +41,5 @@ def stanzas(text: str) -> list[list[str]]:
 
 
 def joined(text: str) -> list[str]:
-    """The lines of a file, those that end in a backslash put together with the next."""
+    """Return the lines of a file, with lines that end in a backslash joined with the next."""
     return text.replace("\\\n", " ").splitlines()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Links of a host, those that are to be made of them, and the change that makes them."""
+"""Links of a host, the devices to create over them, and the change that creates them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MANAGER_NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Bond:
-    """A bond the user wants; what is ``None`` is the kernel's own choice."""
+    """A requested bond; ``None`` leaves a setting to the kernel."""
 
     name: str
     ports: tuple[str, ...]
@@ -46,7 +46,7 @@ class Bond:
 
 @dataclasses.dataclass(frozen=True)
 class Vlan:
-    """A VLAN the user wants on top of a link."""
+    """A requested VLAN on a link."""
 
     name: str
     link: str
@@ -55,13 +55,13 @@ class Vlan:
 
     @property
     def ports(self) -> tuple[str, ...]:
-        """What it stands on."""
+        """The link of the VLAN."""
         return (self.link,)
 
 
 @dataclasses.dataclass(frozen=True)
 class Bridge:
-    """A bridge the user wants; ``stp`` and ``vlan_filtering`` are off where nothing was said."""
+    """A requested bridge; ``stp`` and ``vlan_filtering`` are off by default."""
 
     name: str
     ports: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Bridge:
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """All that one call asks for, made in one trial."""
+    """All devices requested by one call, created in one trial."""
 
     bonds: tuple[Bond, ...] = ()
     vlans: tuple[Vlan, ...] = ()
@@ -82,13 +82,12 @@ class Wanted:
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """A network interface that is there.
+    """An existing network interface.
 
     ``kind`` is ``nic``, ``bridge``, ``bond``, ``vlan`` or ``loopback``; ``ports`` are those of a bridge or bond;
-    ``lower`` is what a VLAN stands on; ``addresses`` the global ones with their prefix length, those in
-    ``autoconf`` made from a router's prefix, which anything on that network gets without being told to, those in ``leased``
-    for a time only;
-    ``settings`` what the kernel tells of its kind (``mode``, ``id``, ``stp_state``...).
+    ``lower`` is the link of a VLAN; ``addresses`` are the global ones with prefix length. ``autoconf`` are those derived
+    from a router's prefix, ``leased`` those with a limited lifetime.
+    ``settings`` are the values that the kernel reports for its kind (``mode``, ``id``, ``stp_state``...).
     """
 
     name: str
@@ -106,18 +105,18 @@ class Link:
 
     @property
     def own(self) -> tuple[str, ...]:
-        """The addresses that somebody gave it."""
+        """The addresses that are not derived from a router's prefix."""
         return tuple(address for address in self.addresses if address not in self.autoconf)
 
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """Who configures a link, and with what.
+    """The network manager and the configuration of a link.
 
-    ``manager`` is one of :data:`MANAGER_NAMES`, or ``None`` for nobody known. ``path`` is the file that speaks
-    of the link, ``text`` its content (drop-ins appended). ``configured`` tells whether the link would have
-    addresses by it, now or when its cable is plugged in. ``identity`` is what a DHCP server knows it by, where
-    that hangs on the name of the link (an IAID).
+    ``manager`` is one of :data:`MANAGER_NAMES`, or ``None`` if unknown. ``path`` is the configuration file of
+    the link, ``text`` its content (drop-ins appended). ``configured`` is whether the link gets addresses by it, now
+    or when its cable is plugged in. ``identity`` is its DHCP client identity (an IAID), if that depends on the name
+    of the link.
     """
 
     manager: str | None
@@ -129,11 +128,11 @@ class Profile:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A bridge, bond or VLAN that is to be made.
+    """A bridge, bond or VLAN to create.
 
-    ``ports`` are what it stands on, also those made in the same call. ``inherits`` names the link that is there
-    now whose addresses, routes and DHCP settings the device takes over, ``mac`` the address it gets and
-    ``mtu`` its MTU; ``None`` leaves each to the system. ``master`` is the bridge or bond it becomes a port of.
+    ``ports`` are the links below it, including devices of the same call. ``inherits`` is the existing link whose
+    addresses, routes and DHCP settings the device takes over, ``mac`` its MAC address and
+    ``mtu`` its MTU; ``None`` leaves each to the system. ``master`` is the bridge or bond of which it becomes a port.
     """
 
     kind: str
@@ -149,11 +148,11 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """What has to be made and what happens to the links that are there.
+    """The devices to create and the changes of existing links.
 
-    ``devices`` come from the bottom to the top. ``taken`` maps a link that is there to the device it becomes a
-    port of, ``stacked`` one that keeps its addresses to the VLANs that are made on it; ``mtus`` is the MTU
-    of a taken link where it has to be set. ``paths`` maps each name to where the user wrote it.
+    ``devices`` are ordered from the bottom to the top. ``taken`` maps an existing link to the device of which it becomes a
+    port, ``stacked`` an existing link that keeps its addresses to its new VLANs; ``mtus`` is the MTU to set
+    on a taken link. ``paths`` maps each name to its path in the input.
     """
 
     devices: tuple[Device, ...]
@@ -165,27 +164,27 @@ class Layout:
 
     @property
     def touched(self) -> tuple[str, ...]:
-        """The links that are there and whose configuration changes."""
+        """The existing links whose configuration changes."""
         return (*self.taken, *(name for name in self.stacked if name not in self.taken))
 
     def device(self, name: str) -> Device | None:
-        """The device with this name, if it is to be made."""
+        """Return the device to create with this name, if any."""
         return next((device for device in self.devices if device.name == name), None)
 
     def heir(self, name: str) -> Device | None:
-        """The device that takes over the addresses of a link."""
+        """Return the device that takes over the addresses of a link, if any."""
         return next((device for device in self.devices if device.inherits == name), None)
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A change of the network as one manager makes it.
+    """A change of the network for one network manager.
 
-    ``trial`` are files that a reboot forgets, ``keep`` those that make the change last; both map path to text,
-    in the order in which they are written; ``modes`` are those of files that are not for everybody. ``apply``, ``revert`` and
-    ``confirm`` are commands; in their words ``{folder}``, ``{python}`` and ``{timeout}`` stand for the folder
-    of the trial, the Python that runs it and the seconds it has. ``scripts`` are put into that folder. ``shown``
-    is what a diff shows beside the files of ``keep``: headline → before and after.
+    ``trial`` are files that do not survive a reboot, ``keep`` those that make the change permanent; both map path to text,
+    in the order of writing; ``modes`` are the modes of files that are not world-readable. ``apply``, ``revert`` and
+    ``confirm`` are commands; in their arguments ``{folder}``, ``{python}`` and ``{timeout}`` are replaced by the folder
+    of the trial, its Python interpreter and its timeout in seconds. ``scripts`` are written to that folder. ``shown``
+    are diff entries in addition to the files of ``keep``: header → before and after.
     """
 
     manager: str

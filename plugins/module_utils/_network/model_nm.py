@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The connection profiles of NetworkManager, as far as a change of the network needs them."""
+"""The parts of NetworkManager connection profiles that a network change needs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typing as t
 
 @dataclasses.dataclass(frozen=True)
 class NmProfile:
-    """The profile a link is brought up by.
+    """The active profile of a link.
 
-    ``bound`` tells that it is for this link alone, ``saved`` that it is on the disk. ``settings`` are those of
-    its addresses, in the words ``nmcli`` both prints and takes.
+    ``bound``: it is for this link only. ``saved``: it is on disk. ``settings`` are its address settings,
+    with names and values as in ``nmcli``.
     """
 
     uuid: str
@@ -30,13 +30,13 @@ class NmProfile:
 
 @dataclasses.dataclass(frozen=True)
 class NmState:
-    """Profiles by the link they bring up; ``names`` are those of all profiles, and whether each is in use.
+    """Profiles by link; ``names`` maps the names of all profiles to whether each is in use.
 
-    ``script`` is the program that speaks to NetworkManager about its checkpoints. ``robber`` is a file that
-    takes a bond's ports away whenever a link changes its profile.
+    ``script`` is the source of the program that manages checkpoints. ``detaching_script`` is the path of a script that
+    detaches the ports of a bond whenever a link changes its profile.
     """
 
     profiles: t.Mapping[str, NmProfile]
     names: t.Mapping[str, bool]
     script: str
-    robber: str | None = None
+    detaching_script: str | None = None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Bridges, bonds and VLANs as a user writes them, with the path of each value that cannot be."""
+"""Parse requested bridges, bonds and VLANs; errors contain the path of the invalid value."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _WITH_PRIMARY = ("active-backup", "balance-tlb", "balance-alb")
 _WITH_HASH = ("balance-xor", "802.3ad", "balance-tlb")
 _NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _LONGEST = 15  # IFNAMSIZ less its final zero
-# the kernel's own entries below /proc/sys/net/ipv4/conf, and what makes bonds
+# reserved: entries of the kernel below /proc/sys/net/ipv4/conf and in /sys/class/net
 _TAKEN = ("all", "default", "lo", "bonding_masters")
 
 _Entry = t.Mapping[str, t.Any]
 
 
 def parse(bonds: t.Sequence[_Entry], vlans: t.Sequence[_Entry], bridges: t.Sequence[_Entry]) -> Wanted:
-    """What a user asks for, checked as far as it can be without a look at the host.
+    """Parse and validate the request, without reading the host.
 
-    :raises InputError: with the path of the value, e.g. ``bridges[0].ports[1]``.
+    :raises InputError: with the path of the invalid value, e.g. ``bridges[0].ports[1]``.
     """
     wanted = Wanted(
         bonds=tuple(_bond(entry, f"bonds[{index}]") for index, entry in enumerate(bonds)),
@@ -40,36 +40,39 @@ def parse(bonds: t.Sequence[_Entry], vlans: t.Sequence[_Entry], bridges: t.Seque
 
 
 def check_name(name: t.Any, path: str) -> str:
-    """A name the kernel takes for a network interface."""
+    """Return a valid name of a network interface.
+
+    :raises InputError: the kernel does not accept it.
+    """
     if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN:
-        raise InputError(f"{shown(name)} is no name of a network interface.", path, "Use letters, digits, '.', '_' and '-'.")
+        raise InputError(f"{shown(name)} is not a valid name of a network interface.", path, "Use letters, digits, '.', '_' and '-'.")
     if len(name) > _LONGEST:
-        raise InputError(f"{name} has {len(name)} characters; the kernel takes {_LONGEST}.", path, "Give a shorter name.")
+        raise InputError(f"{name} has {len(name)} characters, the maximum is {_LONGEST}.", path, "Use a shorter name.")
     return name
 
 
 def _bond(entry: _Entry, path: str) -> Bond:
     mode = entry.get("mode") or MODES[0]
     if mode not in MODES:
-        raise InputError(f"there is no bond mode {shown(mode)}.", f"{path}.mode", f"Use one of {', '.join(MODES)}.")
+        raise InputError(f"{shown(mode)} is not a valid bond mode.", f"{path}.mode", f"Use one of {', '.join(MODES)}.")
     ports = _ports(entry.get("ports"), f"{path}.ports")
     if not ports:
-        raise InputError("a bond needs ports.", f"{path}.ports", "Name the NICs it is made of.")
+        raise InputError("a bond requires ports.", f"{path}.ports", "List the NICs of the bond.")
     for key, value, modes in (
         ("lacp_rate", entry.get("lacp_rate"), ("802.3ad",)),
         ("hash_policy", entry.get("hash_policy"), _WITH_HASH),
         ("primary", entry.get("primary"), _WITH_PRIMARY),
     ):
         if value is not None and mode not in modes:
-            raise InputError(f"a bond of mode {mode} has no {key}.", f"{path}.{key}", f"It goes with {', '.join(modes)}.")
+            raise InputError(f"{key} is not supported by the bond mode {mode}.", f"{path}.{key}", f"Use it with {', '.join(modes)}.")
     _check_choice(entry, "lacp_rate", ("slow", "fast"), path)
     _check_choice(entry, "hash_policy", HASH_POLICIES, path)
     primary = entry.get("primary")
     if primary is not None and primary not in ports:
-        raise InputError(f"{shown(primary)} is no port of the bond.", f"{path}.primary", f"Use one of {', '.join(ports)}.")
+        raise InputError(f"{shown(primary)} is not a port of the bond.", f"{path}.primary", f"Use one of {', '.join(ports)}.")
     miimon = entry.get("miimon")
     if miimon is not None and not 0 < miimon <= 60000:
-        raise InputError(f"{miimon} ms is no interval to look at links.", f"{path}.miimon", "Use 1 to 60000, 100 is usual.")
+        raise InputError(f"{miimon} ms is not a valid monitoring interval.", f"{path}.miimon", "Use 1 to 60000, usually 100.")
     return Bond(
         name=check_name(entry.get("name"), f"{path}.name"),
         ports=ports,
@@ -86,7 +89,7 @@ def _vlan(entry: _Entry, path: str) -> Vlan:
     link = check_name(entry.get("link"), f"{path}.link")
     number = entry.get("id")
     if not isinstance(number, int) or not 1 <= number <= 4094:
-        raise InputError(f"{shown(number)} is no VLAN.", f"{path}.id", "Use 1 to 4094.")
+        raise InputError(f"{shown(number)} is not a valid VLAN ID.", f"{path}.id", "Use 1 to 4094.")
     name = entry.get("name") or f"{link}.{number}"
     return Vlan(name=check_name(name, f"{path}.name"), link=link, id=number, mtu=_mtu(entry, path))
 
@@ -95,7 +98,7 @@ def _bridge(entry: _Entry, path: str) -> Bridge:
     ports, where = entry.get("ports"), f"{path}.ports"
     if entry.get("port") is not None:
         if ports:
-            raise InputError("port and ports both name what the bridge is made over.", f"{path}.port", "Use ports alone.")
+            raise InputError("port and ports are mutually exclusive.", f"{path}.port", "Use ports only.")
         ports, where = [entry["port"]], f"{path}.port"
     _check_choice(entry, "address", (INHERIT, NO_ADDRESS), path)
     return Bridge(
@@ -114,20 +117,20 @@ def _ports(ports: t.Any, path: str) -> tuple[str, ...]:
 
 def _mtu(entry: _Entry, path: str) -> int | None:
     mtu = entry.get("mtu")
-    # below 1280 there is no IPv6, and the kernel takes its settings away
+    # below 1280 the kernel disables IPv6 on the link
     if mtu is not None and not 1280 <= mtu <= 65535:
-        raise InputError(f"{mtu} is no MTU of a link that carries addresses.", f"{path}.mtu", "Use 1280 to 65535; 1500 and 9000 are usual.")
+        raise InputError(f"{mtu} is not a supported MTU.", f"{path}.mtu", "Use 1280 to 65535, usually 1500 or 9000.")
     return mtu
 
 
 def _check_choice(entry: _Entry, key: str, choices: t.Sequence[str], path: str) -> None:
     value = entry.get(key)
     if value is not None and value not in choices:
-        raise InputError(f"{shown(value)} is none of its values.", f"{path}.{key}", f"Use one of {', '.join(choices)}.")
+        raise InputError(f"{shown(value)} is not a valid value.", f"{path}.{key}", f"Use one of {', '.join(choices)}.")
 
 
 def places(wanted: Wanted) -> list[tuple[t.Any, str]]:
-    """Each thing that is wanted with its path."""
+    """Return each requested device with its path."""
     lists = (("bonds", wanted.bonds), ("vlans", wanted.vlans), ("bridges", wanted.bridges))
     return [(entry, f"{kind}[{index}]") for kind, entries in lists for index, entry in enumerate(entries)]
 
@@ -137,12 +140,12 @@ def _check_names(wanted: Wanted) -> None:
     tags: dict[tuple[str, int], str] = {}
     for entry, path in places(wanted):
         if entry.name in seen:
-            raise InputError(f"{entry.name} is the name of {seen[entry.name]} already.", f"{path}.name", "Give each its own name.")
+            raise InputError(f"{entry.name} is already the name of {seen[entry.name]}.", f"{path}.name", "Use unique names.")
         seen[entry.name] = path
         if isinstance(entry, Vlan):
             tag = (entry.link, entry.id)
             if tag in tags:
-                raise InputError(f"VLAN {entry.id} of {entry.link} is {tags[tag]} already.", f"{path}.id", "Name each VLAN once.")
+                raise InputError(f"VLAN {entry.id} of {entry.link} is already defined by {tags[tag]}.", f"{path}.id", "List each VLAN once.")
             tags[tag] = path
 
 
@@ -156,19 +159,19 @@ def _check_ports(wanted: Wanted) -> None:
         for index, port in enumerate(entry.ports):
             where = f"{path}.ports[{index}]"
             if port in used:
-                raise InputError(f"{port} is {used[port]} already.", where, "A port belongs to one bridge or bond.")
+                raise InputError(f"{port} is already used as {used[port]}.", where, "Use a port in one bridge or bond only.")
             used[port] = where
             if isinstance(entry, Bond):
                 bonded[port] = entry.name
                 if port in made:
-                    raise InputError(f"{port} is made by the same call; a bond is made of NICs.", where, "Name NICs.")
+                    raise InputError(f"{port} is not a NIC; the ports of a bond must be NICs.", where, "Use NICs.")
             elif isinstance(made.get(port), Bridge):
-                raise InputError(f"{port} is a bridge; a bridge is no port of another.", where, "Name a NIC, a bond or a VLAN.")
+                raise InputError(f"{port} is a bridge and cannot be a port of another bridge.", where, "Use a NIC, a bond or a VLAN.")
     for index, vlan in enumerate(wanted.vlans):
         if vlan.link in bonded:
             bond = bonded[vlan.link]
-            raise InputError(f"{vlan.link} is a port of {bond}.", f"vlans[{index}].link", f"Put the VLAN on {bond}.")
+            raise InputError(f"{vlan.link} is a port of {bond}.", f"vlans[{index}].link", f"Define the VLAN on {bond}.")
         if isinstance(made.get(vlan.link), Vlan):
-            raise InputError(f"{vlan.link} is a VLAN itself.", f"vlans[{index}].link", "Name a NIC, a bond or a bridge.")
+            raise InputError(f"{vlan.link} is a VLAN itself.", f"vlans[{index}].link", "Use a NIC, a bond or a bridge.")
         if isinstance(made.get(vlan.link), Bridge) and vlan.name in made[vlan.link].ports:
-            raise InputError(f"{vlan.name} would be a port of {vlan.link}, on which it stands.", f"vlans[{index}].link", "Name a NIC or a bond.")
+            raise InputError(f"{vlan.name} is a port of {vlan.link} and a VLAN on it.", f"vlans[{index}].link", "Use a NIC or a bond.")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a bond, VLAN or bridge is there as it is wanted."""
+"""Compare requested bonds, VLANs and bridges with existing ones."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._network import model_network
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Bond, Bridge, Link, Vlan
 
-_HINT = "Bring it to that form with the tools that made it, or choose another name."
+_HINT = "Change it with the tool that created it, or use another name."
 _KINDS = {Bond: model_network.BOND, Vlan: model_network.VLAN, Bridge: model_network.BRIDGE}
 
 
 def compare(entry: t.Any, path: str, links: t.Mapping[str, Link]) -> bool:
-    """Whether the entry is missing; ``False`` where it is there as it is wanted.
+    """Return whether the entry is missing; ``False`` if it exists and matches.
 
-    What the user said nothing of is not compared. A bridge may have more ports: guests plug theirs in.
+    Omitted options are not compared. A bridge may have more ports, for example those of guests.
 
-    :raises RefusedError: something of that name is there and is something else.
+    :raises RefusedError: an existing device of that name differs.
     """
     link = links.get(entry.name)
     if link is None:
         return True
     kind = _KINDS[type(entry)]
     if link.kind != kind:
-        raise RefusedError(f"{entry.name} exists and is no {kind}.", f"{path}.name", "Choose another name.")
+        raise RefusedError(f"{entry.name} exists and is not a {kind}.", f"{path}.name", "Use another name.")
     if isinstance(entry, Vlan):
         _check(entry.name, "link", link.lower, entry.link, path)
     else:
@@ -42,20 +42,20 @@ def compare(entry: t.Any, path: str, links: t.Mapping[str, Link]) -> bool:
 
 
 def _settings(entry: t.Any, link: Link) -> list[tuple[str, t.Any, t.Any]]:
-    told = link.settings
+    current = link.settings
     if isinstance(entry, Vlan):
-        return [("id", told.get("id"), entry.id), ("mtu", link.mtu, entry.mtu)]
+        return [("id", current.get("id"), entry.id), ("mtu", link.mtu, entry.mtu)]
     if isinstance(entry, Bridge):
         return [
-            ("stp", bool(told.get("stp_state")), entry.stp),
-            ("vlan_filtering", bool(told.get("vlan_filtering")), entry.vlan_filtering),
+            ("stp", bool(current.get("stp_state")), entry.stp),
+            ("vlan_filtering", bool(current.get("vlan_filtering")), entry.vlan_filtering),
             ("mtu", link.mtu, entry.mtu),
         ]
     return [
-        ("mode", told.get("mode"), entry.mode),
-        ("lacp_rate", told.get("ad_lacp_rate"), entry.lacp_rate),
-        ("hash_policy", told.get("xmit_hash_policy"), entry.hash_policy),
-        ("primary", told.get("primary"), entry.primary),
+        ("mode", current.get("mode"), entry.mode),
+        ("lacp_rate", current.get("ad_lacp_rate"), entry.lacp_rate),
+        ("hash_policy", current.get("xmit_hash_policy"), entry.hash_policy),
+        ("primary", current.get("primary"), entry.primary),
         ("mtu", link.mtu, entry.mtu),
     ]
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A change of the network in the words of ifupdown."""
+"""Plan a network change for ifupdown."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _TRIAL = "/run/reduced.footprint/interfaces"
 _VLAN_NAME = re.compile(r"\Avlan0*(\d+)\Z")
 _MADE = "# Made by reduced.footprint"
 _COMMANDS = ("pre-up", "up", "post-up", "down", "pre-down", "post-down")
-#: What makes a bond or a VLAN out of other links, and is lost with them when their stanza goes down.
+#: Options that define a bond or a VLAN; it is removed when its stanza is brought down.
 _MAKING = ("bond-", "vlan-", "hwaddress", "mtu", "pre-up", "post-down")
 _ADDRESSING = re.compile(r"\s*\S+\s+(?:/\S*/)?(?:route|ip\s+(?:-\S+\s+)*(?:a|ad\w*|r|ro\w*|ru\w*|n|ne\w*))\s")
 _LEASES = {"inet": "/var/lib/dhcp/dhclient.{}.leases", "inet6": "/var/lib/dhcp/dhclient6.{}.leases"}
 
 
 def helpers(layout: Layout) -> dict[str, str]:
-    """What ifupdown needs for these devices: file → package."""
+    """Return the helpers that ifupdown needs for these devices: file → package."""
     bridges = any(device.kind == model_network.BRIDGE for device in layout.devices)
     return {"/etc/network/if-pre-up.d/bridge": "bridge-utils"} if bridges else {}
 
 
 def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[str, str]) -> Change:
-    """The stanzas of a link become those of the device that takes over from it, the link is left to that device.
+    """Rewrite the stanzas of a link for the device that takes over its addresses; the link gets a manual stanza.
 
-    :arg texts: ifupdown's files: path → text.
-    :raises RefusedError: what ifupdown cannot say.
+    :arg texts: the files of ifupdown: path → text.
+    :raises RefusedError: ifupdown does not support the request.
     """
     for device in layout.devices:
         _check(device, texts, layout.paths)
     _check_carried(layout)
-    _check_put_together(layout, texts)
+    _check_bond_master(layout, texts)
     moved: dict[str, list[list[str]]] = {name: [] for name in layout.taken}
     auto: dict[str, str] = {}
     kept: dict[str, list[str]] = {}
@@ -54,7 +54,7 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[s
                     home = path
                 moved[words[1]].append(stanza)
             elif stanza[0].startswith(tuple(f"{_MADE}: {name} over " for name in moved)):
-                # said anew beside the stanza's new place
+                # the comment is written again with the new stanza
                 kept[path] += stanza[1:]
             elif words and (words[0] == "auto" or words[0].startswith("allow-")) and set(words[1:]) & set(moved):
                 others = [word for word in words[1:] if word not in moved]
@@ -64,20 +64,20 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[s
             else:
                 kept[path] += stanza
     remade = {name: _staying(name, moved[name]) for name in layout.taken if layout.links[name].kind != model_network.NIC and moved[name]}
-    ours = _ours(layout, moved, remade, auto)
+    new_lines = _new_lines(layout, moved, remade, auto)
     keep = {path: _ended(lines) for path, lines in kept.items() if _ended(lines) != _ended(texts[path].splitlines())}
     keep.pop(home, None)
-    # last, for it has the addresses
-    keep[home] = _ended([*kept.get(home, []), "", *ours]) if any(line.strip() for line in kept.get(home, [])) else _ended(ours)
+    # last, because this file has the addresses
+    keep[home] = _ended([*kept.get(home, []), "", *new_lines]) if any(line.strip() for line in kept.get(home, [])) else _ended(new_lines)
     names = [device.name for device in layout.devices]
     down = tuple(("ifdown", "--force", name) for name in layout.taken if moved[name])
     up = tuple(("ifup", "--force", name) for name in layout.taken if moved[name])
     return Change(
         manager=model_network.IFUPDOWN,
-        trial={_TRIAL: _ended(ours)},
+        trial={_TRIAL: _ended(new_lines)},
         keep=keep,
         apply=(*down, *(("ifup", "--force", f"--interfaces={_TRIAL}", name) for name in (*remade, *names))),
-        # the trial's file is gone by then, so what it made is taken down by hand
+        # the file of the trial is already removed, so ifdown cannot remove its devices
         revert=(*(("ip", "link", "delete", "dev", name) for name in reversed(names)), *down, *up),
     )
 
@@ -88,18 +88,21 @@ def configured(text: str, name: str) -> bool:
 
 
 def _check(device: Device, texts: t.Mapping[str, str], paths: t.Mapping[str, str]) -> None:
-    """No second stanza of a name; and ifupdown knows the number of a VLAN by its name alone."""
+    """Check that no stanza of the device exists, and that its name contains the VLAN ID as ifupdown requires.
+
+    :raises RefusedError: one of both is violated.
+    """
     wanted = device.wanted
     for path, text in texts.items():
         if has_stanza(text, device.name):
-            hint = f"Bring it up or remove its stanza from {path}."
-            raise RefusedError(f"{path} speaks of {device.name}, which is not up.", f"{paths.get(device.name)}.name", hint)
+            hint = f"Bring it up, or remove its stanza from {path}."
+            raise RefusedError(f"{path} configures {device.name}, which is not up.", f"{paths.get(device.name)}.name", hint)
     if not isinstance(wanted, Vlan):
         return
     match = _VLAN_NAME.match(wanted.name)
     if wanted.name != f"{wanted.link}.{wanted.id}" and not (match and int(match.group(1)) == wanted.id):
-        hint = f"Leave the name away, or say vlan{wanted.id}."
-        message = f"ifupdown does not see in the name {wanted.name} that it is VLAN {wanted.id} of {wanted.link}."
+        hint = f"Omit the name, or use vlan{wanted.id}."
+        message = f"ifupdown cannot derive VLAN {wanted.id} of {wanted.link} from the name {wanted.name}."
         raise RefusedError(message, f"{paths.get(device.name)}.name", hint)
 
 
@@ -107,22 +110,22 @@ def _check_carried(layout: Layout) -> None:
     for link in layout.links.values():
         if link.lower in layout.taken:
             master = layout.taken[link.lower]
-            message = f"{link.lower} carries {link.name}, which ifupdown would take down with it."
-            raise RefusedError(message, layout.paths.get(link.lower), f"Remove {link.name} and put the VLAN on {master}.")
+            message = f"{link.lower} is the link of {link.name}, which ifupdown would bring down with it."
+            raise RefusedError(message, layout.paths.get(link.lower), f"Remove {link.name} and define the VLAN on {master}.")
 
 
-def _check_put_together(layout: Layout, texts: t.Mapping[str, str]) -> None:
-    """A bond goes when its stanza goes down; ports that come to it by stanzas of their own would not come back with it."""
+def _check_bond_master(layout: Layout, texts: t.Mapping[str, str]) -> None:
+    """Refuse bonds that are defined by their ports: ifupdown would not attach the ports again after the bond was down."""
     for path, text in texts.items():
         for line in joined(text):
             words = line.replace("_", "-").split()
             if words[:1] == ["bond-master"] and set(line.split()[1:]) & set(layout.taken):
                 name = line.split()[1]
-                hint = f"Name the ports in the stanza of {name} (bond-slaves), and take bond-master out of theirs."
-                raise RefusedError(f"{path} puts {name} together from its ports (bond-master).", layout.paths.get(name), hint)
+                hint = f"List the ports in the stanza of {name} (bond-slaves), and remove bond-master from theirs."
+                raise RefusedError(f"{path} defines {name} by its ports (bond-master).", layout.paths.get(name), hint)
 
 
-def _ours(layout: Layout, moved: t.Mapping[str, list[list[str]]], remade: t.Mapping[str, list[str]], auto: t.Mapping[str, str]) -> list[str]:
+def _new_lines(layout: Layout, moved: t.Mapping[str, list[list[str]]], remade: t.Mapping[str, list[str]], auto: t.Mapping[str, str]) -> list[str]:
     lines = []
     for name, staying in remade.items():
         lines += [f"{_MADE}: {name} without addresses", f"{auto.get(name, 'auto')} {name}", f"iface {name} inet manual"]
@@ -153,7 +156,7 @@ def _ours(layout: Layout, moved: t.Mapping[str, list[list[str]]], remade: t.Mapp
 
 
 def _staying(name: str, made: t.Sequence[t.Sequence[str]]) -> list[str]:
-    """What a bond or VLAN needs to be there at all, out of stanzas whose addresses go to another device."""
+    """Return the lines that define a bond or VLAN, from stanzas whose addresses move to another device."""
     lines: list[str] = []
     for line in (line for stanza in made for line in stanza[1:] if line.strip()):
         key = line.split()[0]
@@ -165,7 +168,7 @@ def _staying(name: str, made: t.Sequence[t.Sequence[str]]) -> list[str]:
 
 
 def _renamed(line: str, device: Device) -> str:
-    """A route by the NIC goes by the device that has its addresses."""
+    """Return a command with the NIC replaced by the device that has its addresses, if it sets routes or addresses."""
     if line.split()[0] not in _COMMANDS or not _ADDRESSING.match(line):
         return line
     return re.sub(rf"(?<=\sdev ){re.escape(device.inherits or '')}(?=\s|$)", device.name, line)
@@ -176,25 +179,25 @@ def _names(line: str, name: str) -> bool:
 
 
 def _identity(device: Device, stanza: t.Sequence[str]) -> list[str]:
-    """The DHCP server is to see the client it knows, and to give it the address it has.
+    """Return the line that keeps the DHCP client identity, so that the server assigns the same address.
 
-    Debian's dhclient names itself by a DUID, and makes up another one for each file of leases, which is one for each
-    interface; so the bridge has to be told that of the NIC.
+    Debian's dhclient identifies itself by a DUID, and generates one per leases file, which is one per
+    interface; so the DUID of the NIC is copied to the leases file of the bridge.
     """
     words = stanza[0].split()
     leases = _LEASES.get("".join(words[2:3])) if "dhcp" in words[3:] or any(line.split()[:1] == ["dhcp"] for line in stanza[1:]) else None
     if not leases:
         return []
     before, after = leases.format(device.inherits), leases.format(device.name)
-    told = f"grep -s ^default-duid {before}"
-    return [f"    pre-up {told} | tail -n 1 | grep -qsxFf - {after} || {told} >> {after} || true"]
+    duid = f"grep -s ^default-duid {before}"
+    return [f"    pre-up {duid} | tail -n 1 | grep -qsxFf - {after} || {duid} >> {after} || true"]
 
 
 def _bond(device: Device, wanted: Bond) -> list[tuple[str, t.Any]]:
-    """By commands, each of which may run twice.
+    """Return the options of a bond, as idempotent commands.
 
-    Not by ifenslave: forced, its script takes ports down that are in the bond already, and where it
-    is installed it takes them away from bonds of NetworkManager as well.
+    ifenslave is not used: with --force its script brings down ports that are already in the bond, and if it
+    is installed it also detaches the ports of NetworkManager's bonds.
     """
     kind = f"type bond mode {wanted.mode} miimon {wanted.miimon}"
     kind += f" lacp_rate {wanted.lacp_rate}" if wanted.lacp_rate else ""
@@ -202,7 +205,7 @@ def _bond(device: Device, wanted: Bond) -> list[tuple[str, t.Any]]:
     address = f"address {device.mac} " if device.mac else ""
     options = [("pre-up", f"test -e /sys/class/net/{device.name} || ip link add dev {device.name} {address}{kind}")]
     for port in wanted.ports:
-        # the kernel takes a port that is down, and brings it up itself
+        # the kernel only attaches a port that is down, and then brings it up
         options += [("pre-up", f"test -e /sys/class/net/{port}/master || ip link set dev {port} {step}") for step in ("down", f"master {device.name}")]
     options += [("up", f"ip link set dev {device.name} type bond primary {wanted.primary}")] if wanted.primary else []
     return [*options, ("post-down", f"ip link delete dev {device.name}")]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A change of the network in the words of netplan, whichever of its two renderers the host has."""
+"""Plan a network change for netplan, with either renderer."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._network.model_n
 
 _ETC = "/etc/netplan"
 _RUN = "/run/netplan"
-_OURS = "90-reduced-footprint.yaml"
+_OWN_FILE = "90-reduced-footprint.yaml"
 _BEFORE = ".before-reduced-footprint"
 _NETWORKD_RUN = "/run/systemd/network"
 _NETWORKD_ETC = "/etc/systemd/network"
 _KINDS = ("ethernets", "bonds", "bridges", "vlans")
 _KIND_OF = {model_network.NIC: "ethernets", model_network.BOND: "bonds", model_network.BRIDGE: "bridges", model_network.VLAN: "vlans"}
-# what belongs to the card or to the device itself; all else is about addresses and goes with them
+# settings of the card or the device; all others concern addresses and move with them
 _STAYING = frozenset(
     "match set-name wakeonlan mtu macaddress renderer optional activation-mode ignore-carrier emit-lldp auth openvswitch networkmanager"
     " receive-checksum-offload transmit-checksum-offload tcp-segmentation-offload tcp6-segmentation-offload"
@@ -39,17 +39,17 @@ _Document = t.Mapping[str, t.Any]
 
 
 def change(layout: Layout, profiles: t.Mapping[str, Profile], documents: t.Mapping[str, _Document], texts: t.Mapping[str, str]) -> Change:
-    """The devices come in a file of their own; what they take over leaves the files it stood in.
+    """Define the devices in a separate file, and remove the settings they take over from the other files.
 
-    netplan merges its files and a later one cannot take anything away, so those files are written anew. All
-    scalars of ``documents`` are texts as they stand in the file.
+    netplan merges its files, and a later file cannot remove settings, so these files are rewritten. All
+    scalars of ``documents`` are strings as written in the file.
 
-    :arg documents: netplan's files that count, parsed, in its order: path → content; ``texts`` the same as they are.
-    :raises RefusedError: what netplan cannot say, or an entry that speaks of more than the link.
+    :arg documents: the effective files of netplan, parsed, in its order: path → content; ``texts`` are the unparsed ones.
+    :raises RefusedError: netplan does not support the request, or an entry applies to more than one link.
     """
     after = {path: copy.deepcopy(dict(content)) for path, content in documents.items()}
-    ours = next((path for path in after if os.path.basename(path) == _OURS), f"{_ETC}/{_OURS}")
-    after.setdefault(ours, {"network": {"version": "2"}})
+    own_path = next((path for path in after if os.path.basename(path) == _OWN_FILE), f"{_ETC}/{_OWN_FILE}")
+    after.setdefault(own_path, {"network": {"version": "2"}})
     places = {name: _place(layout, name, profiles.get(name), documents) for name in layout.touched}
     moved: dict[str, dict[str, t.Any]] = {}
     for name in layout.taken:
@@ -57,7 +57,7 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], documents: t.Mappi
         if name in layout.mtus and places[name]:
             _set_mtu(places[name], after, layout.mtus[name])
     ids = {name: place[1] if place else name for name, place in places.items()}
-    network = after[ours].setdefault("network", {})
+    network = after[own_path].setdefault("network", {})
     renderer = _renderer(layout, places, documents)
     common = {"renderer": renderer} if renderer else {}
     nm = (renderer or _common_renderer(documents)) == "NetworkManager"
@@ -67,7 +67,7 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], documents: t.Mappi
     for device in layout.devices:
         _check(device, layout, documents)
         network.setdefault(_KIND_OF[device.kind], {})[device.name] = {**common, **_entry(device, ids, moved, nm)}
-    return _change(layout, profiles, documents, texts, after, ours, moved)
+    return _change(layout, profiles, documents, texts, after, own_path, moved)
 
 
 def configured(documents: t.Mapping[str, _Document], link: Link) -> bool:
@@ -77,7 +77,7 @@ def configured(documents: t.Mapping[str, _Document], link: Link) -> bool:
 
 
 def speaks_of(documents: t.Mapping[str, _Document], link: Link) -> str | None:
-    """The file in which netplan speaks of a link."""
+    """Return the netplan file that configures a link."""
     return next((path for path, unused, name, entry in _entries(documents) if _matches(name, entry, link)), None)
 
 
@@ -87,29 +87,29 @@ def _change(
     documents: t.Mapping[str, _Document],
     texts: t.Mapping[str, str],
     after: t.Mapping[str, t.Any],
-    ours: str,
+    own_path: str,
     moved: t.Mapping[str, t.Mapping[str, t.Any]],
 ) -> Change:
     trial: dict[str, str] = {}
     keep: dict[str, str] = {}
-    # our own first: the file that loses the addresses must not stand without the one that gives them to somebody
-    for path in sorted(after, key=lambda path: path != ours):
+    # the own file first, so that the addresses are never missing in all files
+    for path in sorted(after, key=lambda path: path != own_path):
         if after[path] == documents.get(path):
             continue
         if os.path.dirname(path) == _RUN:
-            raise RefusedError(f"{path} is made anew with each start of the host and would come back.", None, f"Move what it says to {_ETC}.")
+            raise RefusedError(f"{path} is generated again at each boot, which would revert the change.", None, f"Move its content to {_ETC}.")
         name = os.path.basename(path)
         text = f"{_MADE}: {_sentence(layout)}\n{to_yaml(_plain(after[path]))}"
         trial[f"{_RUN}/{name}"] = text
-        if path != ours and not texts[path].startswith(_MADE):
-            # what a person wrote beside the values is not lost
+        if path != own_path and not texts[path].startswith(_MADE):
+            # keep the comments of the original file
             keep[f"{_ETC}/{name}{_BEFORE}"] = texts[path]
         keep[f"{_ETC}/{name}"] = text
     for device in layout.devices:
         identity = profiles[device.inherits].identity if device.inherits in profiles else None
         if identity is not None and moved.get(device.inherits or "", {}).get("dhcp-identifier") != "mac":
             file = f"10-netplan-{device.name}.network.d/reduced-footprint.conf"
-            text = f"{_MADE}: the DHCP server knows it as {device.inherits}\n[DHCPv4]\nIAID={identity}\n\n[DHCPv6]\nIAID={identity}\n"
+            text = f"{_MADE}: DHCP client identity of {device.inherits}\n[DHCPv4]\nIAID={identity}\n\n[DHCPv6]\nIAID={identity}\n"
             trial[f"{_NETWORKD_RUN}/{file}"] = text
             keep = {f"{_NETWORKD_ETC}/{file}": text, **keep}
     deletes = tuple(("ip", "link", "delete", "dev", device.name) for device in reversed(layout.devices))
@@ -119,7 +119,7 @@ def _change(
         keep=keep,
         apply=(("netplan", "apply"),),
         revert=(*deletes, ("netplan", "apply")),
-        # its files may hold passwords; networkd reads its own as another user
+        # files of netplan may contain passwords; those of networkd must be readable for its user
         modes={path: 0o600 for path in (*trial, *keep) if os.path.dirname(path) in (_ETC, _RUN)},
     )
 
@@ -150,16 +150,19 @@ def _matches(name: str, entry: t.Mapping[str, t.Any], link: Link) -> bool:
 
 
 def _place(layout: Layout, name: str, profile: Profile | None, documents: t.Mapping[str, _Document]) -> tuple[str, str] | None:
-    """Kind and id of the entry that speaks of a link; ``None`` for a NIC that netplan does not know."""
+    """Return kind and id of the entry of a link; ``None`` for a NIC without one.
+
+    :raises RefusedError: the link has several entries, or shares one with other links.
+    """
     link = layout.links[name]
-    told = re.match(r"\A10-netplan-(.+)\.network\Z", os.path.basename(profile.path or "")) if profile else None
+    generated = re.match(r"\A10-netplan-(.+)\.network\Z", os.path.basename(profile.path or "")) if profile else None
     found: dict[tuple[str, str], list[t.Mapping[str, t.Any]]] = {}
     for unused, kind, entry_id, entry in _entries(documents):
-        if told.group(1) == entry_id if told else _matches(entry_id, entry, link):
+        if generated.group(1) == entry_id if generated else _matches(entry_id, entry, link):
             found.setdefault((kind, entry_id), []).append(entry)
     if not found:
         if link.kind != model_network.NIC:
-            raise RefusedError(f"netplan does not know {name}.", layout.paths.get(name), f"Bring {name} into netplan first.")
+            raise RefusedError(f"netplan has no configuration for {name}.", layout.paths.get(name), f"Add {name} to netplan first.")
         return None
     place = next(iter(found))
     others = [other.name for other in layout.links.values() if other.name != name and any(_matches(place[1], entry, other) for entry in found[place])]
@@ -167,15 +170,15 @@ def _place(layout: Layout, name: str, profile: Profile | None, documents: t.Mapp
         also = (
             f"the entries {', '.join(entry_id for unused, entry_id in found)}"
             if len(found) > 1
-            else f"{place[1]}, which speaks of {', '.join(sorted(others))} too"
+            else f"{place[1]}, which also applies to {', '.join(sorted(others))}"
         )
         message = f"netplan configures {name} by {also}."
-        raise RefusedError(message, layout.paths.get(name), f"Give {name} one entry of its own in {_ETC}.")
+        raise RefusedError(message, layout.paths.get(name), f"Define {name} by a separate entry in {_ETC}.")
     return place
 
 
 def _take(place: tuple[str, str], after: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Remove what is about addresses from an entry, wherever it stands, and return it merged as netplan does."""
+    """Remove the address settings of an entry from all files, and return them merged as netplan does."""
     kind, entry_id = place
     moved: dict[str, t.Any] = {}
     for content in after.values():
@@ -204,7 +207,7 @@ def _set_mtu(place: tuple[str, str], after: t.Mapping[str, t.Any], mtu: int) -> 
 
 
 def _renderer(layout: Layout, places: t.Mapping[str, tuple[str, str] | None], documents: t.Mapping[str, _Document]) -> str | None:
-    """The renderer that stands at the links or their kind alone, not at the whole network."""
+    """Return the renderer of the links or their kind, if it is not set for the whole network."""
     found = None
     for path, kind, entry_id, entry in _entries(documents):
         if (kind, entry_id) in places.values():
@@ -214,18 +217,18 @@ def _renderer(layout: Layout, places: t.Mapping[str, tuple[str, str] | None], do
 
 
 def _common_renderer(documents: t.Mapping[str, _Document]) -> str | None:
-    """The renderer of the whole network; of several the last."""
-    said = [_mapping(content.get("network")).get("renderer") for content in documents.values() if isinstance(content, t.Mapping)]
-    return next((renderer for renderer in reversed(said) if renderer), None)
+    """Return the renderer of the whole network, the last one if several files set it."""
+    renderers = [_mapping(content.get("network")).get("renderer") for content in documents.values() if isinstance(content, t.Mapping)]
+    return next((renderer for renderer in reversed(renderers) if renderer), None)
 
 
 def _check(device: Device, layout: Layout, documents: t.Mapping[str, _Document]) -> None:
     path = layout.paths.get(device.name, "")
     for file, unused, entry_id, unused_entry in _entries(documents):
         if entry_id == device.name:
-            raise RefusedError(f"{file} speaks of {device.name}, which is not up.", f"{path}.name", f"Run netplan apply, or remove it from {file}.")
+            raise RefusedError(f"{file} configures {device.name}, which is not up.", f"{path}.name", f"Run netplan apply, or remove it from {file}.")
     if isinstance(device.wanted, Bridge) and device.wanted.vlan_filtering:
-        raise RefusedError("netplan makes no bridges with VLAN filtering.", f"{path}.vlan_filtering", "Make a bridge over a VLAN instead.")
+        raise RefusedError("netplan does not support bridges with VLAN filtering.", f"{path}.vlan_filtering", "Use a bridge over a VLAN instead.")
 
 
 def _entry(device: Device, ids: t.Mapping[str, str], moved: t.Mapping[str, dict[str, t.Any]], nm: bool) -> dict[str, t.Any]:
@@ -249,10 +252,10 @@ def _entry(device: Device, ids: t.Mapping[str, str], moved: t.Mapping[str, dict[
         entry["mtu"] = device.mtu
     entry.update(moved.get(device.inherits or "", {}))
     if not device.inherits and not device.master:
-        # it never gets an address, and the boot does not wait for one
+        # it has no addresses, and the boot must not wait for one
         entry.update({"link-local": [], "optional": True})
         if nm:
-            # whatever link-local says, netplan asks NetworkManager for one of 169.254.0.0/16 where there is no other address
+            # without other addresses netplan configures one of 169.254.0.0/16 in NetworkManager, regardless of link-local
             entry["networkmanager"] = {"passthrough": {"ipv4.method": "disabled", "ipv6.method": "disabled"}}
     return entry
 
@@ -262,7 +265,7 @@ def _yes(value: t.Any) -> bool:
 
 
 def _plain(value: t.Any) -> t.Any:
-    """Texts that read the same without quotes; every other text is quoted, which is the same to netplan."""
+    """Convert booleans and integers, so that they are written without quotes; netplan accepts all other values quoted."""
     if isinstance(value, t.Mapping):
         return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What has to be made of the links of a host, and whose addresses go where."""
+"""Plan the devices to create over the links of a host, and which device takes over which addresses."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ansible_collections.reduced.footprint.plugins.module_utils._network.plan_co
 
 _USUAL_MTU = 1500
 _KINDS = {Bond: model_network.BOND, Vlan: model_network.VLAN, Bridge: model_network.BRIDGE}
-# kernels are built without these; one without bridges carries no virt host
+# some kernels lack these modules; bridges are required on virt hosts anyway
 _MODULES = {model_network.BOND: "bonding", model_network.VLAN: "8021q"}
 
 
 def missing(wanted: Wanted, links: t.Mapping[str, Link]) -> list[tuple[t.Any, str]]:
-    """What is wanted and not there, with its path.
+    """Return the requested devices that do not exist, with their paths.
 
-    :raises RefusedError: something of that name is there and is not what is wanted.
+    :raises RefusedError: an existing device of that name differs from the request.
     """
     return [(entry, path) for entry, path in places(wanted) if compare(entry, path, links)]
 
 
 def touched(wanted: Wanted, links: t.Mapping[str, Link]) -> tuple[str, ...]:
-    """The links that are there and will be changed; each port was looked at.
+    """Return the existing links that will be changed, after a check of each port.
 
-    :raises FootprintError: a port that is not there, belongs elsewhere or cannot be one.
+    :raises FootprintError: a port does not exist, belongs to another device or is not supported.
     """
     entries = missing(wanted, links)
     made = {entry.name for entry, unused in entries}
@@ -46,15 +46,15 @@ def touched(wanted: Wanted, links: t.Mapping[str, Link]) -> tuple[str, ...]:
 
 
 def modules(devices: t.Iterable[Device]) -> tuple[str, ...]:
-    """The modules of the kernel that the devices need."""
+    """Return the kernel modules that the devices need."""
     return tuple(dict.fromkeys(_MODULES[device.kind] for device in devices if device.kind in _MODULES))
 
 
 def layout(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mapping[str, Profile]) -> Layout:
-    """The devices that have to be made, from the bottom to the top.
+    """Plan the devices to create, from the bottom to the top.
 
-    :arg profiles: who configures each of :func:`touched`, as far as anyone does.
-    :raises FootprintError: addresses that nobody would have afterwards, or that two would have.
+    :arg profiles: the profiles of the links of :func:`touched`.
+    :raises FootprintError: addresses would be lost, or taken over by two devices.
     """
     entries = _from_the_bottom(missing(wanted, links))
     made = {entry.name: entry for entry, unused in entries}
@@ -80,7 +80,7 @@ def layout(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mapping[str,
             ports=entry.ports,
             wanted=entry,
             inherits=next((source for source, heir in heirs.items() if heir == entry.name), None),
-            # a VLAN has the address of what it stands on
+            # a VLAN has the MAC of its link
             mac=None if isinstance(entry, Vlan) else macs[entry.name] or None,
             mtu=mtus.get(entry.name),
             master=masters.get(entry.name),
@@ -100,7 +100,7 @@ def layout(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mapping[str,
 
 
 def port_path(entry: t.Any, path: str, index: int) -> str:
-    """Where the user wrote a port of an entry."""
+    """Return the path of a port in the input."""
     return f"{path}.link" if isinstance(entry, Vlan) else f"{path}.ports[{index}]"
 
 
@@ -110,7 +110,7 @@ def _paths(entries: list[tuple[t.Any, str]]) -> dict[str, str]:
 
 
 def port_paths(wanted: Wanted, links: t.Mapping[str, Link]) -> dict[str, str]:
-    """Where the user wrote each port of what is missing."""
+    """Return the path in the input of each port of the missing devices."""
     return {port: port_path(entry, path, index) for entry, path in missing(wanted, links) for index, port in enumerate(entry.ports)}
 
 
@@ -118,27 +118,30 @@ def _check_port(entry: t.Any, port: str, where: str, links: t.Mapping[str, Link]
     link = links.get(port)
     if link is None:
         free = ", ".join(sorted(name for name, one in links.items() if one.kind != model_network.LOOPBACK and not one.master)) or "none"
-        raise InputError(f"there is no interface {port} (free ones: {free}).", where, "Name one that is there.")
+        raise InputError(f"the interface {port} does not exist (available: {free}).", where, "Use an existing interface.")
     if isinstance(entry, Vlan):
         if link.master and links.get(link.master, link).kind == model_network.BOND:
-            raise RefusedError(f"{port} is a port of the bond {link.master}.", where, f"Put the VLAN on {link.master}.")
+            raise RefusedError(f"{port} is a port of the bond {link.master}.", where, f"Define the VLAN on {link.master}.")
         if link.kind == model_network.VLAN:
-            raise RefusedError(f"{port} is a VLAN itself.", where, "Name a NIC, a bond or a bridge.")
+            raise RefusedError(f"{port} is a VLAN itself.", where, "Use a NIC, a bond or a bridge.")
         return
     if link.master:
-        raise RefusedError(f"{port} already belongs to {link.master}.", where, f"Use {link.master}, or name another port.")
+        raise RefusedError(f"{port} is already a port of {link.master}.", where, f"Use {link.master}, or another port.")
     if link.kind == model_network.BRIDGE:
-        raise RefusedError(f"{port} is a bridge; a bridge is no port.", where, "Name a NIC, a bond or a VLAN.")
+        raise RefusedError(f"{port} is a bridge and cannot be a port.", where, "Use a NIC, a bond or a VLAN.")
     if isinstance(entry, Bond):
         if link.kind != model_network.NIC:
-            raise RefusedError(f"{port} is a {link.kind}; a bond is made of NICs.", where, "Name NICs.")
+            raise RefusedError(f"{port} is a {link.kind}; the ports of a bond must be NICs.", where, "Use NICs.")
         above = sorted(one.name for one in links.values() if one.lower == port)
         if above:
-            raise RefusedError(f"{port} carries {', '.join(above)}.", where, f"Remove {'it' if len(above) == 1 else 'them'} and put VLANs on {entry.name}.")
+            raise RefusedError(f"{port} is the link of {', '.join(above)}.", where, f"Remove {', '.join(above)} and define VLANs on {entry.name}.")
 
 
 def _from_the_bottom(entries: list[tuple[t.Any, str]]) -> list[tuple[t.Any, str]]:
-    """In an order in which each stands on what came before it."""
+    """Sort the entries so that each follows its ports.
+
+    :raises InputError: they depend on each other.
+    """
     made = {entry.name for entry, unused in entries}
     done: dict[str, tuple[t.Any, str]] = {}
     while len(done) < len(entries):
@@ -146,13 +149,13 @@ def _from_the_bottom(entries: list[tuple[t.Any, str]]) -> list[tuple[t.Any, str]
         if not ready:
             stuck = [entry.name for entry, unused in entries if entry.name not in done]
             path = next(path for entry, path in entries if entry.name in stuck)
-            raise InputError(f"{', '.join(stuck)} stand on each other.", path, "Let the lowest stand on a NIC.")
+            raise InputError(f"{', '.join(stuck)} depend on each other.", path, "Define the lowest one on a NIC.")
         done.update((one[0].name, one) for one in ready)
     return list(done.values())
 
 
 def _source(ports: t.Sequence[str], links: t.Mapping[str, Link], profiles: t.Mapping[str, Profile]) -> str | None:
-    """The port whose addresses are taken over: the first that has some, else the first that would get some."""
+    """Return the port whose addresses are taken over: the first with addresses, else the first that is configured for them."""
     there = [port for port in ports if port in links]
     for has in (lambda link: link.own, lambda link: link.addresses):
         for port in there:
@@ -168,9 +171,9 @@ def _heirs(
     links: t.Mapping[str, Link],
     profiles: t.Mapping[str, Profile],
 ) -> dict[str, str]:
-    """Which device takes over the addresses of which link.
+    """Map each link to the device that takes over its addresses.
 
-    A bond's go up to the bridge over it; to the one over its VLAN where no bridge is over the bond itself.
+    The addresses of a bond move to the bridge over it; without such a bridge to the one over its VLAN.
     """
     heirs = {source: bond for bond, source in sources.items() if source}
     bridges = [(entry, path) for entry, path in entries if isinstance(entry, Bridge) and entry.address == model_network.INHERIT]
@@ -186,7 +189,7 @@ def _heirs(
             continue
         if heirs[source] not in sources:
             message = f"{heirs[source]} and {entry.name} would both take over the addresses of {source}."
-            raise InputError(message, f"{path}.address", "Say address: none for one of them.")
+            raise InputError(message, f"{path}.address", "Set address: none for one of them.")
         heirs[source] = entry.name
     return heirs
 
@@ -202,7 +205,10 @@ def _check_losses(
     heirs: t.Mapping[str, str],
     links: t.Mapping[str, Link],
 ) -> None:
-    """A port's addresses go somewhere, or the user said that they shall not."""
+    """Check that no address is lost, unless ``address: none`` is set.
+
+    :raises RefusedError: an address would be lost.
+    """
     for entry, path in entries:
         if isinstance(entry, Vlan):
             continue
@@ -214,16 +220,16 @@ def _check_losses(
             lost = _lost(links[port], [links[other] for other in entry.ports if other in heirs]) if port in links else ()
             if lost and port not in heirs and not given_up:
                 raise RefusedError(
-                    f"{port} has {', '.join(lost)}, which nothing would have afterwards.",
+                    f"{port} has {', '.join(lost)}, which would be lost.",
                     f"{path}.ports[{index}]",
-                    "Move them first; one port's addresses are taken over.",
+                    "Move these addresses first; only those of one port are taken over.",
                 )
 
 
 def _lost(link: Link, saved: t.Sequence[Link]) -> list[str]:
-    """The addresses of a link that nothing else stands for.
+    """Return the addresses of a link that would be lost.
 
-    A lease beside an address that stays, in the same network, is nobody's wish: a NIC that is told nothing else asks for one.
+    A lease in the network of an address that is kept does not count: an unconfigured NIC requests one by default.
     """
     networks = [ipaddress.ip_interface(address).network for other in saved for address in other.addresses]
     needless = [address for address in link.leased if any(ipaddress.ip_interface(address).ip in network for network in networks)]
@@ -231,17 +237,20 @@ def _lost(link: Link, saved: t.Sequence[Link]) -> list[str]:
 
 
 def _mtus(entries: list[tuple[t.Any, str]], links: t.Mapping[str, Link]) -> dict[str, int]:
-    """The MTU of each device where it is not the usual one: what was said, else what the ports have."""
+    """Return the MTU of each device that differs from the default: the requested one, else that of the ports.
+
+    :raises RefusedError: the MTU of a VLAN exceeds that of its link.
+    """
     mtus: dict[str, int] = {}
     for entry, path in entries:
         lower = [mtus[port] if port in mtus else links[port].mtu if port in links else _USUAL_MTU for port in entry.ports]
         if isinstance(entry, Vlan) and entry.link in links and (entry.mtu or 0) > links[entry.link].mtu:
-            message = f"{entry.link} has an MTU of {links[entry.link].mtu}, {entry.name} cannot have {entry.mtu}."
-            raise RefusedError(message, f"{path}.mtu", f"Raise that of {entry.link} first.")
+            message = f"the MTU {entry.mtu} of {entry.name} exceeds the MTU {links[entry.link].mtu} of {entry.link}."
+            raise RefusedError(message, f"{path}.mtu", f"Raise the MTU of {entry.link} first.")
         mtu = entry.mtu or min(lower, default=_USUAL_MTU)
         if entry.mtu or mtu != _USUAL_MTU:
             mtus[entry.name] = mtu
-    # what stands below carries at least as much
+    # lower links need at least the same MTU
     for entry, unused in reversed(entries):
         for port in entry.ports:
             if entry.name in mtus and port not in links:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A change of the network in the words of systemd-networkd."""
+"""Plan a network change for systemd-networkd."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._network.model_n
 _ETC = "/etc/systemd/network"
 _RUN = "/run/systemd/network"
 _PREFIX = "00-reduced-footprint"
-# /etc goes before /run where the names are the same: a trial must be able to hide what an earlier change wrote
+# a file in /etc overrides one of the same name in /run, so a trial needs another prefix to override an earlier change
 _TRIAL_PREFIX = "00-0-reduced-footprint"
 _MADE = "# Made by reduced.footprint"
-# what hangs on a link besides addresses, and stays with it
+# settings of a link other than addresses, which stay with the link
 _STACKED = ("VLAN", "MACVLAN", "MACVTAP", "IPVLAN", "IPVTAP", "VXLAN", "Tunnel", "Xfrm", "LLDP", "EmitLLDP")
 _MASTERS = ("Bridge", "Bond", "VRF", "BatmanAdvanced")
 
@@ -28,11 +28,11 @@ _Sections = t.List[t.Tuple[str, t.List[str]]]
 
 
 def change(layout: Layout, profiles: t.Mapping[str, Profile]) -> Change:
-    """The devices get the configuration of the links they take over from, the links files that sort before their own.
+    """Create files for the devices, with the configuration of the links they inherit from, and for the links.
 
-    Nothing of the user's is edited: removing our files is the way back.
+    The files sort before those of the user, which are not edited, so removing them reverts the change.
 
-    :raises RefusedError: a link's own file would still come first, or puts it somewhere already.
+    :raises RefusedError: a file of the user sorts before them, or already assigns the link to a device.
     """
     files: dict[str, str] = {}
     for device in layout.devices:
@@ -43,7 +43,7 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile]) -> Change:
         if name not in layout.taken:
             path, text = _with_vlans(name, vlans, profiles.get(name), layout)
             files[path] = text
-    # the one whose addresses go away is written last: it must not stand without the device that gets them
+    # the link that loses its addresses is written last, so that it never exists without the device that gets them
     for name in sorted(layout.taken, key=lambda name: layout.heir(name) is not None):
         files[f"{_PREFIX}-{name}.network"] = _port(name, layout, profiles.get(name))
     made = [device.name for device in layout.devices]
@@ -84,7 +84,7 @@ def _kind_section(wanted: Bond | Vlan | Bridge) -> list[str]:
 
 
 def _network(device: Device, profiles: t.Mapping[str, Profile]) -> str:
-    """The configuration of a device: its place in the chain, and the addresses it takes over."""
+    """Return the .network file of a device: its master and VLANs, and the addresses it takes over."""
     source = profiles.get(device.inherits or "")
     sections = _sections(source.text) if source else []
     link = _link_lines(sections, device.mtu)
@@ -92,11 +92,11 @@ def _network(device: Device, profiles: t.Mapping[str, Profile]) -> str:
     lines = [f"{_MADE}: {_sentence(device, source)}", "[Match]", f"Name={device.name}", ""]
     place = [f"VLAN={vlan}" for vlan in device.vlans]
     if device.master:
-        # a bond is made of NICs alone: what is made and has a master belongs to a bridge
+        # the ports of a bond are NICs, so the master of a new device is a bridge
         place.append(f"Bridge={device.master}")
     if not source:
         if not device.master and not any(_sets(line, ("RequiredForOnline",)) for line in link):
-            # nothing ever makes it routable, and the boot waits for what is required
+            # without addresses it never becomes routable, and the boot would wait for it
             link.append("RequiredForOnline=no")
         place.append("LinkLocalAddressing=no")
         if device.kind == model_network.BRIDGE:
@@ -113,15 +113,15 @@ def _network(device: Device, profiles: t.Mapping[str, Profile]) -> str:
 
 
 def _port(name: str, layout: Layout, profile: Profile | None) -> str:
-    """A link that belongs to a bridge or bond now; what else hangs on it stays."""
+    """Return the .network file of a port of a bridge or bond; its VLANs and similar settings are kept."""
     _check_first(name, profile, layout)
     sections = _sections(profile.text) if profile else []
     network = _of(sections, "Network")
     for line in network:
         if _sets(line, _MASTERS):
             where = profile.path if profile else None
-            message = f"{name} already belongs elsewhere: {line.strip()} in {where}."
-            raise RefusedError(message, layout.paths.get(name), "Name another port, or undo that first.")
+            message = f"{name} is already assigned: {line.strip()} in {where}."
+            raise RefusedError(message, layout.paths.get(name), "Use another port, or remove that line first.")
     master = layout.device(layout.taken[name])
     link = _link_lines(sections, layout.mtus.get(name))
     lines = [f"{_MADE}: {name} belongs to {layout.taken[name]}", "[Match]", f"Name={name}", ""]
@@ -137,7 +137,7 @@ def _port(name: str, layout: Layout, profile: Profile | None) -> str:
 
 
 def _with_vlans(name: str, vlans: t.Sequence[str], profile: Profile | None, layout: Layout) -> tuple[str, str]:
-    """A link that keeps its addresses and gets VLANs: a drop-in where its file speaks of it alone, else a copy of it."""
+    """Return path and text for a link that keeps its addresses and gets VLANs: a drop-in if its file is for this link only, else a copy."""
     sections = _sections(profile.text) if profile else []
     lines = [f"{_MADE}: {', '.join(vlans)} on {name}"]
     added = [f"VLAN={vlan}" for vlan in vlans]
@@ -159,7 +159,7 @@ def _check_first(name: str, profile: Profile | None, layout: Layout) -> None:
         return
     file = os.path.basename(profile.path)
     if file < f"{_TRIAL_PREFIX}-{name}.network" or (file < f"{_PREFIX}-{name}.network" and not file.startswith(_PREFIX)):
-        message = f"{profile.path} comes before any file this collection writes."
+        message = f"{profile.path} sorts before the files of this collection."
         raise RefusedError(message, layout.paths.get(name), f"Rename it so that it sorts after {_PREFIX}.")
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A change of the network in the words of NetworkManager, under one of its own checkpoints.
+"""Plan a network change for NetworkManager, protected by one of its checkpoints.
 
-Every link gets a profile of its own beside those that are there: what the user wrote is not edited, only told not to
-come up by itself once the change is kept. Until then all of it is in memory, so a restart of the server forgets it.
+Every link gets a new profile in addition to the existing ones. Profiles of the user are not edited, except that
+autoconnect is disabled when the change is confirmed. Until then all profiles are in memory, so a reboot discards them.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from ansible_collections.reduced.footprint.plugins.module_utils._network.model_n
 PREFIX = "reduced-footprint-"
 _SCRIPT = "nm_checkpoint.py"
 _NOTES = "nm.json"
-#: Above whatever somebody left at its default.
+#: Above the default priority.
 _PRIORITY = 100
-#: Seconds one profile has to come up.
+#: Seconds within which a profile must be active.
 _PATIENCE = "20"
 
 _Words = tuple[str, ...]
 
 
 def change(layout: Layout, state: NmState) -> Change:
-    """The commands that make a layout, keep it and take it back.
+    """Return the commands that apply, confirm and revert a layout.
 
-    :raises RefusedError: a link that is to become a port is of a kind whose profile cannot be taken along, or would not stay one.
+    :raises RefusedError: a profile cannot be copied, or a script would detach the ports of a bond.
     """
     bond = next((name for name in (*(device.name for device in layout.devices), *layout.taken) if _is_bond(name, layout)), None)
-    if bond and state.robber:
-        message = f"{state.robber} takes the ports of {bond} away whenever NetworkManager changes one; the network was not touched."
-        raise RefusedError(message, layout.paths.get(bond), "Remove the package ifenslave, which NetworkManager does not need.")
+    if bond and state.detaching_script:
+        message = f"{state.detaching_script} detaches the ports of {bond} whenever NetworkManager changes one; the network was not changed."
+        raise RefusedError(message, layout.paths.get(bond), "Remove the package ifenslave; NetworkManager does not need it.")
     names = _names(layout, state)
     leftovers = [name for name in sorted(names.values()) if name in state.names]
     new = {device.name: _device_settings(device, layout, state) for device in layout.devices}
@@ -62,7 +62,7 @@ def change(layout: Layout, state: NmState) -> Change:
     for port, settings in ports.items():
         apply += _port(names[port], port, settings, state.profiles.get(port))
     apply += [_nmcli("--wait", _PATIENCE, "connection", "up", "id", names[name]) for name in _raised(layout, ports)]
-    # the ports first, as each brings up what it belongs to: whenever the power goes, the server comes up with what answers
+    # the ports first, because each activates its master: after a power loss at any time the server is reachable
     order = [names[name] for name in (*ports, *new)]
     confirm = [_script("hold")]
     confirm += [_nmcli("connection", "modify", "id", name, "connection.autoconnect", "no") for name in order]
@@ -93,7 +93,7 @@ def _is_bond(name: str, layout: Layout) -> bool:
 
 
 def _names(layout: Layout, state: NmState) -> dict[str, str]:
-    """The profile of each link; a profile of an earlier change that is in use keeps its name."""
+    """Return the profile name of each link; names of active profiles of an earlier change are not reused."""
     found = {}
     for link in (*(device.name for device in layout.devices), *_taken(layout)):
         name, number = f"{PREFIX}{link}", 1
@@ -105,7 +105,7 @@ def _names(layout: Layout, state: NmState) -> dict[str, str]:
 
 
 def _taken(layout: Layout) -> dict[str, str]:
-    """Link that is there → what it is or becomes a port of; ports of a bond that is taken come first, as they bring it up."""
+    """Map each existing link to its current or new master; ports of a taken bond come first, because they activate it."""
     found = {}
     for name, master in layout.taken.items():
         link = layout.links[name]
@@ -116,13 +116,16 @@ def _taken(layout: Layout) -> dict[str, str]:
 
 
 def _ports(layout: Layout, state: NmState) -> dict[str, dict[str, str]]:
-    """The settings of each link that is there and becomes a port, or stays one of a bond that does."""
+    """Return the settings of each existing link that becomes a port, and of the ports of a bond that becomes a port.
+
+    :raises RefusedError: a link has no profile to copy.
+    """
     found = {}
     for name, master in _taken(layout).items():
         link, device = layout.links[name], layout.device(master)
         profile = state.profiles.get(name)
         if link.kind not in (NIC, BOND, VLAN) or (link.kind != NIC and profile is None):
-            raise RefusedError(f"NetworkManager has no profile for {name} that could be taken along.", hint=f"Make one with nmcli, or leave {name} out.")
+            raise RefusedError(f"NetworkManager has no profile for {name}.", hint=f"Create one with nmcli, or omit {name}.")
         settings = _under(master, BOND if device is None else device.kind)
         settings.update(_common(profile))
         if name in layout.mtus:
@@ -132,13 +135,13 @@ def _ports(layout: Layout, state: NmState) -> dict[str, dict[str, str]]:
 
 
 def _replaced(ports: t.Iterable[str], state: NmState) -> dict[str, NmProfile]:
-    """The profiles that are in use now and will not be."""
+    """Return the active profiles that will be replaced."""
     return {name: state.profiles[name] for name in ports if name in state.profiles}
 
 
 def _raised(layout: Layout, ports: t.Iterable[str]) -> list[str]:
-    """The links whose profiles are brought up by name; a port brings up what it belongs to."""
-    # a bond that is there comes before its ports, which would be content with the profile it has now
+    """Return the links whose profiles are activated explicitly; a port activates its master."""
+    # an existing bond comes before its ports, which would otherwise keep its current profile
     there = sorted(ports, key=lambda name: layout.links[name].kind != BOND)
     return there + [device.name for device in layout.devices if device.kind == VLAN or not device.ports]
 
@@ -172,7 +175,7 @@ def _device_settings(device: Device, layout: Layout, state: NmState) -> tuple[st
 
 
 def _interface_identifier(link: Link, settings: t.Mapping[str, str]) -> dict[str, str]:
-    """NetworkManager makes the lower half of an address of the profile and the name of the link, so it would be another one."""
+    """Return settings that keep the interface identifier, which NetworkManager derives from the profile and the name of the link."""
     if settings.get("ipv6.method") != "auto":
         return {}
     for address in map(ipaddress.ip_interface, link.addresses):
@@ -193,7 +196,7 @@ def _bond_options(bond: Bond) -> dict[str, str]:
 
 
 def _common(profile: NmProfile | None) -> dict[str, str]:
-    # during the trial nothing comes up but what is told to
+    # during the trial only explicitly activated profiles come up
     return {"connection.autoconnect": "no", "connection.autoconnect-priority": str(max(_PRIORITY, profile.priority + 1 if profile else 0))}
 
 
@@ -206,7 +209,7 @@ def _add(profile: str, link: str, kind: str, settings: t.Mapping[str, str]) -> _
 
 
 def _port(profile: str, link: str, settings: t.Mapping[str, str], old: NmProfile | None) -> list[_Words]:
-    """A link that has a profile gets a copy of it, which keeps what is said of its hardware."""
+    """Return the commands for the profile of a port: a copy of its profile, which keeps the hardware settings, or a new one."""
     if old is None:
         return [_add(profile, link, "ethernet", settings)]
     return [
@@ -236,6 +239,6 @@ def _headline(profile: str) -> str:
 
 
 def _text(settings: t.Mapping[str, str]) -> str:
-    """A profile as it is once it is kept."""
+    """Return a profile in its confirmed state, for the diff."""
     settings = {**settings, "connection.autoconnect": "yes"}
     return "".join(f"{key}: {value}\n" for key, value in settings.items())

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the host's network gets its bonds, VLANs and bridges without cutting the operator off."""
+"""Use case: create bonds, VLANs and bridges on a host, with automatic rollback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHORTEST = 5
 
 @dataclasses.dataclass(frozen=True)
 class NetworkRequest:
-    """What the user wants of the network, as written; ``timeout`` in seconds."""
+    """The request of the user, not validated; ``timeout`` in seconds."""
 
     bonds: t.Sequence[t.Mapping[str, t.Any]] = ()
     vlans: t.Sequence[t.Mapping[str, t.Any]] = ()
@@ -32,7 +32,7 @@ class NetworkRequest:
 
 @dataclasses.dataclass
 class NetworkResult:
-    """What was found and done; ``trial`` tells that the change still waits for its confirmation."""
+    """The result; ``trial``: the change is waiting for confirmation."""
 
     changed: bool
     trial: bool
@@ -41,18 +41,18 @@ class NetworkResult:
     diff: list[dict[str, str]]
 
     def as_dict(self) -> dict[str, t.Any]:
-        """The result as keyword arguments for ``exit_json``."""
+        """Return the result as keyword arguments for ``exit_json``."""
         return dataclasses.asdict(self)
 
 
 def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = io_network, trial: t.Any = io_trial) -> NetworkResult:
-    """Start the change, or confirm one that was started; nothing where all is there already.
+    """Start the change, or confirm a started one; changes nothing if all devices exist.
 
-    :raises FootprintError: bad names, a network manager this collection does not drive, a change that was taken back.
+    :raises FootprintError: invalid input, an unsupported network manager, or a reverted change.
     """
     wanted = parse(request.bonds, request.vlans, request.bridges)
     if request.timeout < _SHORTEST:
-        raise InputError(f"{request.timeout} s is too short to confirm anything.", "timeout", f"Give at least {_SHORTEST} seconds.")
+        raise InputError(f"{request.timeout} s is too short for a confirmation.", "timeout", f"Use at least {_SHORTEST} seconds.")
     if request.state == "confirmed":
         return _confirm(wanted, check_mode, backend, trial)
     links = backend.links()
@@ -61,7 +61,7 @@ def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = io_netw
     if not missing:
         return NetworkResult(pending, pending, [], _addresses(wanted, links), [])
     if pending:
-        raise BackendError(f"a change of the network is under way and {', '.join(missing)} is not part of it.", hint="Run again in a minute.")
+        raise BackendError(f"another network change is in progress, which does not include {', '.join(missing)}.", hint="Run again in a minute.")
     profiles = _profiles(wanted, links, backend)
     manager = _one_manager(wanted, links, profiles, backend)
     layout = plan_network.layout(wanted, links, profiles)
@@ -74,20 +74,20 @@ def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = io_netw
         trial.start(change, request.timeout)
         lacking = trial.wait_until_live(layout, request.timeout / 2)
         if lacking:
-            hint = f"The old configuration returns by itself within {request.timeout} s."
+            hint = f"Correct the configuration and run again; the old one is restored within {request.timeout} s."
             raise BackendError(f"the change was applied, but {lacking}.", hint=hint)
         links = backend.links()
     return NetworkResult(True, True, [manager], _addresses(wanted, links, layout), diff)
 
 
 def _difference(head: str, before: str, after: str) -> dict[str, str]:
-    """One entry of a diff; Wi-Fi and 802.1X put their passwords into these very files."""
+    """Return one entry of a diff, passwords masked: these files may contain those of Wi-Fi and 802.1X."""
     before, after = (mask_text(text, head) for text in (before, after))
     return {"before_header": head, "after_header": head, "before": before, "after": after}
 
 
 def _profiles(wanted: Wanted, links: t.Mapping[str, Link], backend: t.Any) -> dict[str, Profile]:
-    """Who configures the links that will be changed; netplan goes before those it gives its work to."""
+    """Return the profiles of the links that will be changed; netplan takes precedence over its renderers."""
     names = plan_network.touched(wanted, links)
     profiles = {name: backend.profile_of(links[name]) for name in names}
     texts = backend.netplan_texts()
@@ -103,31 +103,34 @@ def _profiles(wanted: Wanted, links: t.Mapping[str, Link], backend: t.Any) -> di
             configured = plan_netplan.configured(documents, links[name]) or profile.configured
             profiles[name] = dataclasses.replace(profile, manager=model_network.NETPLAN, path=profile.path or path, configured=configured)
     if any(profile.manager == model_network.NETPLAN for profile in profiles.values()):
-        # as netplan's renderer NetworkManager holds whatever netplan does not speak of, without wanting anything of it
+        # as renderer of netplan, NetworkManager also manages links without configuration
         spare = [name for name, profile in profiles.items() if profile.manager == model_network.NETWORKMANAGER and not links[name].own]
         profiles.update(dict.fromkeys(spare, Profile(None)))
     return profiles
 
 
 def _one_manager(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mapping[str, Profile], backend: t.Any) -> str:
-    """The one that makes the change. A link that nobody speaks of goes with the others, unless it has addresses."""
+    """Return the network manager of the change. A link without configuration is assigned to that of the others.
+
+    :raises RefusedError: several managers, none, or an unmanaged link with addresses.
+    """
     by_manager: dict[str, list[str]] = {}
     paths = plan_network.port_paths(wanted, links)
     for name, profile in profiles.items():
         if profile.manager:
             by_manager.setdefault(profile.manager, []).append(name)
         elif links[name].own:
-            message = f"{name} has {', '.join(links[name].own)} and is managed by nothing this collection knows."
-            hint = f"Make it yourself and run again (what exists is left as it is), or let {_or(model_network.MANAGER_NAMES.values())} manage {name}."
+            message = f"{name} has {', '.join(links[name].own)} and no supported network manager."
+            hint = f"Create the devices manually and run again, or manage {name} with {_or(model_network.MANAGER_NAMES.values())}."
             raise RefusedError(message, paths[name], hint)
     if len(by_manager) > 1:
-        told = "; ".join(f"{model_network.MANAGER_NAMES[manager]} manages {', '.join(names)}" for manager, names in by_manager.items())
+        managed = "; ".join(f"{model_network.MANAGER_NAMES[manager]} manages {', '.join(names)}" for manager, names in by_manager.items())
         odd = next(iter(min(by_manager.values(), key=len)))
-        raise RefusedError(f"one change goes through one network manager, and {told}.", paths[odd], "Let one of them manage all of these.")
+        raise RefusedError(f"all links of a change must have the same network manager, but {managed}.", paths[odd], "Manage all of them with one manager.")
     manager = next(iter(by_manager), None) or backend.default_manager()
     if manager is None:
-        hint = "Make the bridges yourself and run again: what exists is left as it is."
-        raise RefusedError(f"no network manager is at work here that this collection knows ({_or(model_network.MANAGER_NAMES.values())}).", None, hint)
+        hint = "Create the bridges manually and run again."
+        raise RefusedError(f"no supported network manager found ({_or(model_network.MANAGER_NAMES.values())}).", None, hint)
     return manager
 
 
@@ -137,7 +140,7 @@ def _or(words: t.Iterable[str]) -> str:
 
 
 def _change(manager: str, layout: Layout, profiles: t.Mapping[str, Profile], check_mode: bool, backend: t.Any) -> Change:
-    # imported where they are needed: one host has one manager
+    # imported on demand: a host has one manager
     # pylint: disable=import-outside-toplevel
     if manager == model_network.NETWORKD:
         from ansible_collections.reduced.footprint.plugins.module_utils._network import plan_networkd
@@ -147,7 +150,7 @@ def _change(manager: str, layout: Layout, profiles: t.Mapping[str, Profile], che
         from ansible_collections.reduced.footprint.plugins.module_utils._network import plan_ifupdown
 
         if not check_mode:
-            # a play that rehearses has not installed them yet
+            # in check mode they are not installed yet
             backend.need_files(plan_ifupdown.helpers(layout))
         return plan_ifupdown.change(layout, profiles, backend.interfaces_files())
     if manager == model_network.NETPLAN:
@@ -173,14 +176,14 @@ def _confirm(wanted: Wanted, check_mode: bool, backend: t.Any, trial: t.Any) -> 
     missing = [entry.name for entry, unused in plan_network.missing(wanted, links)]
     if missing and not check_mode:
         raise BackendError(
-            f"{', '.join(missing)} is not there and no change waits for its confirmation.",
-            hint="A restart of the host during the trial brings the old configuration back; run state=present again.",
+            f"{', '.join(missing)} is missing and no network change is waiting for confirmation.",
+            hint="Run state=present again; a reboot of the host during the trial restores the old configuration.",
         )
     return NetworkResult(changed, False, [], _addresses(wanted, links), [])
 
 
 def _addresses(wanted: Wanted, links: t.Mapping[str, Link], layout: Layout | None = None) -> dict[str, list[str]]:
-    """The addresses each wanted device has, or takes over."""
+    """Return the addresses that each requested device has, or takes over."""
     found = {}
     for entry in (*wanted.bonds, *wanted.vlans, *wanted.bridges):
         device = layout.device(entry.name) if layout else None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A RabbitMQ node on this host: its command line tools, its files, its systemd unit."""
+"""A RabbitMQ node on this host: command line tools, files, systemd unit."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _LONG = 600
 
 
 def rabbitmq_texts(directory: str = "/etc/rabbitmq") -> tuple[str, str]:
-    """The texts of ``rabbitmq.conf`` and ``rabbitmq-env.conf``, empty where there is none."""
+    """Return the contents of ``rabbitmq.conf`` and ``rabbitmq-env.conf``, empty if missing."""
     return read_text(f"{directory}/rabbitmq.conf") or "", read_text(f"{directory}/rabbitmq-env.conf") or ""
 
 
 class RabbitMq:
-    """One node, spoken to with its own tools as the user it runs as.
+    """One node, managed with its command line tools as the user it runs as.
 
-    :arg node: its Erlang name, e.g. ``rabbit@metal1``.
-    :arg unit: its systemd unit.
-    :arg home: the directory of its cookie and its data.
+    :arg node: Erlang node name, e.g. ``rabbit@metal1``.
+    :arg unit: systemd unit.
+    :arg home: directory of cookie and data.
     """
 
     def __init__(self, node: str, unit: str = "rabbitmq-server.service", home: str = "/var/lib/rabbitmq") -> None:
@@ -45,19 +45,19 @@ class RabbitMq:
         self.home = pathlib.Path(home)
 
     def installed(self) -> bool:
-        """Whether the server's programs are here."""
+        """Return whether the server is installed."""
         return os.path.exists(f"{_TOOLS}/rabbitmqctl")
 
-    def _tool(self, name: str, *words: str, stdin: str | None = None, timeout: float = _ANSWER, ok: t.Container[int] = (0,)) -> Completed:
-        """Run one of the tools; not by way of the distribution's wrapper, which hands its words to a shell."""
-        # what the tools keep beside themselves stands in the home directory, also where this process has another one
-        argv = ["runuser", "-u", _USER, "--", "env", "-C", str(self.home), f"HOME={self.home}", f"{_TOOLS}/{name}", "-q", *words]
-        return run(argv, stdin=stdin, timeout=timeout, ok=ok, hint=f"Look at `journalctl -u {self.unit}` and /var/log/rabbitmq on the host.")
+    def _tool(self, name: str, *arguments: str, stdin: str | None = None, timeout: float = _ANSWER, ok: t.Container[int] = (0,)) -> Completed:
+        """Run one of the tools directly; the distribution's wrapper would pass the arguments to a shell."""
+        # the tools read the cookie from HOME
+        argv = ["runuser", "-u", _USER, "--", "env", "-C", str(self.home), f"HOME={self.home}", f"{_TOOLS}/{name}", "-q", *arguments]
+        return run(argv, stdin=stdin, timeout=timeout, ok=ok, hint=f"Check `journalctl -u {self.unit}` and /var/log/rabbitmq on the host.")
 
     def status(self, node: str | None = None) -> dict[str, t.Any] | None:
-        """``cluster_status`` as a node sees it, ``None`` when it does not answer.
+        """Return ``cluster_status`` of a node, ``None`` if it does not answer.
 
-        :arg node: another one than that of this host.
+        :arg node: another node than that of this host.
         """
         try:
             done = self._tool("rabbitmq-diagnostics", *_at(node), "cluster_status", "--formatter", "json")
@@ -66,11 +66,11 @@ class RabbitMq:
         return dict(_json(done.stdout))
 
     def definitions(self) -> dict[str, t.Any]:
-        """All the server's definitions; passwords are hashes in them."""
+        """Export the server's definitions; they contain password hashes."""
         return dict(_json(self._tool("rabbitmqctl", "export_definitions", "-", "--format", "json").stdout))
 
     def import_definitions(self, definitions: t.Mapping[str, t.Any]) -> None:
-        """Add or change what is named; it travels on standard input, where nobody sees secrets in it."""
+        """Import definitions; they are passed on standard input, so that secrets are not visible in the process list."""
         self._tool("rabbitmqctl", "import_definitions", "--format", "json", stdin=json.dumps(definitions), timeout=_LONG)
 
     def delete_user(self, name: str) -> None:
@@ -78,7 +78,7 @@ class RabbitMq:
         self._tool("rabbitmqctl", "delete_user", "--", name)
 
     def quorum_queues(self, vhosts: t.Iterable[str]) -> list[dict[str, t.Any]]:
-        """The quorum queues of virtual hosts, each with ``vhost``, ``name``, ``type`` and ``members``."""
+        """Return the quorum queues of virtual hosts, each with ``vhost``, ``name``, ``type`` and ``members``."""
         found = []
         for vhost in vhosts:
             done = self._tool("rabbitmqctl", "list_queues", "-p", vhost, "name", "type", "members", "--formatter", "json")
@@ -86,60 +86,60 @@ class RabbitMq:
         return found
 
     def add_replica(self, vhost: str, queue: str, node: str) -> None:
-        """Give a quorum queue a replica on one more node."""
+        """Add a replica of a quorum queue on a node."""
         self._tool("rabbitmq-queues", "add_member", "--vhost", vhost, "--", queue, node, timeout=_LONG)
 
     def critical(self) -> str | None:
-        """Why the node must not stop now: queues that would lose their majority; ``None`` when it may."""
-        # 69: "unavailable" is what the tool says of a check that fails
+        """Return why the node must not stop now (queues that would lose their majority); ``None`` if it may."""
+        # the tool exits with 69 (EX_UNAVAILABLE) if the check fails
         done = self._tool("rabbitmq-queues", "check_if_node_is_quorum_critical", ok=(0, 69))
         return " ".join((done.stdout + done.stderr).split()) if done.rc else None
 
     def stop_app(self) -> None:
-        """Stop the broker, not the Erlang machine it runs on."""
+        """Stop the broker, not its Erlang VM."""
         self._tool("rabbitmqctl", "stop_app", timeout=_LONG)
 
     def start_app(self) -> None:
-        """Start the broker on its Erlang machine."""
+        """Start the broker on its running Erlang VM."""
         self._tool("rabbitmqctl", "start_app", timeout=_LONG)
 
     def join(self, seed: str) -> None:
-        """Become a member of the cluster a node is in; what this one has is wiped. The broker must be stopped."""
+        """Join the cluster of a node; this wipes the contents of this node. The broker must be stopped."""
         self._tool("rabbitmqctl", "join_cluster", seed, timeout=_LONG)
 
     def forget(self, node: str, seed: str) -> None:
-        """Let the cluster of a running node forget another one that does not run."""
+        """Remove a stopped node from the cluster of the running node ``seed``."""
         self._tool("rabbitmqctl", *_at(seed), "forget_cluster_node", node, timeout=_LONG)
 
     def force_boot(self) -> None:
-        """Let the node, which must be stopped, start without waiting for those that ran when it stopped."""
+        """Let the stopped node start without waiting for the nodes that were running when it stopped."""
         self._tool("rabbitmqctl", "force_boot")
 
     def drain(self) -> None:
-        """Send clients and the leaders of queues to the other members."""
+        """Put the node into maintenance mode: move clients and queue leaders to other members."""
         self._tool("rabbitmq-upgrade", "drain", timeout=_LONG)
 
     def revive(self) -> None:
-        """Let clients in again."""
+        """Leave maintenance mode."""
         self._tool("rabbitmq-upgrade", "revive", timeout=_LONG)
 
     def noted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """By the node's own notes: who is in its cluster, and who ran when it stopped. Empty when it has no data."""
+        """Read from the node's files the nodes of its cluster, and those running when it stopped. Empty if it has no data."""
         data = self.home / "mnesia" / self.node
         members, running = read_text(data / "cluster_nodes.config"), read_text(data / "nodes_running_at_shutdown")
         return _nodes(members), _nodes(running)
 
     def texts(self) -> tuple[str, str]:
-        """The texts of ``rabbitmq.conf`` and ``rabbitmq-env.conf``, empty where there is none."""
+        """Return the contents of ``rabbitmq.conf`` and ``rabbitmq-env.conf``, empty if missing."""
         return rabbitmq_texts()
 
     def cookie(self) -> str | None:
-        """The Erlang cookie in its file."""
+        """Read the Erlang cookie, ``None`` if there is none."""
         text = read_text(self.home / ".erlang.cookie")
         return text.strip() if text is not None else None
 
     def write_cookie(self, value: str) -> None:
-        """Replace the Erlang cookie's file; only the node's own user can read it, at any moment."""
+        """Replace the Erlang cookie file atomically; only the node's user can read it at any time."""
         account = pwd.getpwnam(_USER)
         handle, temporary = tempfile.mkstemp(dir=str(self.home), prefix=".cookie.")
         try:
@@ -155,7 +155,7 @@ class RabbitMq:
             raise
 
     def resolve(self, name: str) -> str | None:
-        """The first IPv4 address of a name on this host."""
+        """Resolve a name on this host to its first IPv4 address, ``None`` if it does not resolve."""
         try:
             found = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
         except OSError:
@@ -163,7 +163,7 @@ class RabbitMq:
         return str(found[0][4][0]) if found else None
 
     def unit_state(self) -> dict[str, str]:
-        """The unit's ``ActiveState``, ``SubState`` and ``ExecMainStartTimestamp`` (``@seconds``)."""
+        """Return the unit's ``ActiveState``, ``SubState``, ``MainPID`` and ``ExecMainStartTimestamp`` (``@seconds``)."""
         names = "ActiveState,SubState,MainPID,ExecMainStartTimestamp"
         try:
             done = run(["systemctl", "show", "--timestamp=unix", f"--property={names}", "--", self.unit], timeout=30)
@@ -172,19 +172,19 @@ class RabbitMq:
         return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
 
     def start(self) -> None:
-        """Ask systemd for a start; does not wait, because members may wait for each other."""
+        """Start the unit without waiting, because members may wait for each other."""
         run(["systemctl", "start", "--no-block", "--", self.unit], timeout=30)
 
     def stop(self) -> None:
-        """Stop in an orderly way."""
+        """Stop the unit and wait."""
         run(["systemctl", "stop", "--", self.unit], timeout=_LONG)
 
     def newest(self, paths: t.Iterable[str]) -> float:
-        """When the youngest of the files was written, seconds since the epoch; 0 when there is none."""
+        """Return the latest modification time of the files in seconds since the epoch; 0 if none exists."""
         return max((os.stat(path).st_mtime for path in paths if os.path.exists(path)), default=0.0)
 
-    def last_words(self, lines: int = 5) -> str:
-        """The end of the node's log, for an error message."""
+    def last_log_lines(self, lines: int = 5) -> str:
+        """Return the last lines of the node's log, for an error message."""
         text = read_text(f"/var/log/rabbitmq/{self.node}.log")
         if text is None:
             try:
@@ -199,14 +199,14 @@ def _at(node: str | None) -> tuple[str, ...]:
 
 
 def _json(text: str) -> t.Any:
-    """What a tool says, although it may say something before."""
+    """Parse the JSON output of a tool; text before it, such as warnings, is skipped."""
     start = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=-1)
     try:
         return json.loads(text[max(start, 0):])
     except ValueError as error:
-        raise BackendError(f"RabbitMQ's tool did not answer in JSON: {text[:200]!r}") from error
+        raise BackendError(f"the RabbitMQ tool returned invalid JSON: {text[:200]!r}") from error
 
 
 def _nodes(text: str | None) -> tuple[str, ...]:
-    """The nodes of a note, each once, in order."""
+    """Return the node names in the text of a file, each once, in order."""
     return tuple(dict.fromkeys(_NODE.findall(text or "")))

@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""RabbitMQ's decisions, pure: who starts a cluster, who joins it, who is healthy.
+"""Decide how a RabbitMQ cluster is started, without I/O: first member, joiners, health.
 
-What is decided where the sources leave it open:
+Decisions that the RabbitMQ documentation leaves open:
 
-* a cluster that runs is joined, never rivalled; two at once, or nodes nobody listed, are refused;
-* nobody is a member yet: the one that has users, queues or vhosts starts, else one that runs, else the first in the list;
-* all are stopped: a node waits at its start for those it saw running when it stopped. So there must be a set of members that
-  wait for none outside of it; the one that stopped last starts first. Otherwise refused, because messages may be lost;
-  an operator may force a member;
-* a member without data that the others know has lost its disk: they forget it, then it joins anew.
+* A running cluster is joined; a second one is never started. Two clusters, or unlisted nodes, are refused.
+* No member is in a cluster yet: the one that has users, queues or virtual hosts starts, else a running one, else the first in the list.
+* All are stopped: a starting node waits for the nodes that were running when it stopped. So there must be a set of members that wait for
+  no node outside of it; the member that stopped last starts first. Otherwise refused, because messages may be lost; an operator may
+  force a member.
+* A member without data that the others know has lost its disk: they forget it, then it joins again.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import typing as t
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """What is known of one member.
+    """State of one member.
 
-    :arg node: its Erlang name, e.g. ``rabbit@metal1``.
-    :arg running: its broker serves.
-    :arg known: the nodes it takes for members of its cluster, itself included; empty when it has no data.
-    :arg last: the nodes that ran, by its own note, when it stopped.
-    :arg contents: what it keeps beside a fresh broker's own, in words; ``None`` when that cannot be told.
-    :arg cookie: ``same`` as is wanted, ``other`` or ``none``.
-    :arg paused: its node is up and its broker is not, as in a minority.
+    :arg node: Erlang node name, e.g. ``rabbit@metal1``.
+    :arg running: the broker is running.
+    :arg known: nodes of its cluster as it knows them, itself included; empty if it has no data.
+    :arg last: nodes that were running when it stopped, as it recorded them.
+    :arg contents: what it has in addition to a fresh broker, as text; ``None`` if unknown.
+    :arg cookie: ``same`` as requested, ``other`` or ``none``.
+    :arg paused: the Erlang VM is running and the broker is not, as in a minority.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Member:
 
     @classmethod
     def from_facts(cls, name: str, node: str, facts: t.Mapping[str, t.Any]) -> Member:
-        """A member from what ``rabbitmq_info`` returns."""
+        """Build a member from the result of ``rabbitmq_info``."""
         contents = facts.get("contents")
         return cls(
             name=name,
@@ -59,20 +59,20 @@ class Member:
 
     @property
     def clustered(self) -> bool:
-        """Whether it knows others than itself."""
+        """Return whether it is in a cluster with other nodes."""
         return len(self.known) > 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What is to happen.
+    """The decision.
 
-    :arg action: ``none``, ``start`` (members that stopped), ``join``, ``bootstrap`` (then the others join) or ``refuse``.
-    :arg first: the member that has to run before the others are looked after.
-    :arg start: members with data of this cluster that do not run, in the order in which they are started.
-    :arg join: members that are to become members, one by one in this order.
-    :arg forget: nodes that are to be forgotten by the cluster first.
-    :arg forced: the first one starts without those it would wait for.
+    :arg action: ``none``, ``start`` (stopped members), ``join``, ``bootstrap`` (then the others join) or ``refuse``.
+    :arg first: member that must run before the others are started or join.
+    :arg start: stopped members with data of this cluster, in starting order.
+    :arg join: members that join, one by one in this order.
+    :arg forget: nodes that the cluster must forget first.
+    :arg forced: the first member starts without the nodes it would wait for.
     """
 
     action: str
@@ -86,7 +86,7 @@ class Decision:
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Plain values, for Ansible."""
+        """Return plain values for Ansible."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in dataclasses.asdict(self).items()}
 
 
@@ -96,12 +96,12 @@ def decide(
     force: str | None = None,
     gone: t.Sequence[str] = (),
 ) -> Decision:
-    """Who starts the cluster and who joins.
+    """Decide which member starts the cluster and which members join.
 
-    :arg members: all that the cluster is to have, in order; ``None`` for one that does not answer.
-    :arg nodes: the Erlang name of each.
-    :arg force: the member an operator chose to start from.
-    :arg gone: nodes that left for good and may be forgotten.
+    :arg members: all configured members, in order; ``None`` for a member that does not answer.
+    :arg nodes: Erlang node name of each member.
+    :arg force: member that the operator chose to start from.
+    :arg gone: nodes that left permanently and may be forgotten.
     """
     decision = _decide(members, nodes, force, gone)
     return dataclasses.replace(decision, warnings=_size_warnings(len(members)))
@@ -109,20 +109,20 @@ def decide(
 
 def _decide(members: t.Mapping[str, Member | None], nodes: t.Mapping[str, str], force: str | None, gone: t.Sequence[str]) -> Decision:
     if not members:
-        return Decision("refuse", "the cluster has no members.", hint="Put hosts into its group.")
+        return Decision("refuse", "the cluster has no members.", hint="Add hosts to its inventory group.")
     if force and members.get(force) is None:
         why = "does not answer" if force in members else "is not among the members"
         return Decision("refuse", f"{force} is forced to start the cluster, but {why}.", hint="Force a member that answers, or none.")
     known = [member for member in members.values() if member]
     missing = tuple(name for name, member in members.items() if not member)
     clustered = [member for member in known if member.clustered]
-    refused = _strangers(clustered, nodes, gone) or _two_clusters(clustered) or _cookies(clustered)
+    refused = _unlisted(clustered, nodes, gone) or _two_clusters(clustered) or _cookies(clustered)
     if refused:
         return refused
     if not clustered:
         return _new(known, missing, force)
     listed = tuple(dict.fromkeys(node for member in clustered for node in member.known))
-    # who is known to the others but knows nobody has lost its disk
+    # a member that the others know, but that knows none of them, has lost its disk
     lost = tuple(member.node for member in known if not member.clustered and member.node in listed)
     forget = lost + tuple(node for node in gone if node in listed and node not in nodes.values())
     refused = _would_wipe([member for member in known if not member.clustered])
@@ -142,24 +142,24 @@ def _decide(members: t.Mapping[str, Member | None], nodes: t.Mapping[str, str], 
 
 def _size_warnings(size: int) -> tuple[str, ...]:
     if size > 1 and size % 2 == 0:
-        return (f"{size} members: an even number survives no more losses than {size - 1}, and two halves both pause.",)
+        return (f"{size} members: an even number tolerates no more failures than {size - 1}, and if it splits in halves, both pause.",)
     return ()
 
 
-def _strangers(clustered: t.Sequence[Member], nodes: t.Mapping[str, str], gone: t.Sequence[str]) -> Decision | None:
+def _unlisted(clustered: t.Sequence[Member], nodes: t.Mapping[str, str], gone: t.Sequence[str]) -> Decision | None:
     for member in clustered:
-        strange = [node for node in member.known if node not in nodes.values() and node not in gone]
-        if strange:
+        unlisted = [node for node in member.known if node not in nodes.values() and node not in gone]
+        if unlisted:
             return Decision(
                 "refuse",
-                f"{member.name} is in a cluster with {', '.join(strange)}, which is no member of this one.",
-                hint="If it left for good name it in rabbitmq_gone_nodes; if the cluster is a foreign one take the host out of the group.",
+                f"{member.name} is in a cluster with {', '.join(unlisted)}, which is not in the inventory group.",
+                hint="If that node left permanently, add it to rabbitmq_gone_nodes; if this is another cluster, remove the host from the group.",
             )
         if member.node not in member.known:
             return Decision(
                 "refuse",
-                f"{member.name} is a member under another name: it knows {', '.join(member.known)}, and is to be {member.node}.",
-                hint="Set rabbitmq_node_host to the name it has.",
+                f"{member.name} is a member under another name: its cluster has {', '.join(member.known)}, expected {member.node}.",
+                hint="Set rabbitmq_node_host to the existing name.",
             )
     return None
 
@@ -169,8 +169,8 @@ def _majority_lost(lost: t.Sequence[str], left: t.Sequence[Member], nodes: t.Map
     keeps = ", ".join(member.name for member in left)
     return Decision(
         "refuse",
-        f"{names} lost their data, half of the cluster or more: {keeps} alone serves nobody, and quorum queues had most of their replicas there.",
-        hint=f"Bring the data back. If they are gone for good stop the service on {keeps} and name one of these in rabbitmq_force_boot.",
+        f"{names} lost their data, half of the cluster or more: {keeps} has no majority and is paused, and most replicas of quorum queues were there.",
+        hint=f"Restore the data. If it is lost permanently, stop the service on {keeps} and set rabbitmq_force_boot to one of these members.",
     )
 
 
@@ -181,7 +181,7 @@ def _two_clusters(clustered: t.Sequence[Member]) -> Decision | None:
             return Decision(
                 "refuse",
                 f"there are two clusters: {', '.join(first.known)} and {', '.join(member.known)}.",
-                hint="Take the members of the wrong one out of the group, or move their data directories away.",
+                hint="Remove the members of the wrong cluster from the group, or move their data directories away.",
             )
     return None
 
@@ -192,8 +192,8 @@ def _cookies(clustered: t.Sequence[Member]) -> Decision | None:
         return None
     return Decision(
         "refuse",
-        f"the Erlang cookie of {', '.join(other)} is another one than rabbitmq_erlang_cookie; a running cluster has to keep its own.",
-        hint="Give the cluster's cookie, or stop the service on all members and run again: they then get the new one together.",
+        f"the Erlang cookie of {', '.join(other)} differs from rabbitmq_erlang_cookie; it cannot be changed while the cluster is running.",
+        hint="Set rabbitmq_erlang_cookie to the cluster's cookie, or stop the service on all members and run again: all of them then get the new one.",
     )
 
 
@@ -204,18 +204,18 @@ def _would_wipe(members: t.Sequence[Member]) -> Decision | None:
     what = "; ".join(f"{member.name}: {', '.join(member.contents or ())}" for member in filled)
     return Decision(
         "refuse",
-        f"a broker that is no member has contents ({what}); joining would wipe them.",
-        hint="Export and delete them, or take the host out of the group.",
+        f"a broker outside the cluster has contents ({what}); joining would wipe them.",
+        hint="Export and delete them, or remove the host from the group.",
     )
 
 
 def _new(known: t.Sequence[Member], missing: t.Sequence[str], force: str | None) -> Decision:
-    """Nobody is in a cluster."""
+    """Decide when no member is in a cluster."""
     if missing and not force:
         return Decision(
             "refuse",
-            f"no member that answers is in a cluster, and {', '.join(missing)} does not answer: it may run one.",
-            hint="Bring it back, or name the member to start from in rabbitmq_force_boot.",
+            f"no member that answers is in a cluster, and {', '.join(missing)} does not answer: it may be in one.",
+            hint="Start that member, or set rabbitmq_force_boot to the member to start from.",
         )
     filled = [member for member in known if member.contents]
     unread = [member for member in known if member.contents is None]
@@ -227,10 +227,10 @@ def _new(known: t.Sequence[Member], missing: t.Sequence[str], force: str | None)
         return refused
     others = tuple(member.name for member in known if member is not first)
     if first.running and not others:
-        return Decision("none", f"{first.name} runs, and there is no other member.", first.name)
+        return Decision("none", f"{first.name} is running, and there is no other member.", first.name)
     if first.running:
-        return Decision("join", f"{first.name} runs; the others join it.", first.name, join=others)
-    return Decision("bootstrap", f"there is no cluster yet; {first.name} starts it.", first.name, join=others)
+        return Decision("join", f"{first.name} is running; the others join it.", first.name, join=others)
+    return Decision("bootstrap", f"no cluster exists yet; {first.name} starts it.", first.name, join=others)
 
 
 def _restart(
@@ -241,7 +241,7 @@ def _restart(
     forget: tuple[str, ...],
     force: str | None,
 ) -> Decision:
-    """All members are stopped."""
+    """Decide when all members are stopped."""
     chosen = [member for member in clustered if member.name == force]
     if force and not chosen:
         return Decision("refuse", f"{force} is forced to start the cluster, but has no data of it.", hint="Force a member that has data.")
@@ -251,8 +251,8 @@ def _restart(
         names = [name for name, node in nodes.items() if node in awaited] or awaited
         return Decision(
             "refuse",
-            f"all members are stopped, and {', '.join(names)} ran when the others stopped: it may hold newer messages, and they wait for it.",
-            hint="Bring it back, or name the member to start from in rabbitmq_force_boot.",
+            f"all members are stopped, and {', '.join(names)} was running when the others stopped: it may hold newer messages, and they wait for it.",
+            hint="Start that member, or set rabbitmq_force_boot to the member to start from.",
         )
     first = (ready or chosen)[0]
     order = (first.name, *(member.name for member in clustered if member is not first))
@@ -261,7 +261,7 @@ def _restart(
 
 
 def _closed(members: t.Sequence[Member]) -> list[Member]:
-    """The largest set of members of which none waits for a node outside of it."""
+    """Return the largest set of members in which no member waits for a node outside of it."""
     left = list(members)
     while True:
         nodes = {member.node for member in left}
@@ -272,20 +272,20 @@ def _closed(members: t.Sequence[Member]) -> list[Member]:
 
 
 def problems(status: t.Mapping[str, t.Any] | None, node: str, expected: t.Sequence[str] = ()) -> tuple[str, ...]:
-    """Why a member must not be relied on; empty when it is healthy.
+    """Return why a member is unhealthy; empty if it is healthy.
 
-    :arg status: what ``rabbitmq-diagnostics cluster_status`` says on it, ``None`` when it does not answer.
-    :arg expected: the nodes that have to run; empty to ask for this one only.
+    :arg status: output of ``rabbitmq-diagnostics cluster_status`` on it, ``None`` if it does not answer.
+    :arg expected: nodes that must be running; empty to check this node only.
     """
     if status is None:
         return (f"{node} does not answer",)
     running = list(status.get("running_nodes") or ())
     if node not in running:
-        return (f"the broker of {node} does not serve: it is starting, stopped, or paused because it sees no majority",)
-    found = [f"{other} does not run" for other in expected if other not in running]
-    strange = [other for other in status.get("disk_nodes") or () if expected and other not in expected]
-    found += [f"{other} is a member that nobody asked for" for other in strange]
-    found += [f"{one} is parted from {', '.join(others)}" for one, others in (status.get("partitions") or {}).items() if others]
+        return (f"the broker of {node} is not running: it is starting, stopped, or paused without a majority",)
+    found = [f"{other} is not running" for other in expected if other not in running]
+    unexpected = [other for other in status.get("disk_nodes") or () if expected and other not in expected]
+    found += [f"{other} is an unexpected member" for other in unexpected]
+    found += [f"{one} is partitioned from {', '.join(others)}" for one, others in (status.get("partitions") or {}).items() if others]
     found += [f"alarm: {alarm_text(alarm)}" for alarm in status.get("alarms") or ()]
     state = (status.get("maintenance_status") or {}).get(node)
     if state not in (None, "not under maintenance", "unknown"):
@@ -294,20 +294,23 @@ def problems(status: t.Mapping[str, t.Any] | None, node: str, expected: t.Sequen
 
 
 def alarm_text(alarm: t.Any) -> str:
-    """An alarm in words; a list of pairs or a mapping, as versions differ."""
+    """Return an alarm as text.
+
+    :arg alarm: a mapping or a string, depending on the RabbitMQ version.
+    """
     if isinstance(alarm, t.Mapping):
         return " ".join(f"{value}" for _key, value in sorted(alarm.items(), key=lambda item: str(item[0])))
     return str(alarm)
 
 
 def lacking_replicas(queues: t.Sequence[t.Mapping[str, t.Any]], node: str, size: int, wanted: int = 3) -> tuple[tuple[str, str], ...]:
-    """Quorum queues that are to get a replica on a node, as pairs of vhost and name.
+    """Return the quorum queues that need a replica on a node, as pairs of vhost and name.
 
-    A member that joined, or joined anew with an empty disk, carries none by itself.
+    RabbitMQ does not add replicas on a member that joins, or joins again with an empty disk.
 
     :arg queues: each with ``vhost``, ``name``, ``type`` and ``members``.
-    :arg size: how many members the cluster has now.
-    :arg wanted: how many replicas a queue has at most by itself.
+    :arg size: current number of members in the cluster.
+    :arg wanted: maximum number of replicas that are added up to.
     """
     quorum = [queue for queue in queues if queue.get("type") in ("quorum", "rabbit_quorum_queue")]
     having = [(queue, tuple(queue.get("members") or ())) for queue in quorum]

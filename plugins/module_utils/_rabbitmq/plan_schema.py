@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Virtual hosts, users, permissions, policies and queues of RabbitMQ: what is asked for against what is there. Pure.
+"""Compare requested with existing virtual hosts, users, permissions, policies and queues of RabbitMQ, without I/O.
 
-The answer is a piece of RabbitMQ's own definitions with only what is missing or differs, to be imported in one go.
+The result is in RabbitMQ's definitions format, contains only what is missing or differs, and is imported in one step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 _NAME = re.compile(r"\A(?!-)[^\x00-\x1f\x7f]{1,255}\Z")
 _HASHING = "rabbit_password_hashing_sha256"
-#: Server from which on a virtual host itself can say of which type its queues are.
+#: First RabbitMQ version whose virtual hosts have a default queue type.
 DEFAULT_TYPE_SINCE = (3, 11)
 _FOR = ("queues", "exchanges", "all", "quorum_queues", "classic_queues", "streams")
 _TYPES = ("quorum", "classic", "stream")
@@ -28,7 +28,7 @@ _SCOPES = ("configure", "write", "read")
 
 @dataclasses.dataclass(frozen=True)
 class Schema:
-    """What is asked for, checked. Each entry is as the server's definitions write it; users carry a ``password``."""
+    """The validated request. Entries are in the server's definitions format; users have a ``password``."""
 
     vhosts: tuple[dict[str, t.Any], ...] = ()
     users: tuple[dict[str, t.Any], ...] = ()
@@ -40,7 +40,7 @@ class Schema:
 
 @dataclasses.dataclass(frozen=True)
 class SchemaPlan:
-    """What is to be done; only ``actions`` may be shown."""
+    """The required changes; only ``actions`` and ``warnings`` may be shown, ``definitions`` contain password hashes."""
 
     actions: tuple[str, ...]
     definitions: dict[str, t.Any]
@@ -49,9 +49,9 @@ class SchemaPlan:
 
 
 def parse(vhosts: t.Any, users: t.Any, policies: t.Any, queues: t.Any, absent: t.Any = ()) -> Schema:
-    """The schema that was asked for.
+    """Validate the requested schema.
 
-    :raises InputError: with the path of the bad value; never with a password.
+    :raises InputError: with the path of the invalid value; never contains a password.
     """
     places = _vhosts(vhosts)
     known = {place["name"] for place in places} | {"/"}
@@ -59,26 +59,26 @@ def parse(vhosts: t.Any, users: t.Any, policies: t.Any, queues: t.Any, absent: t
     unwanted = tuple(_name(name, f"absent_users[{index}]") for index, name in enumerate(absent or ()))
     for person in people:
         if person["name"] in unwanted:
-            raise InputError(f"{person['name']!r} is to be there and to be absent.", "absent_users", "Name it in one of the two.")
+            raise InputError(f"{person['name']!r} is in both users and absent_users.", "absent_users", "Remove it from one of the two.")
     return Schema(places, people, permissions, _policies(policies, known), _queues(queues, known), unwanted)
 
 
 def _name(value: t.Any, path: str) -> str:
     if not isinstance(value, str) or not _NAME.match(value):
-        raise InputError(f"{value!r} is no name.", path, "Use 1 to 255 printable characters, the first no -.")
+        raise InputError(f"{value!r} is not a valid name.", path, "Use 1 to 255 printable characters, not starting with -.")
     return value
 
 
 def _once(name: t.Any, seen: set[t.Any], path: str) -> None:
     if name in seen:
-        raise InputError(f"{name!r} is named twice.", path, "Name it once.")
+        raise InputError(f"{name!r} is listed twice.", path, "List it once.")
     seen.add(name)
 
 
 def _vhost(value: t.Any, known: t.Collection[str], path: str) -> str:
     name = _name(value, path)
     if name not in known:
-        raise InputError(f"{name!r} is no virtual host that is asked for ({', '.join(sorted(known))}).", path, "Add it to vhosts, or fix its name.")
+        raise InputError(f"{name!r} is not one of the virtual hosts {', '.join(sorted(known))}.", path, "Add it to vhosts, or fix its name.")
     return name
 
 
@@ -90,7 +90,7 @@ def _vhosts(value: t.Any) -> tuple[dict[str, t.Any], ...]:
         name, kind = _name(entry.get("name"), f"{here}.name"), entry.get("default_queue_type")
         _once(name, seen, f"{here}.name")
         if kind not in (None, "", *_TYPES):
-            raise InputError(f"{kind!r} is no type of queues.", f"{here}.default_queue_type", f"Use one of {', '.join(_TYPES)}.")
+            raise InputError(f"{kind!r} is not a valid queue type.", f"{here}.default_queue_type", f"Use one of {', '.join(_TYPES)}.")
         found.append({"name": name, **({"default_queue_type": kind} if kind else {})})
     return tuple(found)
 
@@ -102,7 +102,7 @@ def _users(value: t.Any, known: t.Collection[str]) -> tuple[tuple[dict[str, t.An
         name = _name(entry.get("name"), f"{here}.name")
         _once(name, seen, f"{here}.name")
         if not isinstance(entry.get("password"), str) or not entry["password"]:
-            raise InputError("is missing.", f"{here}.password", "Give a password; lookup('reduced.footprint.secret', …) makes one.")
+            raise InputError("is missing.", f"{here}.password", "Set a password; lookup('reduced.footprint.secret', …) generates one.")
         tags = [_name(tag, f"{here}.tags[{place}]") for place, tag in enumerate(entry.get("tags") or ())]
         users.append({"name": name, "password": entry["password"], "tags": sorted(tags)})
         places: set[t.Any] = set()
@@ -120,7 +120,7 @@ def _pattern(value: t.Any, path: str) -> str:
     try:
         re.compile(value)
     except (re.error, TypeError) as error:
-        raise InputError(f"{value!r} is no regular expression.", path, "Write e.g. .* for all, or an empty text for nothing.") from error
+        raise InputError(f"{value!r} is not a valid regular expression.", path, "Use for example .* for all names, or an empty string for none.") from error
     return str(value)
 
 
@@ -135,7 +135,7 @@ def _policies(value: t.Any, known: t.Collection[str]) -> tuple[dict[str, t.Any],
         if apply_to not in _FOR:
             raise InputError(f"{apply_to!r} is not supported.", f"{here}.apply_to", f"Use one of {', '.join(_FOR)}.")
         if not isinstance(definition, dict) or not definition:
-            raise InputError("must be a mapping that says something.", f"{here}.definition", "Write e.g. {expires: 1800000}.")
+            raise InputError("must be a mapping that is not empty.", f"{here}.definition", "Use for example {expires: 1800000}.")
         pattern = _pattern(entry.get("pattern"), f"{here}.pattern")
         priority = entry.get("priority") or 0
         found.append({"name": name, "vhost": vhost, "pattern": pattern, "apply-to": apply_to, "priority": int(priority), "definition": definition})
@@ -151,14 +151,14 @@ def _queues(value: t.Any, known: t.Collection[str]) -> tuple[dict[str, t.Any], .
         _once((vhost, name), seen, f"{here}.name")
         kind = entry.get("type") or "quorum"
         if kind not in _TYPES:
-            raise InputError(f"{kind!r} is no type of queues.", f"{here}.type", f"Use one of {', '.join(_TYPES)}.")
+            raise InputError(f"{kind!r} is not a valid queue type.", f"{here}.type", f"Use one of {', '.join(_TYPES)}.")
         arguments = {**(entry.get("arguments") or {}), "x-queue-type": kind}
         found.append({"name": name, "vhost": vhost, "durable": True, "auto_delete": False, "arguments": arguments})
     return tuple(found)
 
 
 def password_hash(password: str, salt: bytes) -> str:
-    """What RabbitMQ keeps of a password.
+    """Return the hash that RabbitMQ stores for a password.
 
     :arg salt: four random bytes.
     """
@@ -166,7 +166,7 @@ def password_hash(password: str, salt: bytes) -> str:
 
 
 def same_password(password: str, user: t.Mapping[str, t.Any]) -> bool:
-    """Whether a user of the definitions has this password."""
+    """Return whether a user in the definitions has this password."""
     if user.get("hashing_algorithm", _HASHING) != _HASHING:
         return False
     try:
@@ -177,7 +177,7 @@ def same_password(password: str, user: t.Mapping[str, t.Any]) -> bool:
 
 
 def contents(definitions: t.Mapping[str, t.Any]) -> tuple[str, ...]:
-    """What a broker has that a fresh one has not, in words."""
+    """List what a broker has in addition to a fresh one, as text."""
     found = [f"user {user['name']}" for user in definitions.get("users") or () if user.get("name") != "guest"]
     found += [f"virtual host {vhost['name']}" for vhost in definitions.get("vhosts") or () if vhost.get("name") != "/"]
     found += [f"queue {queue['name']}" for queue in definitions.get("queues") or ()]
@@ -191,11 +191,11 @@ def _version(definitions: t.Mapping[str, t.Any]) -> tuple[int, ...]:
 
 
 def plan(schema: Schema, there: t.Mapping[str, t.Any], salt: t.Callable[[], bytes]) -> SchemaPlan:
-    """What is missing or differs. Nothing is deleted but the users that are to be absent.
+    """Return what is missing or differs. Nothing is deleted except the users in ``absent``.
 
-    :arg there: the definitions the server has.
-    :arg salt: four new random bytes.
-    :raises InputError: a queue that is there as another type; it would have to be deleted with its messages.
+    :arg there: the server's definitions.
+    :arg salt: returns four new random bytes.
+    :raises InputError: a queue exists with another type; it would have to be deleted with its messages.
     """
     actions: list[str] = []
     wanted: dict[str, list[t.Any]] = {"vhosts": [], "users": [], "permissions": [], "policies": [], "queues": []}
@@ -209,7 +209,7 @@ def plan(schema: Schema, there: t.Mapping[str, t.Any], salt: t.Callable[[], byte
         kept = str(has["password_hash"]) if has and keep else password_hash(user["password"], salt())
         actions.append(f"create user {user['name']}" if not has else f"change {'the tags' if keep else 'the password'} of user {user['name']}")
         wanted["users"].append({"name": user["name"], "password_hash": kept, "hashing_algorithm": _HASHING, "tags": user["tags"]})
-    _plan_keyed(schema.permissions, there.get("permissions"), ("user", "vhost"), "permissions", "give {user} permissions in {vhost}", actions, wanted)
+    _plan_keyed(schema.permissions, there.get("permissions"), ("user", "vhost"), "permissions", "set permissions of {user} in {vhost}", actions, wanted)
     _plan_keyed(schema.policies, there.get("policies"), ("vhost", "name"), "policies", "set policy {name} in {vhost}", actions, wanted)
     queues = {(queue["vhost"], queue["name"]): queue for queue in there.get("queues") or ()}
     for index, queue in enumerate(schema.queues):
@@ -220,7 +220,7 @@ def plan(schema: Schema, there: t.Mapping[str, t.Any], salt: t.Callable[[], byte
             wanted["queues"].append(queue)
         elif (found.get("arguments") or {}).get("x-queue-type", "classic") != kind:
             has_type = (found.get("arguments") or {}).get("x-queue-type", "classic")
-            raise InputError(f"{queue['name']!r} is there as a {has_type} queue.", f"queues[{index}].type", "Delete it first; its messages go with it.")
+            raise InputError(f"{queue['name']!r} already exists as a {has_type} queue.", f"queues[{index}].type", "Delete it first, with its messages.")
     delete = tuple(name for name in schema.absent if name in users)
     actions += [f"delete user {name}" for name in delete]
     return SchemaPlan(tuple(actions), {key: value for key, value in wanted.items() if value}, delete, tuple(warnings))
@@ -235,14 +235,14 @@ def _plan_vhosts(schema: Schema, there: t.Mapping[str, t.Any], actions: list[str
         if kind and _version(there) < DEFAULT_TYPE_SINCE:
             if kind != "classic":
                 warnings.append(
-                    f"the server {there.get('rabbitmq_version')} cannot make queues of {name} {kind} ones by itself: clients have to declare them "
-                    f"so (x-queue-type: {kind}; in OpenStack rabbit_quorum_queue = true), or name them in queues."
+                    f"RabbitMQ {there.get('rabbitmq_version')} has no default queue type per virtual host: clients of {name} must declare {kind} "
+                    f"queues (x-queue-type: {kind}; in OpenStack rabbit_quorum_queue = true), or list them in queues."
                 )
             kind = None
         before = ((has or {}).get("metadata") or {}).get("default_queue_type") or (has or {}).get("default_queue_type")
         if has and (not kind or before == kind):
             continue
-        actions.append(f"create virtual host {name}" if not has else f"make {kind} the default type of queues in {name}")
+        actions.append(f"create virtual host {name}" if not has else f"set the default queue type of {name} to {kind}")
         metadata = {"description": "", "tags": [], **((has or {}).get("metadata") or {}), **({"default_queue_type": kind} if kind else {})}
         wanted.append({"name": name, "metadata": metadata, **({"default_queue_type": kind} if kind else {})})
     return warnings
@@ -258,7 +258,7 @@ def _plan_keyed(
     there: t.Any,
     key: tuple[str, str],
     kind: str,
-    words: str,
+    template: str,
     actions: list[str],
     wanted: t.Mapping[str, list[t.Any]],
 ) -> None:
@@ -266,5 +266,5 @@ def _plan_keyed(
     for entry in entries:
         found = has.get(tuple(entry[part] for part in key)) or {}
         if any(found.get(name) != value for name, value in entry.items()):
-            actions.append(words.format(**entry))
+            actions.append(template.format(**entry))
             wanted[kind].append(entry)

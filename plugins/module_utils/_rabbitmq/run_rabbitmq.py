@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: one member of a RabbitMQ cluster, looked at and brought into it."""
+"""Use case: probe one member of a RabbitMQ cluster, and make it join or start the cluster."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_s
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
 
 _PAUSE = 1.0
-# A paused broker starts by itself when it sees a majority again; one whose run was killed half-way does not.
+# Seconds. A paused broker starts by itself when it sees a majority again; one that a killed run has stopped does not.
 _PATIENCE = 20.0
 _UP = ("active", "activating", "reloading")
 
-# Where a module finds the server; documented by the fragment doc_fragments/rabbitmq.py.
+# Options that locate the server; documented in doc_fragments/rabbitmq.py.
 SERVER_ARGUMENTS: t.Mapping[str, t.Mapping[str, t.Any]] = {
     "node": {"type": "str", "required": True},
     "unit": {"type": "str", "default": "rabbitmq-server.service"},
@@ -31,13 +31,13 @@ SERVER_ARGUMENTS: t.Mapping[str, t.Mapping[str, t.Any]] = {
 
 @dataclasses.dataclass(frozen=True)
 class MemberRequest:
-    """What a member is to be.
+    """The requested state of a member.
 
-    :arg state: ``started`` only asks for a start, ``present`` is a healthy member, ``restarted`` the same after a restart.
-    :arg seed: the node whose cluster it has to be in; ``None`` when it is the first.
-    :arg forget: nodes the cluster is to forget.
-    :arg config_files: a server older than one of these is restarted.
-    :arg force_boot: start without those that ran when it stopped.
+    :arg state: ``started`` only starts the unit, ``present`` waits for a healthy member, ``restarted`` does so after a restart.
+    :arg seed: node whose cluster it must be in; ``None`` for the first member.
+    :arg forget: nodes that the cluster must forget.
+    :arg config_files: a server that was started before one of these was written is restarted.
+    :arg force_boot: start without the nodes that were running when it stopped.
     :arg timeout: seconds until it must be healthy.
     """
 
@@ -51,7 +51,7 @@ class MemberRequest:
 
 @dataclasses.dataclass(frozen=True)
 class MemberResult:
-    """What was done, or in check mode would be."""
+    """Actions that were taken, or in check mode would be, and the member's state before and after."""
 
     changed: bool
     actions: tuple[str, ...]
@@ -60,15 +60,15 @@ class MemberResult:
 
 
 def local_broker(node: str, unit: str) -> RabbitMq:
-    """The node of this host.
+    """Return the node of this host.
 
-    :arg node: its Erlang name.
-    :arg unit: its systemd unit.
-    :raises InputError: the name is none.
+    :arg node: Erlang node name.
+    :arg unit: systemd unit.
+    :raises InputError: invalid node name.
     """
     name, at, host = node.partition("@")
     if not at or not name or not host or any(not (sign.isalnum() or sign in "-_.") for sign in name + host):
-        raise InputError(f"{node!r} is no name of a node.", "node", "Write e.g. rabbit@host, of letters, digits, -, _ and dots.")
+        raise InputError(f"{node!r} is not a valid node name.", "node", "Use for example rabbit@host, with letters, digits, -, _ and dots.")
     return RabbitMq(node, unit)
 
 
@@ -80,31 +80,31 @@ def look(
     peers: t.Mapping[str, str] | None = None,
     sleep: t.Callable[[float], None] = time.sleep,
 ) -> dict[str, t.Any]:
-    """What a member is right now.
+    """Return the current state of a member, as documented in ``rabbitmq_info``.
 
-    :arg cookie: the one it is to have, to be compared.
-    :arg expected: the nodes that have to run for it to be ready; empty to ask for this one only.
-    :arg settle: seconds to give it to become ready.
-    :arg peers: the address each name of a member has to resolve to.
+    :arg cookie: expected cookie, to be compared.
+    :arg expected: nodes that must be running for it to be ready; empty to check this node only.
+    :arg settle: seconds to wait for it to become ready.
+    :arg peers: address that each host name of a member must resolve to.
     """
     until = time.monotonic() + settle
     while True:
-        facts = _look(broker, cookie, expected)
+        facts = _probe(broker, cookie, expected)
         if facts["ready"] or not facts["installed"] or facts["unit"] not in _UP or time.monotonic() >= until:
             break
         sleep(_PAUSE)
     found = {name: broker.resolve(name) for name in peers or {}}
-    facts["unresolved"] = [f"{name} resolves to {found[name] or 'nothing'}, not to {want}" for name, want in (peers or {}).items() if found[name] != want]
+    facts["unresolved"] = [f"{name} resolves to {found[name] or 'nothing'}, expected {want}" for name, want in (peers or {}).items() if found[name] != want]
     return facts
 
 
-def _look(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> dict[str, t.Any]:
+def _probe(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> dict[str, t.Any]:
     installed = broker.installed()
     unit = broker.unit_state().get("ActiveState", "unknown") if installed else "unknown"
     status = broker.status() if installed and unit in _UP else None
     members, last = broker.noted()
     running_nodes = list((status or {}).get("running_nodes") or ())
-    # a broker that still runs under another name is alone under that name
+    # a broker that still runs under another node name is alone under that name
     mine = broker.node if broker.node in running_nodes or not running_nodes else running_nodes[0]
     if status and running_nodes and mine in running_nodes:
         members = tuple((*(status.get("disk_nodes") or ()), *(status.get("ram_nodes") or ())))
@@ -115,18 +115,18 @@ def _look(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> di
     elif members and len(members) <= 1:
         has = None
     configuration, environment = broker.texts()
-    is_there = broker.cookie() if installed else None
-    sick = problems(status, broker.node, expected) if installed else (f"{broker.node} is not installed",)
+    current_cookie = broker.cookie() if installed else None
+    found_problems = problems(status, broker.node, expected) if installed else (f"{broker.node} is not installed",)
     return {
         "installed": installed,
         "unit": unit,
         "node": broker.node,
         "alive": status is not None,
         "running": running,
-        # a node whose broker is stopped answers no question about the cluster, so its unit has to tell that it is there
+        # a node whose broker is stopped does not return cluster_status, so the unit shows that the Erlang VM is running
         "paused": unit == "active" and not running and len(members) > 1,
-        "ready": not sick,
-        "problems": list(sick),
+        "ready": not found_problems,
+        "problems": list(found_problems),
         "members": list(members),
         "running_nodes": running_nodes,
         "last_running": list(last),
@@ -137,7 +137,7 @@ def _look(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> di
         "tls": listens(configuration, bool(status or members)),
         "internode_tls": between_nodes(environment, bool(status or members)),
         "contents": has,
-        "cookie": "none" if not is_there else "same" if cookie in (None, "", is_there) else "other",
+        "cookie": "none" if not current_cookie else "same" if cookie in (None, "", current_cookie) else "other",
     }
 
 
@@ -157,12 +157,12 @@ def ensure(
     check_mode: bool,
     sleep: t.Callable[[float], None] = time.sleep,
 ) -> MemberResult:
-    """Bring a member into its cluster, or start the cluster with it, and wait until it is healthy.
+    """Make a member join its cluster, or start the cluster with it, and wait until it is healthy.
 
-    :raises RefusedError: joining would wipe what it has, or a running member would need another cookie.
-    :raises BackendError: it does not get healthy in time.
+    :raises RefusedError: joining would wipe its contents, or the cookie of a running member differs.
+    :raises BackendError: the member is not healthy in time.
     """
-    before = _look(broker, cookie, ())
+    before = _probe(broker, cookie, ())
     actions = _plan(request, before, broker)
     if check_mode:
         return MemberResult(bool(actions), actions, before, before)
@@ -170,8 +170,8 @@ def ensure(
         raise BackendError("RabbitMQ is not installed on this host.", hint="Run the role, or install the package.")
     _prepare(request, actions, before, broker, cookie, sleep)
     if request.state == "started":
-        return MemberResult(bool(actions), actions, before, _look(broker, cookie, ()))
-    _await_machine(request, broker, sleep)
+        return MemberResult(bool(actions), actions, before, _probe(broker, cookie, ()))
+    _await_broker(request, broker, sleep)
     if "join" in actions:
         _join(request, broker, sleep)
     elif request.seed is None:
@@ -182,16 +182,16 @@ def ensure(
 
 
 def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq) -> tuple[str, ...]:
-    """The verbs that lead there, usually none."""
+    """Return the actions that lead to the requested state, usually none."""
     actions = []
     up = facts["unit"] in _UP
     clustered = len(facts["members"]) > 1
     if facts["cookie"] == "other" and facts["running"] and clustered:
         raise RefusedError(
-            "the Erlang cookie of this running member is another one; a running cluster has to keep its own.",
-            hint="Give the cluster's cookie, or stop the service on all members and run again.",
+            "the Erlang cookie of this member differs; it cannot be changed while the cluster is running.",
+            hint="Set cookie to the cluster's cookie, or stop the service on all members and run again.",
         )
-    # one that runs gets another cookie with a restart only
+    # a running node gets another cookie only by a restart
     new_cookie = facts["cookie"] != "same" and (not up or request.state != "started")
     started = _number((broker.unit_state().get("ExecMainStartTimestamp") or "").lstrip("@"))
     newer = up and int(broker.newest(request.config_files)) > started
@@ -226,7 +226,7 @@ def _prepare(
     cookie: str | None,
     sleep: t.Callable[[float], None],
 ) -> None:
-    """Cookie, start, restart."""
+    """Write the cookie, start or restart."""
     if "restart" in actions:
         if facts["running"] and len(facts["members"]) > 1:
             _await_uncritical(request, broker, sleep)
@@ -248,19 +248,19 @@ def _await_uncritical(request: MemberRequest, broker: RabbitMq, sleep: t.Callabl
         if not why:
             return
         if time.monotonic() >= until:
-            raise BackendError(f"this member must not be restarted now: {why}", hint="Bring the other members back first.")
+            raise BackendError(f"this member must not be restarted now: {why}", hint="Start the other members first.")
         sleep(_PAUSE)
 
 
 def _may_start(request: MemberRequest, broker: RabbitMq) -> bool:
-    """Whether a stopped broker serves no second cluster when it is started: it has no peers, or they are in reach and serve."""
+    """Return whether starting a stopped broker cannot form a second cluster: it has no peers, or its seed is reachable and running."""
     seed = request.seed
     return len(broker.noted()[0]) <= 1 or (seed is not None and _serves(broker.status(seed), seed))
 
 
-def _await_machine(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:
-    """Wait until the broker runs, and start it on a machine where a killed run stopped it."""
-    begun = time.monotonic()
+def _await_broker(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:
+    """Wait until the broker is running, and start it if a killed run has stopped it."""
+    started = time.monotonic()
     alone_since = None
     while True:
         status = broker.status()
@@ -272,10 +272,11 @@ def _await_machine(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[
             if now - alone_since > _PATIENCE:
                 broker.start_app()
                 alone_since = now
-        if now - begun >= request.timeout:
+        if now - started >= request.timeout:
             raise BackendError(
-                f"the broker does not serve after {int(now - begun)} s: {'; '.join(problems(status, broker.node))}. Its last words: {broker.last_words()}",
-                hint=f"Look at `journalctl -u {broker.unit}` and the log on it and on its peers, then run the play again.",
+                f"the broker is not running after {int(now - started)} s: {'; '.join(problems(status, broker.node))}. "
+                f"Last log lines: {broker.last_log_lines()}",
+                hint=f"Check `journalctl -u {broker.unit}` and /var/log/rabbitmq on this member and on its peers, then run the play again.",
             )
         sleep(_PAUSE)
 
@@ -284,12 +285,12 @@ def _join(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], N
     seed = str(request.seed)
     there = broker.status(seed)
     if there is None or not _serves(there, seed):
-        raise BackendError(f"{seed} cannot be reached from here, or its broker does not serve.", hint="Look at its health, names, firewall and cookie.")
+        raise BackendError(f"{seed} cannot be reached from this host, or its broker is not running.", hint="Check its health, host names, firewall and cookie.")
     filled = contents(broker.definitions())
     if filled:
         raise RefusedError(
-            f"this broker is no member and has contents ({', '.join(filled)}); joining would wipe them.",
-            hint="Export and delete them, or take the host out of the group.",
+            f"this broker is outside the cluster and has contents ({', '.join(filled)}); joining would wipe them.",
+            hint="Export and delete them, or remove the host from the group.",
         )
     broker.stop_app()
     for node in dict.fromkeys((broker.node, *request.forget)):
@@ -304,19 +305,19 @@ def _forget(request: MemberRequest, broker: RabbitMq, seed: str) -> None:
     for node in request.forget:
         if node in (status.get("disk_nodes") or ()):
             if node in status.get("running_nodes", ()):
-                raise RefusedError(f"{node} is to be forgotten, but runs.", hint="Stop it, or take it out of the list.")
+                raise RefusedError(f"{node} must be forgotten, but is running.", hint="Stop it, or remove it from the list.")
             broker.forget(node, seed)
 
 
 def _wait(request: MemberRequest, broker: RabbitMq, cookie: str | None, sleep: t.Callable[[float], None]) -> dict[str, t.Any]:
     until = time.monotonic() + request.timeout
     while True:
-        facts = _look(broker, cookie, ())
+        facts = _probe(broker, cookie, ())
         if facts["ready"] and (not request.seed or len(facts["members"]) > 1):
             return facts
         if time.monotonic() >= until:
             raise BackendError(
-                f"the member is not healthy after {int(request.timeout)} s: {'; '.join(facts['problems'])}. Its last words: {broker.last_words()}",
-                hint="Correct what it says, then run the play again.",
+                f"the member is not healthy after {int(request.timeout)} s: {'; '.join(facts['problems'])}. Last log lines: {broker.last_log_lines()}",
+                hint="Fix these problems, then run the play again.",
             )
         sleep(_PAUSE)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: what services need of RabbitMQ, once in the whole cluster, and each quorum queue on enough members."""
+"""Use case: create virtual hosts, users, policies and queues in a RabbitMQ cluster, and add missing replicas of quorum queues."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ARGUMENTS: t.Mapping[str, t.Mapping[str, t.Any]] = {
 
 @dataclasses.dataclass(frozen=True)
 class SchemaResult:
-    """What was done, or in check mode would be, in words without secrets."""
+    """Actions that were taken, or in check mode would be, as text without secrets."""
 
     changed: bool
     actions: tuple[str, ...]
@@ -61,9 +61,9 @@ class SchemaResult:
 
 
 def ensure_schema(node: str, unit: str, *, check_mode: bool, absent_users: t.Any, **given: t.Any) -> SchemaResult:
-    """:func:`ensure` with the node of this host and what a module is given.
+    """Call :func:`ensure` with the node of this host and the options of the module.
 
-    :raises InputError: a bad value, with its path.
+    :raises InputError: invalid value, with its path.
     """
     return ensure(plan_schema.parse(**given, absent=absent_users), local_broker(node, unit), check_mode=check_mode)
 
@@ -71,12 +71,12 @@ def ensure_schema(node: str, unit: str, *, check_mode: bool, absent_users: t.Any
 def ensure(schema: plan_schema.Schema, broker: RabbitMq, *, check_mode: bool, salt: t.Callable[[], bytes] = lambda: os.urandom(4)) -> SchemaResult:
     """Create what is missing, change what differs.
 
-    :raises InputError: a queue that is there as another type.
-    :raises CommandError: the server does not answer or refuses.
+    :raises InputError: a queue exists with another type.
+    :raises CommandError: the server does not answer or reports an error.
     """
     status = broker.status() if broker.installed() else None
     if status is None and check_mode:
-        # before the first run there is no server to ask: all of it would be created
+        # the server does not exist before the first run: everything would be created
         planned = plan_schema.plan(schema, {"rabbitmq_version": "99.0", "users": [{"name": name} for name in schema.absent]}, salt)
         return SchemaResult(bool(planned.actions), planned.actions, ())
     there = broker.definitions()
@@ -92,7 +92,7 @@ def ensure(schema: plan_schema.Schema, broker: RabbitMq, *, check_mode: bool, sa
 
 
 def _replicate(there: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any], nodes: t.Sequence[str], broker: RabbitMq, check_mode: bool) -> list[str]:
-    """Replicas for members that carry none of a queue, because they joined after it was declared."""
+    """Add replicas of quorum queues on members that joined after the queue was declared."""
     known = {vhost["name"] for vhost in there.get("vhosts") or ()}
     queues = [*(there.get("queues") or ()), *((new.get("queues") or ()) if not check_mode else ())]
     vhosts = {queue["vhost"] for queue in queues if (queue.get("arguments") or {}).get("x-queue-type") == "quorum"}
@@ -104,7 +104,7 @@ def _replicate(there: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any], nodes: 
     listed = [{**queue, "members": list(queue.get("members") or ())} for queue in broker.quorum_queues(sorted(vhosts))]
     for node in nodes:
         for vhost, name in lacking_replicas(listed, node, len(nodes)):
-            actions.append(f"give queue {name} in {vhost} a replica on {node}")
+            actions.append(f"add a replica of queue {name} in {vhost} on {node}")
             if not check_mode:
                 broker.add_replica(vhost, name, node)
             next(queue for queue in listed if (queue["vhost"], queue["name"]) == (vhost, name))["members"].append(node)

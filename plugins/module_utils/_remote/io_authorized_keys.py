@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""root's authorized_keys: the line of a one-time key is placed, renewed and withdrawn; all other lines stay as they are."""
+"""root's authorized_keys: place, renew and withdraw the line of a one-time key; all other lines are kept."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_one_time_key
 
 PATH = pathlib.Path("/root/.ssh/authorized_keys")
-# below what a migration never copies
+# in a folder that a migration never copies
 ALLOWED = pathlib.Path("/var/lib/reduced.footprint/source")
 _LOCK = 30.0
 
 
 def without(text: str, marker: str, key: str | None = None) -> str:
-    """authorized_keys without the lines that end in the marker.
+    """Return authorized_keys without the lines that end in the marker.
 
-    :arg key: only the lines of this key; one of the same name may be another host's by now.
+    :arg key: only lines of this key; a key of the same name may belong to another host by now.
     """
     return "".join(line for line in text.splitlines(keepends=True) if not line.rstrip().endswith(f" {key} {marker}" if key else f" {marker}"))
 
 
 def current() -> str:
-    """The file's text, empty where there is none."""
+    """Return the text of the file, empty when it does not exist."""
     return read_text(PATH) or ""
 
 
 def line_of(marker: str) -> str | None:
-    """The line of a key."""
+    """Return the line of a key, ``None`` when there is none."""
     return next((line for line in current().splitlines() if line.rstrip().endswith(f" {marker}")), None)
 
 
 def _write(text: str) -> None:
-    """Replace the file; its owner and mode stay."""
+    """Replace the file; owner and mode are kept."""
     try:
         before = os.stat(PATH)
         mode, owner = before.st_mode & 0o7777, (before.st_uid, before.st_gid)
@@ -52,7 +52,7 @@ def _write(text: str) -> None:
 
 
 def place(marker: str, line: str) -> None:
-    """Have this one line with the marker, at the end."""
+    """Add a key's line at the end, and remove other lines with the marker."""
     with host_lock("authorized_keys", _LOCK):
         before = without(current(), marker)
         if before and not before.endswith("\n"):
@@ -61,9 +61,9 @@ def place(marker: str, line: str) -> None:
 
 
 def forget(marker: str, key: str | None = None) -> bool:
-    """Withdraw a key; tells whether there was one.
+    """Withdraw a key; returns whether there was one.
 
-    :arg key: its base64 part, where no other of the same name is meant.
+    :arg key: its base64 part; a different key with the same marker is kept.
     """
     with host_lock("authorized_keys", _LOCK):
         before = current()
@@ -75,37 +75,37 @@ def forget(marker: str, key: str | None = None) -> bool:
 
 
 def renew(name: str, until: float) -> None:
-    """Let a key that is in use be accepted for its whole lifetime again, but not beyond ``until`` (Unix seconds)."""
+    """Extend the expiry of a key in use by its full lifetime, but not beyond ``until`` (Unix seconds)."""
     marker = model_one_time_key.key_marker(name)
     now = time.time()
     ends = model_one_time_key.expires_at(current(), marker)
-    wanted = min(now + model_one_time_key.LIFETIME, until)
-    if ends is None or wanted - ends < model_one_time_key.RENEW_EVERY:
+    new_end = min(now + model_one_time_key.LIFETIME, until)
+    if ends is None or new_end - ends < model_one_time_key.RENEW_EVERY:
         return
     with host_lock("authorized_keys", _LOCK):
         before = current()
-        after = model_one_time_key.renewed(before, marker, model_one_time_key.expiry(wanted))
+        after = model_one_time_key.renewed(before, marker, model_one_time_key.expiry(new_end))
         if after != before:
             _write(after)
 
 
 def allow(name: str, commands: t.Sequence[t.Sequence[str]], home: pathlib.Path | None = None) -> None:
-    """Name the commands of hooks that a migration's key may run."""
+    """Store the hook commands that a migration's key may run."""
     (home or ALLOWED).mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomic(_allowed_file(name, home), json.dumps([list(each) for each in commands]) + "\n")
 
 
 def allowed(name: str, home: pathlib.Path | None = None) -> list[list[str]]:
-    """The commands of hooks that a migration's key may run."""
+    """Return the hook commands that a migration's key may run."""
     text = read_text(_allowed_file(name, home))
     return [list(each) for each in json.loads(text)] if text else []
 
 
 def disallow(name: str, home: pathlib.Path | None = None) -> bool:
-    """Forget the commands of hooks; tells whether there were any."""
-    there = _allowed_file(name, home).exists()
+    """Remove the stored hook commands; returns whether there were any."""
+    existed = _allowed_file(name, home).exists()
     _allowed_file(name, home).unlink(missing_ok=True)
-    return there
+    return existed
 
 
 def _allowed_file(name: str, home: pathlib.Path | None) -> pathlib.Path:

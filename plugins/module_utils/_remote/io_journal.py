@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a migration or a move keeps its files on the host that works on it: request, journal, log, key, lock."""
+"""The files of a migration or a move on the host that runs it: request, journal, log, key, lock."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal, parse_journal
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/migrations")
-#: The same on the source.
+#: The corresponding folder on the source.
 SOURCE_HOME = pathlib.Path("/var/lib/reduced.footprint/source")
-# several times what a journal takes, and what a file system needs beside it
+# several times the size of a journal, including file system metadata
 _RESERVE = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -33,36 +33,36 @@ class JournalStore:
     """The folder of one migration; 0700, its files 0600."""
 
     what = "migration"
-    hint = "Wait for it; master_migrate_info shows its progress."
+    hint = "Wait until it finishes; master_migrate_info shows its progress."
 
     def __init__(self, name: str, home: pathlib.Path = HOME) -> None:
         self.name = name
         self.directory = home / name
 
     def read_job(self) -> dict[str, t.Any] | None:
-        """The request that the worker carries out, ``None`` when there never was one."""
+        """Return the request of the worker, ``None`` when there is none."""
         text = read_text(self.directory / "job.json")
         return dict(json.loads(text)) if text else None
 
     def write_job(self, params: t.Mapping[str, t.Any]) -> None:
-        """Keep the request."""
+        """Store the request."""
         self._make()
         write_atomic(self.directory / "job.json", json.dumps(params, indent=1, sort_keys=True) + "\n")
 
     def read(self) -> Journal | None:
-        """The journal, ``None`` when the migration never began."""
+        """Return the journal, ``None`` when the migration never started."""
         text = read_text(self.directory / "journal.json")
         return self.parse(text) if text else None
 
     @staticmethod
     def parse(text: str) -> Journal:
-        """A journal from its document."""
+        """Parse a journal document."""
         return parse_journal(text)
 
     def write(self, journal: Journal) -> None:
-        """Keep the journal, safe against a power loss; on a full disk in the room that :meth:`reserve` took.
+        """Store the journal, safe against a power loss; on a full disk in the space allocated by :meth:`reserve`.
 
-        :raises OSError: there is no room at all.
+        :raises OSError: no space is left, not even the reserve.
         """
         try:
             self._make()
@@ -70,15 +70,15 @@ class JournalStore:
         except OSError as error:
             if error.errno not in _FULL or not self.release():
                 raise
-            # some file systems have the room only after the change itself is on the disk; this one alone, others may take long
+            # some file systems free the space only after a sync; only this file system, others may take long
             with contextlib.suppress(BackendError):
                 run(["sync", "-f", str(self.directory)], timeout=30)
             write_atomic(self.directory / "journal.json", journal.to_json())
 
     def reserve(self) -> None:
-        """Take the room the journal needs when nothing else has any; call it while there is some.
+        """Allocate the space that the journal needs on a full disk.
 
-        :raises BackendError: there is none.
+        :raises BackendError: no space is left.
         """
         file = self.directory / "reserve"
         if file.exists() and file.stat().st_size == _RESERVE:
@@ -87,7 +87,7 @@ class JournalStore:
         try:
             self._make()
             with open(new, "wb") as stream:
-                # no zeros: a file system that compresses would reserve nothing for them
+                # no zeros: a compressing file system would allocate no space for them
                 stream.write(os.urandom(_RESERVE))
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -96,11 +96,11 @@ class JournalStore:
             with contextlib.suppress(OSError):
                 new.unlink()
             raise BackendError(
-                f"There is no room for the journal in {self.directory}: {error.strerror}.", hint=f"Make {_RESERVE >> 20} MiB of room there, then run again."
+                f"No space for the journal in {self.directory}: {error.strerror}.", hint=f"Free {_RESERVE >> 20} MiB there, then run again."
             ) from error
 
     def release(self) -> bool:
-        """Give the reserve back to the file system; tells whether there was one."""
+        """Free the reserve; returns whether there was one."""
         try:
             (self.directory / "reserve").unlink()
         except OSError:
@@ -108,46 +108,46 @@ class JournalStore:
         return True
 
     def log(self, message: str) -> None:
-        """One line into the migration's log, with the time in UTC; a full disk keeps nothing from being done."""
+        """Write a line to the migration's log, with the time in UTC; a full disk is ignored."""
         with contextlib.suppress(OSError):
             self._make()
             with open(self.directory / "log", "a", encoding="utf-8") as stream:
                 stream.write(f"{utc()} {message}\n")
 
     def tail(self, lines: int = 20) -> list[str]:
-        """The last lines of the log."""
+        """Return the last lines of the log."""
         return (read_text(self.directory / "log") or "").splitlines()[-lines:]
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
-        """The worker's lock; it dies with its holder.
+        """Hold the worker's lock; the kernel releases it when the process ends.
 
-        :raises RefusedError: another worker has it.
+        :raises RefusedError: another worker holds it.
         """
         self._make()
         with open(self.directory / "lock", "w", encoding="ascii") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise RefusedError(f"The {self.what} {self.name} is being worked on already.", hint=self.hint) from error
+                raise RefusedError(f"The {self.what} {self.name} is already in progress.", hint=self.hint) from error
             yield
 
     def archive(self) -> pathlib.Path:
-        """Keep journal and log where no later run of the same name writes; done once, however often it is asked for."""
+        """Copy journal and log to the archive, where no later run of the same name writes; idempotent."""
         journal = self.read()
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(journal.ended if journal and journal.ended else 0))
-        kept = self.directory.parent.parent / "archive" / f"{self.name}-{stamp}"
-        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+        archived = self.directory.parent.parent / "archive" / f"{self.name}-{stamp}"
+        archived.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name in ("journal.json", "log"):
             text = read_text(self.directory / name)
             if text is not None:
-                write_atomic(kept / name, text)
-        return kept
+                write_atomic(archived / name, text)
+        return archived
 
     def _make(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def names(home: pathlib.Path = HOME) -> list[str]:
-    """All migrations this host knows."""
+    """The names of all migrations on this host."""
     return sorted(each.name for each in home.iterdir() if (each / "journal.json").exists()) if home.is_dir() else []

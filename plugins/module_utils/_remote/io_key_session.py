@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What runs behind the forced command of a one-time key, and the record of what was refused."""
+"""Run the command of a one-time key's session, and log denied commands."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, model_one_time_key
 
-#: Set for our own programs when a one-time key runs them.
+#: Environment variable of the collection's programs when a one-time key runs them.
 VARIABLE = "REDUCED_FOOTPRINT_KEY"
 
 
 def run(command: t.Sequence[str], name: str, until: float) -> int:
-    """Run a command with this process's streams; the key is renewed while it runs. Returns the exit code."""
+    """Run a command with this process's standard streams, renewing the key meanwhile; returns the exit code."""
     renew(name, until)
     if not command:
         return 0
@@ -35,13 +35,13 @@ def run(command: t.Sequence[str], name: str, until: float) -> int:
 
 
 def renew(name: str, until: float) -> None:
-    """Put off the key's expiry; it has time where that fails."""
-    # a full disk must not keep a migration from going back
+    """Extend the key's expiry; a failed attempt is repeated later."""
+    # a full disk must not prevent a rollback
     with contextlib.suppress(FootprintError, OSError):
         io_authorized_keys.renew(name, until)
 
 
 def refuse(name: str, message: str) -> None:
-    """Record in the system's log what a key was refused."""
+    """Write a denied command to the system log."""
     syslog.openlog("reduced.footprint", 0, syslog.LOG_AUTH)
     syslog.syslog(syslog.LOG_WARNING, f"one-time key {name}: {message[:300]}")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A tree of files read into a manifest; what an earlier manifest knows already is not read again.
+"""Read a file tree into a manifest; files that are unchanged since an earlier manifest are not read again.
 
-Runs on the source and on the destination. Memory does not grow with the number of files, but with the largest folder.
+Runs on the source and on the destination. Memory usage depends on the largest folder, not on the number of files.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_ma
 
 _BLOCK = 1 << 20
 _ZEROS = bytes(_BLOCK)
-# clocks of file systems are coarse, FAT's counts in two seconds
+# file system timestamps are coarse, those of FAT have a resolution of two seconds
 _GRAIN_NS = 2_000_000_000
 _SPARSE_FROM = 1 << 20
 _KEPT_FLAGS = model_manifest.IMMUTABLE | model_manifest.APPEND
 _GET_FLAGS = 0x80086601
 _SET_FLAGS = 0x40086602
-# FAT, tmpfs and others have no flags
+# FAT, tmpfs and others do not support flags
 _NO_FLAGS = (errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
-# labels are made anew by the copy's first boot where SELinux is in use
+# with SELinux, the first boot of the copy relabels all files
 _NOT_COMPARED = frozenset(("security.selinux",))
 _NAMESPACES = ("user.", "security.", "trusted.", "system.posix_acl_")
 
 
 class Taken(t.NamedTuple):
-    """What taking a manifest came to: files in all, those read, bytes read, seconds."""
+    """Statistics of a manifest: all files, files read, bytes read, seconds."""
 
     files: int
     read: int
@@ -52,15 +52,15 @@ class Taken(t.NamedTuple):
 
 
 def new_header(out: pathlib.Path, settle: t.Callable[[], object] | None = None) -> model_manifest.Header:
-    """The header of the next manifest at ``out``.
+    """Return the header of the next manifest at ``out``.
 
-    :arg settle: makes everything written so far known to the files' times (``sync``). Without it, what
-        changed since the earlier manifest counts as still changing and is read anew by the next one.
+    :arg settle: updates the times of all files written so far (``sync``). Without it, files that
+        changed since the earlier manifest count as still changing, and the next manifest reads them again.
     """
     earlier = read_header(out)
     settled = earlier.settled_ns if earlier else 0
     if settle is not None:
-        # a page of a mapped file that is dirty already takes more writes without a new time
+        # further writes to a dirty page of a mapped file do not update the file's time
         settled = time.time_ns() - _GRAIN_NS
         settle()
     return model_manifest.Header(uuid.uuid4().hex, settled)
@@ -75,26 +75,26 @@ def take(
     mounts: t.Collection[bytes] | None = None,
     report: t.Callable[[bytes, Line], object] | None = None,
     everything: bool = False,
-    told: t.Callable[[int, int], object] | None = None,
+    progress: t.Callable[[int, int], object] | None = None,
 ) -> Taken:
-    """Read a tree into the manifest ``out``, which serves as the earlier one when it is there.
+    """Read a tree into the manifest ``out``; an existing one is used as the earlier manifest.
 
-    :arg root: where the tree lies; paths in the manifest begin at ``/`` below it.
-    :arg mounts: the mount points (as paths in the manifest) that belong to it; ``None`` takes all.
-    :arg report: called with ``b"+"`` and each line that is new or other than before, ``b"-"`` and each that is gone.
-    :arg everything: report lines that are as before, too.
-    :arg told: called now and then with files and bytes read.
+    :arg root: top folder of the tree; paths in the manifest start with ``/`` below it.
+    :arg mounts: mount points (as paths in the manifest) that belong to the tree; ``None`` for all.
+    :arg report: called with ``b"+"`` and each new or changed line, ``b"-"`` and each removed one.
+    :arg everything: also report unchanged lines.
+    :arg progress: called periodically with files and bytes read.
     """
     began = time.monotonic()
-    counter = _Counter(told)
-    tell = report or (lambda sign, line: None)
+    counter = _Counter(progress)
+    emit = report or (lambda sign, line: None)
     with contextlib.closing(read(out)) as before, _replacing(out) as stream:
         stream.write(header.encode())
         old = next(before, None)
         for path, full, status, foreign in _walk(root.rstrip(b"/"), left_out, mounts):
             key = order(path)
             while old is not None and order(old.path) < key:
-                tell(b"-", old)
+                emit(b"-", old)
                 old = next(before, None)
             earlier = old if old is not None and old.path == path else None
             if earlier is not None and _unchanged(earlier, status):
@@ -105,36 +105,36 @@ def take(
                 except (FileNotFoundError, NotADirectoryError):
                     continue
             if everything or line != earlier:
-                tell(b"+", line)
+                emit(b"+", line)
             if earlier is not None:
                 old = next(before, None)
             counter.files += 1
             stream.write(line.encode())
         while old is not None:
-            tell(b"-", old)
+            emit(b"-", old)
             old = next(before, None)
         stream.write(model_manifest.END + b"\t%d\n" % counter.files)
     return Taken(counter.files, counter.read, counter.bytes, round(time.monotonic() - began, 3))
 
 
 class _Counter:
-    """How much was read; tells of it not more often than every second."""
+    """Counts what was read; reports it at most once a second."""
 
-    def __init__(self, told: t.Callable[[int, int], None] | None) -> None:
-        self.told = told
+    def __init__(self, progress: t.Callable[[int, int], None] | None) -> None:
+        self.progress = progress
         self.files = self.read = self.bytes = 0
         self.last = time.monotonic()
 
     def add(self, size: int) -> None:
-        """Some more was read."""
+        """Add bytes read."""
         self.bytes += size
-        if self.told and time.monotonic() - self.last > 1:
+        if self.progress and time.monotonic() - self.last > 1:
             self.last = time.monotonic()
-            self.told(self.files, self.bytes)
+            self.progress(self.files, self.bytes)
 
 
 def read_header(path: pathlib.Path) -> model_manifest.Header | None:
-    """The header of a manifest that is whole, else ``None``."""
+    """Return the header of a complete manifest, else ``None``."""
     try:
         with open(path, "rb") as stream:
             header = model_manifest.parse_header(stream.readline())
@@ -146,7 +146,7 @@ def read_header(path: pathlib.Path) -> model_manifest.Header | None:
 
 
 def read(path: pathlib.Path) -> t.Generator[Line, None, None]:
-    """The lines of a manifest; none when there is no whole one."""
+    """The lines of a manifest; empty when it is missing or incomplete."""
     if read_header(path) is None:
         return
     with open(path, "rb", buffering=1 << 20) as stream:
@@ -158,7 +158,7 @@ def read(path: pathlib.Path) -> t.Generator[Line, None, None]:
 
 
 def write(path: pathlib.Path, header: model_manifest.Header, lines: t.Iterable[Line]) -> int:
-    """A manifest from its lines; tells how many there were."""
+    """Write a manifest from its lines; returns their number."""
     number = 0
     with _replacing(path) as stream:
         stream.write(header.encode())
@@ -171,7 +171,7 @@ def write(path: pathlib.Path, header: model_manifest.Header, lines: t.Iterable[L
 
 @contextlib.contextmanager
 def _replacing(path: pathlib.Path) -> t.Iterator[t.BinaryIO]:
-    """A file that takes the place of ``path`` when it is whole; one who was at it before and still is has lost."""
+    """Write a temporary file that replaces ``path`` when it is complete; removes those of other writers."""
     for left in path.parent.glob(f"{path.name}.*.new"):
         left.unlink(missing_ok=True)
     handle, half_made = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".new")
@@ -187,7 +187,7 @@ def _replacing(path: pathlib.Path) -> t.Iterator[t.BinaryIO]:
 
 
 def _walk(root: bytes, left_out: re.Pattern[bytes], mounts: t.Collection[bytes] | None) -> t.Iterator[tuple[bytes, bytes, os.stat_result, bool]]:
-    """Path, path on this machine, status, whether something foreign is mounted there; in the order of a manifest."""
+    """Path, path on this machine, status, whether a foreign file system is mounted there; in the order of a manifest."""
     top = os.lstat(root or b"/")
     yield b"/", root or b"/", top, False
     levels = [(b"", _names(root or b"/"), top.st_dev)]
@@ -212,7 +212,7 @@ def _walk(root: bytes, left_out: re.Pattern[bytes], mounts: t.Collection[bytes] 
 
 
 def _names(folder: bytes) -> list[bytes]:
-    """Names in a folder, the first one last."""
+    """Names in a folder in reverse order."""
     try:
         return sorted(os.listdir(folder), reverse=True)
     except (FileNotFoundError, NotADirectoryError):
@@ -223,12 +223,12 @@ def _unchanged(line: Line, status: os.stat_result) -> bool:
     own = parse_own(line.own)
     if own.racy or own.inode != status.st_ino or own.changed_ns != status.st_ctime_ns:
         return False
-    # which names are one file is told by device and inode together
+    # hard links are identified by device and inode
     return stat.S_ISDIR(status.st_mode) or own.links == 1 == status.st_nlink or (own.device, own.links) == (status.st_dev, status.st_nlink)
 
 
 def describe(path: bytes, full: bytes, status: os.stat_result, settled_ns: int, foreign: bool = False, counter: _Counter | None = None) -> Line:
-    """The line of one file, read as it is now."""
+    """Read one file and return its line."""
     mode = status.st_mode
     size = time_ns = device = flags = sparse = content = model_manifest.NONE
     attributes = model_manifest.NONE
@@ -255,7 +255,7 @@ def describe(path: bytes, full: bytes, status: os.stat_result, settled_ns: int, 
 
 
 def _attributes(full: bytes) -> bytes:
-    """Extended attributes (ACLs and capabilities are such) as one hash."""
+    """Hash of all extended attributes, which include ACLs and capabilities."""
     try:
         names = sorted(os.listxattr(full, follow_symlinks=False))
     except OSError as error:
@@ -273,7 +273,7 @@ def _attributes(full: bytes) -> bytes:
 
 
 def _content(full: bytes, counter: _Counter | None) -> tuple[bytes, bytes]:
-    """Hash of a file's content, and its flags. Holes and zeros are the same and cost nothing to skip."""
+    """Hash of a file's content, and its flags. Holes and zeros are equal; holes are not read."""
     try:
         handle = _open(full)
     except OSError as error:
@@ -302,7 +302,7 @@ def _hash(handle: int, counter: _Counter | None) -> bytes:
     at = zeros = 0
     size = os.fstat(handle).st_size
     while at < size:
-        # a hole may be as long as a disk: its blocks are counted instead of read
+        # a hole may be very large: its blocks are counted instead of read
         data = _next_data(handle, at, size) if size > _BLOCK else at
         if data >= size:
             break
@@ -322,7 +322,7 @@ def _hash(handle: int, counter: _Counter | None) -> bytes:
             zeros = 0
         digest.update(b"1")
         digest.update(block)
-    # zeros at the end are told by the size
+    # zeros at the end are covered by the size
     return digest.hexdigest().encode("ascii")
 
 
@@ -330,7 +330,7 @@ def _next_data(handle: int, at: int, size: int) -> int:
     try:
         return os.lseek(handle, at, os.SEEK_DATA)
     except OSError as error:
-        # no data any more; a file system that knows no holes says that all is data
+        # ENXIO: no more data; a file system without holes reports everything as data
         return size if error.errno == errno.ENXIO else at
 
 
@@ -346,7 +346,7 @@ def _flags_of(handle: int) -> int:
 
 
 def flags_text(flags: int) -> bytes:
-    """Flags as they stand in a manifest."""
+    """Flags as written in a manifest."""
     text = (b"i" if flags & model_manifest.IMMUTABLE else b"") + (b"a" if flags & model_manifest.APPEND else b"")
     return text or model_manifest.NONE
 
@@ -361,9 +361,9 @@ def get_flags(full: bytes) -> int:
 
 
 def set_flags(full: bytes, text: bytes) -> None:
-    """Make a file or folder immutable (``i``), append-only (``a``) or neither (``-``); its other flags stay.
+    """Make a file or folder immutable (``i``), append-only (``a``) or neither (``-``); other flags are kept.
 
-    :raises OSError: its file system has no such flags.
+    :raises OSError: its file system does not support these flags.
     """
     wanted = (model_manifest.IMMUTABLE if b"i" in text else 0) | (model_manifest.APPEND if b"a" in text else 0)
     handle = _open(full)
@@ -376,7 +376,7 @@ def set_flags(full: bytes, text: bytes) -> None:
 
 
 def remove(full: bytes) -> None:
-    """Take away a file, or a folder with all that is in it."""
+    """Remove a file, or a folder with its content."""
     if os.path.isdir(full) and not os.path.islink(full):
         shutil.rmtree(full)
     else:

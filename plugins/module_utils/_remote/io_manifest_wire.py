@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manifest brought from the source: only what is other than in the one that both sides have already.
+"""Transfer of a manifest from the source: only the differences from the earlier one that both sides have.
 
-The wire: the header, ``base IDENTITY`` (or ``base -``), then lines of the manifest behind ``+`` or ``-``, ``~FILES BYTES`` now
-and then while nothing else is to be told, and ``end FILES READ BYTES``.
+Protocol: the header, ``base IDENTITY`` (or ``base -``), then lines of the manifest prefixed with ``+`` or ``-``, ``~FILES BYTES``
+periodically as progress, and ``end FILES READ BYTES``.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def send(
     settle: bool,
     root: bytes = b"/",
 ) -> None:
-    """Take this machine's manifest and tell it.
+    """Take this machine's manifest and send it.
 
-    :arg stored: where it is kept; what stands there saves reading what did not change.
-    :arg have: identity of the one that the other side has.
+    :arg stored: where it is stored; files unchanged since the stored one are not read again.
+    :arg have: identity of the manifest that the receiver has.
     """
     earlier = io_manifest.read_header(stored)
     known = earlier is not None and earlier.identity == have
@@ -46,52 +46,57 @@ def send(
     stream.write(b"base %s\n" % (have.encode("ascii") if known and have else b"-"))
 
     def report(sign: bytes, line: Line) -> None:
-        # what the other side never heard of need not be taken back
+        # a receiver without the earlier manifest needs no removed lines
         if known or sign == b"+":
             stream.write(sign + line.encode())
 
-    def told(files: int, size: int) -> None:
+    def progress(files: int, size: int) -> None:
         stream.write(b"~%d %d\n" % (files, size))
         stream.flush()
 
-    taken = io_manifest.take(root, stored, left_out, header, mounts=mounts, report=report, everything=not known, told=told)
+    taken = io_manifest.take(root, stored, left_out, header, mounts=mounts, report=report, everything=not known, progress=progress)
     stream.write(END + b" %d %d %d\n" % (taken.files, taken.read, taken.bytes))
     stream.flush()
 
 
-def fetch(argv: t.Sequence[str], given: t.Mapping[str, t.Any], stored: pathlib.Path, told: t.Callable[[int, int], object] | None = None) -> io_manifest.Taken:
-    """Let a program that :func:`send`s do so; afterwards ``stored`` is the source's manifest.
+def fetch(
+    argv: t.Sequence[str], given: t.Mapping[str, t.Any], stored: pathlib.Path, progress: t.Callable[[int, int], object] | None = None
+) -> io_manifest.Taken:
+    """Run a program that calls :func:`send`; afterwards ``stored`` is the source's manifest.
 
-    :arg argv: the program, or ssh with it.
-    :arg given: what it reads as JSON; ``have`` is added.
-    :raises BackendError: it did not come to an end.
+    :arg argv: the program, or ssh with the program.
+    :arg given: its input, sent as JSON; ``have`` is added.
+    :arg progress: called with files and bytes read.
+    :raises BackendError: the manifest is not complete.
     """
     earlier = io_manifest.read_header(stored)
-    asked = json.dumps({**given, "have": earlier.identity if earlier else None}).encode("ascii")
-    # a file for the complaints: a pipe nobody reads meanwhile would block
-    with tempfile.TemporaryFile() as complaints:
+    request = json.dumps({**given, "have": earlier.identity if earlier else None}).encode("ascii")
+    # a file for stderr: a pipe that is not read meanwhile would block
+    with tempfile.TemporaryFile() as errors:
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
-        with subprocess.Popen(list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, bufsize=1 << 20) as process:
+        with subprocess.Popen(list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=1 << 20) as process:
             try:
-                taken = _receive(process, asked, stored, told)
+                taken = _receive(process, request, stored, progress)
             except (ValueError, OSError) as error:
                 process.kill()
                 process.wait()
-                complaints.seek(0)
-                said = complaints.read().decode(errors="replace")
+                errors.seek(0)
+                output = errors.read().decode(errors="replace")
                 lost = "The connection to the source was lost" if process.returncode == 255 else None
-                raise CommandError(argv, process.returncode, said or str(error), hint="Look whether the source runs and can be reached.", what=lost) from error
+                raise CommandError(argv, process.returncode, output or str(error), hint="Check that the source runs and can be reached.", what=lost) from error
             process.wait()
     if taken is None:
-        raise BackendError("The source's list of files broke off.", hint="Look whether the source runs and can be reached.")
+        raise BackendError("The source's list of files is incomplete.", hint="Check that the source runs and can be reached.")
     return taken
 
 
-def _receive(process: subprocess.Popen[bytes], asked: bytes, stored: pathlib.Path, told: t.Callable[[int, int], object] | None) -> io_manifest.Taken | None:
+def _receive(
+    process: subprocess.Popen[bytes], request: bytes, stored: pathlib.Path, progress: t.Callable[[int, int], object] | None
+) -> io_manifest.Taken | None:
     if process.stdin is None or process.stdout is None:
         raise ValueError("no pipes")
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(asked)
+        process.stdin.write(request)
         process.stdin.close()
     header = parse_header(process.stdout.readline())
     known = process.stdout.readline() != b"base -\n"
@@ -103,16 +108,16 @@ def _receive(process: subprocess.Popen[bytes], asked: bytes, stored: pathlib.Pat
             if sign in b"+-":
                 yield sign, parse_line(raw[1:])
             elif sign == b"~":
-                if told:
+                if progress:
                     files, size = raw[1:].split()
-                    told(int(files), int(size))
+                    progress(int(files), int(size))
             else:
                 end.extend(int(each) for each in raw.split()[1:])
                 return
-        raise ValueError("it broke off")
+        raise ValueError("the list of files is incomplete")
 
     number = io_manifest.write(stored, header, merged(io_manifest.read(stored) if known else iter(()), changes()))
     if len(end) != 3 or end[0] != number:
         stored.unlink()
-        raise ValueError(f"{number} files came instead of {end[0] if end else 'some'}")
+        raise ValueError(f"received {number} files, expected {end[0] if end else 'some'}")
     return io_manifest.Taken(number, end[1], end[2], 0.0)

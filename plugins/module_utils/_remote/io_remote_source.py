@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The source as the destination sees it: pinned host keys, one key for one migration, nothing of the user's ssh touched."""
+"""ssh connection to the source: pinned host keys and a one-time key per migration, independent of the user's ssh configuration."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_on
 # the program that answers on the source
 AGENT = "ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.run_agent"
 
-#: ssh's own exit code: not that of what it ran.
+#: Exit code of ssh for a connection error.
 LINK_LOST = 255
 
 
 def ensure_key(directory: pathlib.Path, name: str) -> str:
-    """The public half of the migration's key; made when there is none."""
+    """Return the public half of the migration's key; creates the key when it is missing."""
     private = directory / "id_ed25519"
     if not private.exists():
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -45,22 +45,22 @@ def key_blob(directory: pathlib.Path) -> str | None:
 
 
 def drop_key_files(directory: pathlib.Path) -> None:
-    """Forget the migration's key on this side, and whose host keys it was used with: nobody can use it from now on."""
+    """Delete the migration's key and its known hosts on this side."""
     for pattern in ("id_ed25519*", "known_hosts*"):
         for path in directory.glob(pattern):
             path.unlink(missing_ok=True)
 
 
 class CopyAnswered(BackendError):
-    """Not the source answered, but a machine with its host keys and without its state."""
+    """A machine with the source's host keys answered, but without the source's state."""
 
 
 @dataclasses.dataclass
 class Identity:
-    """How the source is told from its copy; several connections may share it.
+    """How the source is distinguished from its copy; several connections may share it.
 
-    ``mark`` is what only the source itself knows from the moment it rests: it lies in a folder that is never copied.
-    ``only`` is the one address at which it is asked while another machine may have the others.
+    ``mark`` is known to the quiesced source only: it is stored in a folder that is never copied.
+    ``only`` is the only address used while another machine may have the others.
     """
 
     mark: str | None = None
@@ -68,12 +68,12 @@ class Identity:
 
 
 class RemoteSource:
-    """ssh to the source.
+    """ssh connection to the source.
 
     ``agent`` is the module that answers there.
 
-    :arg directory: of the migration; holds key and known hosts.
-    :arg addresses: where the source may be found, tried in this order: admin and temporary address.
+    :arg directory: folder of the migration, with key and known hosts.
+    :arg addresses: possible addresses of the source, tried in this order: admin and temporary address.
     :arg library: zip with this collection's code, copied to the source once.
     """
 
@@ -93,7 +93,7 @@ class RemoteSource:
         self._installed = False
 
     def ssh_argv(self, address: str | None = None) -> list[str]:
-        """ssh with everything pinned; what is missing is the user@host and the command."""
+        """The ssh command with all options, without host and remote command."""
         known = self.directory / self.known_hosts
         text = "".join(f"{self._known_name(each)} {key}\n" for each in self.addresses for key in self.host_keys)
         if not known.exists() or known.read_text(encoding="ascii") != text:
@@ -122,13 +122,13 @@ class RemoteSource:
         return f"{LIBRARY}/{self.library.name}"
 
     def _install(self) -> None:
-        """Bring our code to the source; content-addressed, so an existing one is right."""
+        """Copy the collection's code to the source; named by its content, so an existing file is valid."""
         if self._installed:
-            # at whatever address: the pinned host key says that it is the same machine
+            # for all addresses: the pinned host key proves that it is the same machine
             return
-        # the only words a remote shell sees are fixed here, no value of the user's is among them
+        # the remote shell gets fixed words only, no value of the user
         argv = [*self.ssh_argv(), self.address, install_command(self._remote_library())]
-        # a restricted key brought the code with it, and says so
+        # with a restricted key the code was installed with the key, and the command succeeds
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
         done = subprocess.run(argv, input=self.library.read_bytes(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
         if done.returncode != 0:
@@ -139,17 +139,17 @@ class RemoteSource:
         return f"Make sure that root on {self.address} accepts the migration's key and that its host key is the one given."
 
     def program(self, module: str, *arguments: str) -> list[str]:
-        """What runs another of our programs on the source, where it was found last.
+        """Return the command line of another of the collection's programs on the source, at its last known address.
 
-        :raises CommandError: our code cannot be brought there.
+        :raises CommandError: the code cannot be copied there.
         """
         self._install()
         return [*self.ssh_argv(), self.address, f"PYTHONPATH={self._remote_library()} python3 -m {module} {' '.join((*arguments, self.name))}"]
 
     def ask(self, command: str, given: t.Mapping[str, t.Any] | None = None, timeout: float = 60.0) -> dict[str, t.Any]:
-        """Let the source's agent do something; at the last good address first, then at the other.
+        """Send a command to the source's agent, at its last known address first, then at the others.
 
-        :raises BackendError: the source cannot be reached at any address, or says no.
+        :raises BackendError: the source cannot be reached at any address, or reports an error.
         """
         identity = self.identity
         order = [identity.only] if identity.only else [self.address] + [each for each in self.addresses if each != self.address]
@@ -179,7 +179,7 @@ class RemoteSource:
         raise failure or BackendError(f"{self.name}: the {self.who} has no address.")
 
     def _unreachable(self, error: CommandError, addresses: t.Sequence[str]) -> CommandError:
-        """A lost link in words; what ssh said of it comes last."""
+        """Turn a connection error into a message with all addresses, followed by ssh's own message."""
         if error.rc not in (LINK_LOST, None):
             return error
         how = "did not answer in time" if error.rc is None else "cannot be reached"
@@ -189,20 +189,20 @@ class RemoteSource:
         try:
             answer = json.loads(stdout.strip().splitlines()[-1])
         except (ValueError, IndexError) as error:
-            said = (stderr.strip().splitlines() or ["nothing"])[-1]
-            raise BackendError(f"The {self.who}'s agent did not understand {command!r}; it said: {said}") from error
+            output = (stderr.strip().splitlines() or ["no output"])[-1]
+            raise BackendError(f"The {self.who}'s agent returned no valid answer to {command!r}: {output}") from error
         if self.identity.mark and answer.get("mark") != self.identity.mark:
-            # the copy has the host keys of the source, and its programs
-            raise CopyAnswered(f"{self.address} is answered by a copy of the {self.who}, not by the {self.who} itself.")
+            # the copy has the source's host keys and programs
+            raise CopyAnswered(f"The machine at {self.address} is a copy of the {self.who}, not the {self.who} itself.")
         if "error" in answer:
             raise BackendError(f"On the {self.who}: {answer['error']['message']}", hint=answer["error"].get("hint"))
         return dict(answer["ok"])
 
 
 def scan_host_keys(address: str, port: int, known: t.Iterable[str], timeout: int = 15) -> list[str]:
-    """The host key somebody shows at an address, as ``type base64``.
+    """Return the host keys presented at an address, as ``type base64``.
 
-    :arg known: keys of which the cheapest kind is asked for; every other kind would cost a slow
+    :arg known: expected keys; only the cheapest of their types is requested, because each type costs a slow
         machine another key exchange.
     """
     kinds = {each.split("-")[1] if each.startswith("ssh-") else "ecdsa" for each in (key.split()[0] for key in known)}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""rsync from the source, with everything that belongs to a file."""
+"""rsync from the source, with all file metadata."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
 
-# hard links, ACLs, xattrs (capabilities among them), sparse files, ids as numbers, nothing that is too much
-# (a database writes its file twice within a second and keeps its size: without the fractions of the
-# time, which rsync leaves out by default, the second write would not be seen)
+# hard links, ACLs, xattrs (including capabilities), sparse files, numeric ids; with --delete no extra files
+# (a database may write its file twice within a second without changing its size: rsync's default comparison
+# ignores fractions of a second and would miss the second write)
 _EVERYTHING = ("-aHAXS", "--numeric-ids", "--modify-window=-1", "--no-human-readable")
 FLAGS = (*_EVERYTHING, "--delete", "--one-file-system")
-# our own state on the source, which lies in others' folders
+# the migration's own state on the source, in folders of other packages
 HELD = "zz-reduced-footprint-held.conf"
-# files of the source that were gone before they could be read: harmless while it is alive
+# exit code for vanished source files: not an error while the source serves
 VANISHED = 24
-# exit codes of a stream that broke; with words of ssh's it was the link, and not the disk of either side
+# exit codes of a broken stream; with an error message of ssh it was the connection, not a disk
 _LINK = (12, 30, 35)
-_SSH_SAID = re.compile(r"(?m)^(ssh: |Timeout, server |Connection (to|closed|reset) |client_loop: |kex_exchange)")
-_LOOK = "Look whether the source runs and can be reached; then run again, what was copied stays."
-# never part of a machine's disk, wherever they are mounted
+_SSH_MESSAGE = re.compile(r"(?m)^(ssh: |Timeout, server |Connection (to|closed|reset) |client_loop: |kex_exchange)")
+_HINT_CONNECTION = "Check that the source runs and can be reached; then run again, the copied data is kept."
+# never copied, regardless of what is mounted there
 ALWAYS_OUT = (
     "/proc/*",
     "/sys/*",
@@ -41,7 +41,7 @@ ALWAYS_OUT = (
     "/var/lib/reduced.footprint/lib",
 )
 _FULL = "No space left on device"
-# what a file system on an image says when there is no room for the image itself
+# errors of a file system in an image on a full pool
 _IMAGE_FULL = ("Input/output error", "Read-only file system")
 
 _TOTAL = re.compile(r"^(Number of regular files transferred|Total transferred file size|Total bytes received|Total file size): ([0-9]+)", re.MULTILINE)
@@ -50,7 +50,7 @@ _PROGRESS = re.compile(r"^\s*([0-9]+)\s+([0-9]+)%\s+(\S+)\s+(\S+)")
 
 @dataclasses.dataclass(frozen=True)
 class Copied:
-    """One finished run: seconds, files and bytes of content brought over, size of all files."""
+    """One finished run: seconds, files and bytes transferred, size of all files."""
 
     seconds: float
     files: int
@@ -61,9 +61,9 @@ class Copied:
 
 
 def filters(mount: str, other_mounts: t.Sequence[str], excludes: t.Sequence[str]) -> list[str]:
-    """Exclude options for one file system of the source, patterns made relative to its mount point.
+    """Return the exclude options for one file system of the source, with patterns relative to its mount point.
 
-    What lies below another mount point is left alone on both sides: it has a run of its own.
+    Files below other mount points are excluded on both sides: each file system has its own run.
     """
     prefix = mount.rstrip("/")
     patterns = ["/lost+found"]
@@ -85,24 +85,24 @@ def pull(
     limit: int = 0,
     progress: t.Callable[[int, int, str], None] | None = None,
 ) -> Copied:
-    """Bring one file system of the source to ``target``.
+    """Copy one file system of the source to ``target``.
 
     :arg ssh: the ssh command without user and host.
-    :arg limit: KiB per second at most, 0 for none.
-    :arg progress: called with bytes, percent and rate while it runs.
-    :raises CommandError: on any exit code but 0 (and 24 where that is tolerated).
+    :arg limit: maximum KiB per second, 0 for unlimited.
+    :arg progress: called with bytes, percent and rate while rsync runs.
+    :raises CommandError: the exit code is not 0 (or 24 with ``tolerate_vanished``).
     """
     how = [f"--bwlimit={limit}"] if limit else []
-    # -s: no shell of the source sees the path
+    # -s: the path is not interpreted by a remote shell
     argv = ["rsync", *FLAGS, "-s", *how, "--info=progress2,stats2", "--stats", "--outbuf=L", *options, "-e", " ".join(ssh)]
     return transfer([*argv, f"{address}:{mount.rstrip('/')}/", f"{target.rstrip('/')}/"], tolerate_vanished=tolerate_vanished, progress=progress)
 
 
 def pull_paths(ssh: t.Sequence[str], address: str, paths: t.Iterable[bytes], target: str, *, tolerate_vanished: bool) -> Copied:
-    """Bring single files of the source anew, whatever their times and sizes say.
+    """Copy single files of the source again, regardless of their times and sizes.
 
-    :arg paths: absolute; a folder stands for itself and not for what is in it.
-    :raises CommandError: on any exit code but 0 (and 24 where that is tolerated).
+    :arg paths: absolute paths; a folder is copied without its content.
+    :raises CommandError: the exit code is not 0 (or 24 with ``tolerate_vanished``).
     """
     with tempfile.NamedTemporaryFile() as listed:
         listed.write(b"".join(path.lstrip(b"/") + b"\0" for path in paths))
@@ -112,20 +112,20 @@ def pull_paths(ssh: t.Sequence[str], address: str, paths: t.Iterable[bytes], tar
 
 
 def full_disk(error: CommandError, mount: str, target: str, image: str) -> BackendError | None:
-    """What a failed copy says about room, in words that name the numbers; ``None`` when it was something else.
+    """Return an error with the sizes when a copy failed because of a full disk, ``None`` for other failures.
 
     :arg target: where the file system ``mount`` of the copy is mounted.
-    :arg image: the file that the copy's disk lies in.
+    :arg image: the image file of the copy's disk.
     """
     if _FULL in error.stderr:
         space = os.statvfs(target)
         if space.f_files and space.f_favail == 0:
-            return BackendError(f"{mount} of the copy has no inodes left ({space.f_files} in all).", "disk_schema", "Make its partition larger.")
+            return BackendError(f"{mount} of the copy has no inodes left (total {space.f_files}).", "disk_schema", "Increase the size of its partition.")
         size, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
         return BackendError(
-            f"{mount} of the copy is full: {size_text(size)} in all, {size_text(free)} free.",
+            f"{mount} of the copy is full: size {size_text(size)}, {size_text(free)} free.",
             "disk_schema",
-            "Make its partition larger (and the disk in vm.disks, if need be), leave something out with excludes, or free room on the source.",
+            "Increase the size of its partition (and of the disk in vm.disks, if necessary), exclude files with excludes, or free space on the source.",
         )
     return full_pool(image) if any(each in error.stderr for each in _IMAGE_FULL) else None
 
@@ -133,24 +133,24 @@ def full_disk(error: CommandError, mount: str, target: str, image: str) -> Backe
 def transfer(
     argv: t.Sequence[str], *, tolerate_vanished: bool = False, dry_run: bool = False, progress: t.Callable[[int, int, str], None] | None = None
 ) -> Copied:
-    """One run of rsync, followed while it runs.
+    """Run rsync and report its progress.
 
-    :raises CommandError: on any exit code but 0 (and 24 where that is tolerated).
+    :raises CommandError: the exit code is not 0 (or 24 with ``tolerate_vanished``).
     """
     started = time.monotonic()
-    # a file for the complaints: a pipe nobody reads meanwhile would block after 64 KiB of them
-    with tempfile.TemporaryFile() as complaints:
+    # a file for stderr: a pipe that is not read meanwhile would block after 64 KiB
+    with tempfile.TemporaryFile() as stderr:
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
         with subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, env=dict(os.environ, LC_ALL="C"), encoding="utf-8", errors="replace"
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=dict(os.environ, LC_ALL="C"), encoding="utf-8", errors="replace"
         ) as process:
             lines = _follow(process, progress)
             code = process.wait()
-        complaints.seek(0)
-        errors = complaints.read().decode(errors="replace")
+        stderr.seek(0)
+        errors = stderr.read().decode(errors="replace")
     if code != 0 and not (code == VANISHED and tolerate_vanished):
-        lost = code == 255 or (code in _LINK and bool(_SSH_SAID.search(errors)))
-        raise CommandError(argv, code, errors, hint=_LOOK if lost else _hint(code), what="The connection to the source was lost" if lost else None)
+        lost = code == 255 or (code in _LINK and bool(_SSH_MESSAGE.search(errors)))
+        raise CommandError(argv, code, errors, hint=_HINT_CONNECTION if lost else _hint(code), what="The connection to the source was lost" if lost else None)
     text = "\n".join(lines)
     totals = {name: int(number) for name, number in _TOTAL.findall(text)}
     return Copied(
@@ -179,9 +179,9 @@ def _follow(process: subprocess.Popen[str], progress: t.Callable[[int, int, str]
 
 def _hint(code: int) -> str | None:
     if code == 12:
-        return "Look for a full disk on the destination and for a lost connection."
+        return "Check for a full disk on the destination and for a lost connection."
     if code in (23, 24):
-        return "Something wrote or vanished on the source; list what does in services, so that it is stopped before the last copy."
+        return "Add the service that changes files on the source to services, so that it is stopped before the last copy."
     if code == 11:
-        return "Look whether the disk of the copy can be written to."
+        return "Check that the disk of the copy is writable."
     return None

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Detached work: this collection's code kept on the host, and a systemd unit that runs it.
+"""Detached workers: a copy of this collection's code on the host, and a systemd unit that runs it.
 
-A module's code is gone when the module ends, so the zip it runs from is copied to a place of its
-own, named by its content.
+A module's code is removed when the module ends, so its zip is copied to a permanent file
+named by its content.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PACKAGE = "ansible_collections/reduced/footprint/plugins/module_utils"
 
 
 def keep_code(library: pathlib.Path = LIBRARY) -> pathlib.Path:
-    """A zip with the code that is running now, at a place that outlives this process.
+    """Store a zip with the running code at a permanent path, and return the path.
 
     :raises BackendError: the code cannot be found.
     """
@@ -45,7 +45,7 @@ def keep_code(library: pathlib.Path = LIBRARY) -> pathlib.Path:
 
 
 def _own_code() -> bytes:
-    # out of the zip a module runs from (or the one made here earlier), or out of a plain folder
+    # from the zip a module runs from (or one stored here earlier), or from a plain folder
     archive, found, _inside = __file__.partition(".zip" + os.sep)
     files: dict[str, bytes] = {}
     if found:
@@ -68,7 +68,7 @@ def _own_code() -> bytes:
 
 
 def _pack(files: t.Mapping[str, bytes]) -> bytes:
-    """The same files give the same bytes, whenever they are packed."""
+    """Pack files reproducibly: the same files give the same bytes."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
@@ -77,12 +77,12 @@ def _pack(files: t.Mapping[str, bytes]) -> bytes:
 
 
 def unit_name(name: str) -> str:
-    """The unit that carries out a migration."""
+    """The unit of a migration's worker."""
     return f"reduced-footprint-migrate-{name}.service"
 
 
 def unit_active(unit: str) -> bool:
-    """Whether a unit runs or is about to be started again."""
+    """Whether a unit runs, starts or stops."""
     done = run(["systemctl", "show", "--property=ActiveState", "--", unit], ok=range(256))
     return done.stdout.strip() in ("ActiveState=active", "ActiveState=activating", "ActiveState=deactivating", "ActiveState=reloading")
 
@@ -100,13 +100,13 @@ def start_unit(
     restarts: int | None = 5,
     more: t.Sequence[str] = (),
 ) -> None:
-    """Start the worker detached; one that was killed is started again by systemd.
+    """Start the worker detached; systemd restarts a killed worker.
 
-    :arg unit: its name, where it is no migration of a master.
-    :arg restarts: how often in ten minutes, ``None`` for ever.
+    :arg unit: name of the unit; the default is that of a master's migration.
+    :arg restarts: limit of restarts in ten minutes, ``None`` for unlimited.
     :arg more: further properties of the unit.
-    :arg at_boot: this host starts it again also after it was switched off, until :func:`forget_at_boot`.
-    :raises CommandError: systemd refuses, for example because the unit runs already.
+    :arg at_boot: also start it after a reboot of this host, until :func:`forget_at_boot`.
+    :raises CommandError: systemd does not start it, for example because the unit already runs.
     """
     unit = unit or unit_name(name)
     run(["systemctl", "reset-failed", unit], ok=range(256))
@@ -116,7 +116,7 @@ def start_unit(
         "--collect",
         f"--unit={unit}",
         f"--description={description} {name} (reduced.footprint)",
-        # its mounts are its own, and gone with it
+        # private mounts, removed with the unit
         "--property=PrivateMounts=yes",
         "--property=Restart=on-abnormal",
         "--property=RestartSec=1",
@@ -134,7 +134,7 @@ def start_unit(
         *arguments,
     ]
     if at_boot:
-        # before the worker, which may be quick to end it again
+        # before the worker, which removes it at its end
         _start_at_boot(unit, argv)
     try:
         run(argv)
@@ -145,14 +145,14 @@ def start_unit(
 
 
 def boot_unit(unit: str) -> str:
-    """The unit that starts another one again when the host boots."""
+    """The unit that starts another unit at boot."""
     return f"{unit.rpartition('.')[0]}-at-boot.service"
 
 
 def _start_at_boot(unit: str, argv: t.Sequence[str], units: pathlib.Path | None = None) -> None:
     units = units or UNITS
     text = (
-        f"[Unit]\nDescription=Goes on with {unit} after a restart of this host\n"
+        f"[Unit]\nDescription=Continue {unit} after a restart of this host\n"
         "Wants=network-online.target\n"
         "After=network-online.target ssh.service sshd.service libvirtd.service virtqemud.service virtlxcd.service\n\n"
         f"[Service]\nType=oneshot\nExecStart=/usr/bin/env {' '.join(_quoted(word) for word in argv)}\n\n"
@@ -166,13 +166,13 @@ def _start_at_boot(unit: str, argv: t.Sequence[str], units: pathlib.Path | None 
 
 
 def _quoted(word: str) -> str:
-    """One argument in a unit's command line, where systemd reads quotes, specifiers and variables."""
+    """Quote an argument for a unit's command line, where systemd expands specifiers and variables."""
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$") + '"'
 
 
 def forget_at_boot(unit: str, units: pathlib.Path | None = None) -> None:
-    """The worker has come to its end: the next boot has nothing to go on with."""
+    """Remove the unit that starts the worker at boot."""
     units = units or UNITS
-    # the link first: one without a file is a broken one, a file without a link is none
+    # the link first: a link without its file is broken, a file without a link is disabled
     (units / "multi-user.target.wants" / boot_unit(unit)).unlink(missing_ok=True)
     (units / boot_unit(unit)).unlink(missing_ok=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How often a worker was started since it last came to an end of its own; kept in memory, for a restart of the host is no fault of it."""
+"""Count the starts of a worker since it last ended without being killed; stored in memory, because a host restart does not count."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 
-#: Gone with a restart of the host.
+#: Removed by a restart of the host.
 HOME = pathlib.Path("/run/reduced.footprint")
 _KEPT = 50
 
 
 def clock() -> float:
-    """Seconds since the host was switched on, those it was suspended included."""
+    """Seconds since the host booted, including suspend."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -29,7 +29,7 @@ def _file(name: str, home: pathlib.Path | None) -> pathlib.Path:
 
 
 def note(name: str, home: pathlib.Path | None = None) -> t.Sequence[float]:
-    """Note down this start; returns all of them."""
+    """Record this start; returns the times of all recorded starts."""
     file = _file(name, home)
     starts: list[float] = []
     with contextlib.suppress(ValueError, TypeError):
@@ -42,6 +42,6 @@ def note(name: str, home: pathlib.Path | None = None) -> t.Sequence[float]:
 
 
 def forget(name: str, home: pathlib.Path | None = None) -> None:
-    """The worker came to an end of its own."""
+    """Remove the recorded starts after the worker ended without being killed."""
     with contextlib.suppress(OSError):
         _file(name, home).unlink()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The journal of a migration: what was done, what it cost, where to go on.
+"""The journal of a migration: finished phases, their duration, and where to continue.
 
 It is one JSON document, rewritten atomically at every step; times are Unix seconds.
 """
@@ -32,12 +32,12 @@ PHASES = (
     "commit",
 )
 
-# running: a unit works on it (or died while it did); stopped: ended at stop_after;
-# failed: ended before the services were touched; rolled_back: the source serves again.
+# running: a unit works on it (or was killed meanwhile); stopped: ended at stop_after;
+# failed: ended before the services were stopped; rolled_back: the source serves again.
 STATES = ("new", "running", "stopped", "failed", "done", "rolled_back", "retired")
 
-# What the source says of itself: it serves; its services are held; it gave up the admin address
-# and waits for the outcome; it is ready to give it up for good and waits for the final word; it did.
+# States the source reports: it serves; its services are stopped; it released the admin address
+# and waits for the outcome; it is ready to hand over and waits for the confirmation; it has handed over.
 SERVING = "serving"
 QUIESCED = "quiesced"
 PARKED = "parked"
@@ -47,7 +47,7 @@ HANDED_OVER = "handed_over"
 
 @dataclasses.dataclass
 class Journal:
-    """The one mutable thing of a migration; the worker alone writes it."""
+    """The only mutable state of a migration; only the worker writes it."""
 
     name: str
     state: str = "new"
@@ -67,28 +67,28 @@ class Journal:
     schema: int = SCHEMA
 
     def begin(self, phase: str, now: float) -> None:
-        """Enter a phase (again, after a resume)."""
+        """Start a phase, or start it again after a resume."""
         self.phase = phase
         self.state = "running"
         self.phases[phase] = {"state": "running", "started": now, "ended": None, "seconds": None}
 
     def end(self, phase: str, now: float, state: str = "done") -> None:
-        """Leave a phase."""
+        """End a phase."""
         entry = self.phases.setdefault(phase, {"started": now})
         entry.update(state=state, ended=now, seconds=round(now - entry["started"], 3))
 
     def finished(self, phase: str) -> bool:
-        """Whether a phase was ended well in this attempt."""
+        """Whether a phase succeeded in this attempt."""
         return self.phases.get(phase, {}).get("state") == "done"
 
     def forget_from(self, phase: str) -> None:
-        """Take back a phase and all after it, so that they are done again."""
+        """Discard a phase and all later ones, so that they run again."""
         for later in PHASES[PHASES.index(phase) :]:
             self.phases.pop(later, None)
         self.phase = phase
 
     def new_attempt(self, now: float) -> None:
-        """Begin again after a return; disk and definition stay, so the copy only catches up."""
+        """Start again after a rollback; disk and definition are kept, so the copy is only brought up to date."""
         self.attempt += 1 if self.started else 0
         self.started = self.started or now
         self.ended = None
@@ -103,18 +103,18 @@ class Journal:
 
     @property
     def bytes(self) -> int:
-        """Bytes of file content brought over so far, all passes."""
+        """Bytes of file content transferred so far, in all passes."""
         return sum(int(each.get("bytes", 0)) for each in self.passes)
 
     def to_json(self) -> str:
-        """The document as it is written."""
+        """Return the document."""
         return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
 
 
 def parse_journal(text: str) -> Journal:
-    """A journal from its document.
+    """Parse a journal document.
 
-    :raises FootprintError: when it is no journal this version reads.
+    :raises FootprintError: it is not a journal of this schema version.
     """
     try:
         data = json.loads(text)
@@ -122,13 +122,11 @@ def parse_journal(text: str) -> Journal:
             raise ValueError(f"schema {data.get('schema')!r}")
         return Journal(**data)
     except (ValueError, TypeError, AttributeError) as error:
-        raise FootprintError(
-            f"The journal of the migration cannot be read: {error}.", hint="Use the version of the collection that wrote it."
-        ) from error
+        raise FootprintError(f"The journal of the migration cannot be read: {error}.", hint="Use the collection version that wrote it.") from error
 
 
 def report(journal: Journal) -> dict[str, t.Any]:
-    """What modules return about a migration."""
+    """Return the report of a migration, as modules return it."""
     return {
         "name": journal.name,
         "state": journal.state,

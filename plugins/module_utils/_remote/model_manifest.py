@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manifest: one line per file, in the order of a walk, so that a million files are compared without keeping them in memory.
+"""A manifest: one line per file in directory order, so that millions of files are compared without keeping them in memory.
 
-A line is ``path TAB same TAB own``. ``same`` holds what a faithful copy shares with its original, ``own`` what
-tells one machine's file from its earlier self (inode, time of change) and is never compared between machines.
+A line is ``path TAB same TAB own``. ``same`` has the properties that a copy shares with its original, ``own`` those
+that detect changes on one machine (inode, time of change) and are never compared between machines.
 Paths are bytes; a line feed, a tab or a backslash in one is written as ``\\n``, ``\\t``, ``\\\\``.
 """
 
@@ -16,9 +16,9 @@ import typing as t
 MAGIC = b"reduced.footprint manifest 1"
 END = b"end"
 
-# the fields of ``same`` in their order
+# the fields of ``same`` in order
 FIELDS = ("mode", "owner", "group", "size", "time", "device", "flags", "sparse", "attributes", "content")
-# a field that does not apply, or that one side cannot know
+# value of a field that does not apply or is unknown
 NONE = b"-"
 # FS_IMMUTABLE_FL and FS_APPEND_FL
 IMMUTABLE = 0x10
@@ -28,21 +28,21 @@ _ESCAPES = ((b"\\", b"\\\\"), (b"\n", b"\\n"), (b"\t", b"\\t"))
 
 
 class Line(t.NamedTuple):
-    """One file: its path as bytes, the shared fields joined by spaces, the machine's own."""
+    """One file: its path, the shared fields joined by spaces, the machine's own fields."""
 
     path: bytes
     same: bytes
     own: bytes
 
     def encode(self) -> bytes:
-        """The line as it is written."""
+        """Return the line as bytes."""
         return escape(self.path) + b"\t" + self.same + b"\t" + self.own + b"\n"
 
 
 class Own(t.NamedTuple):
-    """What belongs to one machine's file alone.
+    """The fields specific to one machine.
 
-    :arg racy: it was read while it may still have been written to, without a trace in its times.
+    :arg racy: the file was read while writes may not have changed its times.
     """
 
     links: int
@@ -52,27 +52,27 @@ class Own(t.NamedTuple):
     racy: bool
 
     def encode(self) -> bytes:
-        """The field as it is written; the number of links comes first, it decides what must be looked at."""
+        """Return the field as bytes; the number of links comes first, because it decides what is compared."""
         return b"%d %d %d %d %d" % self
 
 
 def parse_own(text: bytes) -> Own:
-    """The field from its text."""
+    """Parse the field."""
     links, device, inode, changed, racy = text.split(b" ")
     return Own(int(links), int(device), int(inode), int(changed), racy == b"1")
 
 
 def parse_line(raw: bytes) -> Line:
-    """A line from its text.
+    """Parse a line.
 
-    :raises ValueError: it is none.
+    :raises ValueError: it is not a valid line.
     """
     path, same, own = raw.rstrip(b"\n").split(b"\t")
     return Line(unescape(path), same, own)
 
 
 def escape(path: bytes) -> bytes:
-    """A path without the bytes that end a field."""
+    """Escape the bytes of a path that end a field."""
     for plain, escaped in _ESCAPES:
         if plain in path:
             path = path.replace(plain, escaped)
@@ -80,7 +80,7 @@ def escape(path: bytes) -> bytes:
 
 
 def unescape(text: bytes) -> bytes:
-    """A path from what :func:`escape` made."""
+    """Reverse :func:`escape`."""
     if b"\\" not in text:
         return text
     parts = text.split(b"\\\\")
@@ -88,34 +88,34 @@ def unescape(text: bytes) -> bytes:
 
 
 def order(path: bytes) -> bytes:
-    """What paths are sorted by: a directory, then all that is in it, then its next neighbour."""
+    """The sort key of a path: a directory, then its content, then its next sibling."""
     return path.replace(b"/", b"\0")
 
 
 def printable(path: bytes) -> str:
-    """A path for people: what is no text in it is escaped, never lost."""
+    """Return a path for messages; invalid text is escaped."""
     return path.decode("utf-8", "backslashreplace").replace("\n", "\\n").replace("\t", "\\t")
 
 
 class Header(t.NamedTuple):
     """First line of a manifest.
 
-    :arg identity: names this one manifest, so that another machine can say which it has.
-    :arg settled_ns: nothing that changed before this moment (by the clock of its machine) could go on changing unseen.
+    :arg identity: unique ID of the manifest, so that another machine can name the one it has.
+    :arg settled_ns: files last changed before this time (by the machine's clock) cannot change further without a new time.
     """
 
     identity: str
     settled_ns: int
 
     def encode(self) -> bytes:
-        """The line as it is written."""
+        """Return the line as bytes."""
         return b"%s %s %d\n" % (MAGIC, self.identity.encode("ascii"), self.settled_ns)
 
 
 def parse_header(raw: bytes) -> Header:
-    """The header from the first line.
+    """Parse the first line.
 
-    :raises ValueError: this is no manifest of this version.
+    :raises ValueError: not a manifest of this version.
     """
     if not raw.startswith(MAGIC + b" "):
         raise ValueError("not a manifest")
@@ -124,9 +124,9 @@ def parse_header(raw: bytes) -> Header:
 
 
 def merged(before: t.Iterator[Line], changes: t.Iterator[tuple[bytes, Line]]) -> t.Iterator[Line]:
-    """A manifest brought up to date.
+    """Apply changes to a manifest.
 
-    :arg changes: in the same order, ``b"+"`` with a line that is new or other, ``b"-"`` with one that is gone.
+    :arg changes: in the same order, ``b"+"`` with a new or changed line, ``b"-"`` with a removed one.
     """
     old = next(before, None)
     for sign, line in changes:

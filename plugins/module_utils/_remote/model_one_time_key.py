@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One-time ssh keys: their line in authorized_keys, and the only commands such a key may run.
+"""One-time ssh keys: their line in authorized_keys, and the commands such a key may run.
 
-The commands arrive as text in SSH_ORIGINAL_COMMAND. They are matched as a whole and run without a shell.
+Commands are passed in SSH_ORIGINAL_COMMAND. They must match completely and are run without a shell.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 MIGRATE, MOVE = "migrate", "move"
 PURPOSES = (MIGRATE, MOVE)
-#: Comment of every one-time key, before the name.
+#: Prefix of the comment of every one-time key, before the name.
 MARKER = "reduced.footprint-migrate"
-#: How long a key is accepted after it was placed or last renewed, in seconds.
+#: Lifetime of a key after it was placed or last renewed, in seconds.
 LIFETIME = 24 * 3600
-#: How often a key in use is renewed.
+#: Interval of the renewals of a key in use, in seconds.
 RENEW_EVERY = 3600
-#: After this time a key is not renewed any more, however long it is in use.
+#: Maximum age up to which a key in use is renewed, in seconds.
 LIMIT = 14 * 24 * 3600
 LIBRARY = "/var/lib/reduced.footprint/lib"
 
@@ -32,11 +32,11 @@ _PACKAGE = "ansible_collections.reduced.footprint.plugins.module_utils"
 #: The program of the forced command.
 DISPATCH = f"{_PACKAGE}._keys.run_dispatch"
 _PROGRAMS: t.Mapping[str, t.Mapping[str, int]] = {
-    # module → number of its arguments, the last of which is the key's name
+    # module → number of its arguments; the last one is the key's name
     MIGRATE: {"_migrate.source.run_agent": 2, "_remote.run_manifest_agent": 1, "_migrate.disks.run_block_agent": 1},
     MOVE: {"_move.run_agent": 2, "_move.run_channel": 2},
 }
-#: What the source's agent answers to a one-time key; anything else is run by the source itself or only in the VM.
+#: Commands of the source's agent that a one-time key may run; all others are run by the source itself or only in the VM.
 SOURCE_COMMANDS = frozenset(("mirror", "facts", "state", "quiesce", "renew", "detach", "restore", "hand_over", "confirm", "run", "leave", "forget_key"))
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -44,7 +44,7 @@ _LIBRARY_FILE = re.escape(LIBRARY) + r"/[0-9a-f]{32}\.zip"
 _PROGRAM = re.compile(rf"\APYTHONPATH={_LIBRARY_FILE} python3 -m {re.escape(_PACKAGE)}\.([a-z_.]+)((?: {_NAME})+)\Z")
 _INSTALL = re.compile(rf"\Atest -s ({_LIBRARY_FILE}) \|\| ")
 _EXPIRY = re.compile(r'expiry-time="[0-9]+Z?"')
-# the letters of rsync's options that copy attributes, choose what is compared, or only report
+# rsync's short options that copy attributes, select what is compared, or only report
 _LETTERS = re.compile(r"\A-(s?)([ncvlHogDtpAXErxSIRW]*)(?:e[A-Za-z0-9.]*)?\Z")
 _OPTIONS = re.compile(
     r"\A(?:--numeric-ids|--info=[A-Z0-9,]+|--log-format=%i|--bwlimit=[0-9.]+[kKmM]?|--delete(?:-during|-before|-after|-delay)?|--stats"
@@ -61,14 +61,14 @@ class Program(t.NamedTuple):
 
 
 class Rsync(t.NamedTuple):
-    """The far end of rsync; ``protected`` arguments follow on standard input."""
+    """The server side of rsync; ``protected`` arguments follow on standard input."""
 
     options: tuple[str, ...]
     protected: bool
 
 
 class Installed(t.NamedTuple):
-    """A request to bring the collection's code, which came with the key already."""
+    """A request to install the collection's code, which was already installed with the key."""
 
 
 def key_marker(name: str) -> str:
@@ -77,16 +77,16 @@ def key_marker(name: str) -> str:
 
 
 def install_command(target: str) -> str:
-    """What brings the collection's code to a host whose key is not restricted; only fixed words and a path made here."""
+    """The shell command that installs the collection's code with an unrestricted key; only fixed words and a path created here."""
     return f"test -s {target} || (umask 077; mkdir -p {LIBRARY} && cat > {target}.new && mv {target}.new {target})"
 
 
 def parse_command(purpose: str, name: str, text: str) -> Program | Rsync | Installed:
-    """What a key may run of what it asked for.
+    """Parse the command of a session.
 
-    :arg purpose: what the key was placed for.
-    :arg name: of the key; programs act for this one migration or move only.
-    :raises InputError: anything that is not in the list.
+    :arg purpose: the purpose of the key, ``migrate`` or ``move``.
+    :arg name: name of the key; programs are accepted for this migration or move only.
+    :raises InputError: the command is not allowed.
     """
     found = _INSTALL.match(text)
     if found and text == install_command(found.group(1)):
@@ -118,65 +118,65 @@ def _rsync(purpose: str, words: list[str], text: str) -> Rsync:
 
 
 def check_rsync(purpose: str, words: t.Sequence[str]) -> tuple[str, ...]:
-    """The whole command line of rsync's far end, if it only does what a copy needs.
+    """Return the command line of rsync's server side if all its options are allowed.
 
-    For a migration it only sends: nothing is written to the source. For a move it also receives, under the names of
-    what has not arrived yet.
+    For a migration it may only send: nothing is written to the source. For a move it may also receive, under the names
+    of incomplete files.
 
-    :raises InputError: any other option or path.
+    :raises InputError: an option or path is not allowed.
     """
-    said = " ".join(words)
+    command = " ".join(words)
     options, _dot, paths = list(words), "", []
     if "." in options:
         place = options.index(".")
         options, paths = options[:place], options[place + 1 :]
     if len(paths) != 1 or not paths[0].startswith("/") or ".." in paths[0].split("/") or options[:1] != ["--server"]:
-        raise _refused(said)
+        raise _refused(command)
     sends = options[1:2] == ["--sender"]
     rest = options[2:] if sends else options[1:]
     letters = _LETTERS.match(rest[0]) if rest else None
     if letters is None or letters.group(1) or not all(_OPTIONS.match(each) for each in rest[1:]):
-        raise _refused(said)
+        raise _refused(command)
     if not sends and (purpose != MOVE or not ("n" in letters.group(2) or _ARRIVING.match(paths[0]))):
-        raise _refused(said)
+        raise _refused(command)
     return tuple(words)
 
 
 def _refused(text: str) -> InputError:
-    return InputError(f"This key does not run {text[:200]!r}.", hint="It is for one migration or move and its own commands only; use a key of your own.")
+    return InputError(f"This key must not run {text[:200]!r}.", hint="Use your own key; a one-time key runs only the commands of its migration or move.")
 
 
 def check_source_command(command: str, given: t.Mapping[str, t.Any], name: str, allowed: t.Sequence[t.Sequence[str]]) -> None:
-    """Whether the source's agent answers this to a one-time key.
+    """Check that a one-time key may run a command of the source's agent.
 
-    :arg allowed: the commands of hooks that were named when the key was placed.
-    :raises InputError: it does not.
+    :arg allowed: the hook commands that were given when the key was placed.
+    :raises InputError: it must not.
     """
     if command not in SOURCE_COMMANDS:
-        raise InputError(f"{command!r} is not answered to a one-time key.")
+        raise InputError(f"A one-time key must not run {command!r}.")
     if command in ("leave", "forget_key") and given.get("marker") != key_marker(name):
-        raise InputError(f"The key of {name} withdraws no other key.", "marker")
+        raise InputError(f"The key of {name} must not withdraw another key.", "marker")
     if command == "run" and list(given.get("command") or ()) not in [list(each) for each in allowed]:
         raise InputError(
-            f"The command {(list(given.get('command') or ['?']))[0]!r} was not named when the key of {name} was placed.",
+            f"The command {(list(given.get('command') or ['?']))[0]!r} was not given when the key of {name} was placed.",
             "hooks",
-            "Place the key again with all commands of the hooks on the source; the role does so before the copy begins.",
+            "Place the key again with the commands of all hooks on the source; the role does so before the copy starts.",
         )
 
 
 def expiry(moment: float) -> str:
-    """A time as sshd reads it: in the time zone of the machine it runs on."""
+    """A time in sshd's format, in the local time zone."""
     return time.strftime("%Y%m%d%H%M%S", time.localtime(moment))
 
 
 def options(addresses: t.Sequence[str], expires: str, command: str) -> str:
-    """The options of a key's line."""
+    """The options of a key's line in authorized_keys."""
     addressed = f'from="{",".join(addresses)}",' if addresses else ""
     return f'{addressed}restrict,expiry-time="{expires}",command="{command}"'
 
 
 def renewed(text: str, marker: str, expires: str) -> str:
-    """authorized_keys with a later expiry of one key; a key that is not there, or has no expiry, stays so."""
+    """Return authorized_keys with a new expiry of one key; unchanged when the key is missing or has no expiry."""
     lines = []
     for line in text.splitlines(keepends=True):
         if line.rstrip().endswith(f" {marker}"):
@@ -186,7 +186,7 @@ def renewed(text: str, marker: str, expires: str) -> str:
 
 
 def expires_at(text: str, marker: str) -> float | None:
-    """When a key ends, in Unix seconds; ``None`` where it has no expiry or is not there."""
+    """The expiry of a key in Unix seconds; ``None`` when the key is missing or has no expiry."""
     for line in text.splitlines():
         found = re.search(r'expiry-time="([0-9]{14})"', line) if line.rstrip().endswith(f" {marker}") else None
         if found:

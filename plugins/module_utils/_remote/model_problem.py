@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stands in the way of a migration or a move, found before anything is changed."""
+"""Problems that prevent a migration or a move, found before anything is changed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TOOLS_PATH = "destination.tools"
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """One thing that stands in the way, and what to do about it."""
+    """One problem, with a hint how to resolve it."""
 
     message: str
     hint: str
     path: str | None = None
 
     def as_dict(self) -> dict[str, t.Any]:
-        """For the journal and the module's result."""
+        """Return the problem for the journal and the module's result."""
         return {"path": self.path, "message": self.message, "hint": self.hint}

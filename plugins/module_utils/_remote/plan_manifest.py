@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Manifests compared: which files differ, in what, and whether that matters. Everything streams."""
+"""Compare manifests: which files differ, in which fields, and whether that is relevant. Works on streams."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_ma
 
 Lines = t.Iterator[Line]
 
-# what a quiet machine still writes: its own logs and the state of its init
+# files that an idle machine still writes: logs and the state of its init system
 _LIVELY = re.compile(
     rb"^/(proc|sys|dev|run|tmp|boot)$|^/(tmp|run)/"
     rb"|^/(var/log|var/lib/systemd|var/lib/dbus|var/tmp|root/\.ansible|var/lib/chrony|var/lib/ntp|var/lib/NetworkManager)(/|$)"
-    # a client's leases; those a server gave are data
+    # leases of a DHCP client; those of a server are data
     rb"|^/var/lib/dhcp(/dhclient[^/]*)?$"
 )
-# a FAT file system knows nothing of the rest, and rounds its times
-_PLAIN = frozenset(("size", "content", "missing", "too much"))
+# FAT does not store the other fields, and rounds times
+_PLAIN = frozenset(("size", "content", "missing", "extra"))
 
 
 class Difference(t.NamedTuple):
-    """One path that is not the same; ``what`` names the fields, or ``missing``, ``too much``, ``hard link``."""
+    """One path that differs; ``what`` names the fields, or ``missing``, ``extra``, ``hard link``."""
 
     path: bytes
     what: tuple[str, ...]
@@ -34,10 +34,10 @@ class Difference(t.NamedTuple):
 
 
 def excluded(patterns: t.Iterable[str], names: t.Iterable[str] = ()) -> re.Pattern[bytes]:
-    """One expression for all that is left out, with the meaning rsync gives its patterns.
+    """Return a regular expression for excluded paths, equivalent to rsync's patterns.
 
-    :arg patterns: anchored at ``/``.
-    :arg names: base names that are left out wherever they are.
+    :arg patterns: rsync patterns anchored at ``/``.
+    :arg names: base names that are excluded in all folders.
     """
     parts = [_translate(pattern) for pattern in patterns]
     parts += [rb"(?:.*/)?" + re.escape(name.encode("utf-8", "surrogateescape")) for name in names]
@@ -74,7 +74,7 @@ def _glob(text: bytes) -> bytes:
 
 
 def paired(left: Lines, right: Lines) -> t.Iterator[tuple[Line | None, Line | None]]:
-    """Two manifests side by side, path by path."""
+    """Iterate over two manifests in parallel; pairs the lines of the same path."""
     one, two = next(left, None), next(right, None)
     while one is not None or two is not None:
         if one is not None and two is not None and one.path == two.path:
@@ -89,14 +89,14 @@ def paired(left: Lines, right: Lines) -> t.Iterator[tuple[Line | None, Line | No
 
 
 def compare(source: Lines, copy: Lines) -> t.Iterator[Difference]:
-    """Every path that is not the same on both sides."""
+    """Iterate over the paths that differ."""
     links = _Links()
     for one, two in paired(source, copy):
         if one is None or two is None:
-            yield Difference((one or two or Line(b"", b"", b"")).path, ("missing" if two is None else "too much",), one, two)
+            yield Difference((one or two or Line(b"", b"", b"")).path, ("missing" if two is None else "extra",), one, two)
             continue
         what = () if one.same == two.same else fields_differing(one.same, two.same)
-        # only files are linked; a directory's count is that of its folders
+        # the link count of a directory is that of its subfolders
         if not (one.own.startswith(b"1 ") and two.own.startswith(b"1 ")) and links.differ(one, two):
             what = (*what, "hard link")
         if what:
@@ -104,12 +104,12 @@ def compare(source: Lines, copy: Lines) -> t.Iterator[Difference]:
 
 
 def fields_differing(one: bytes, two: bytes) -> tuple[str, ...]:
-    """Names of the fields of ``same`` in which a copy is not like its original."""
+    """Return the names of the fields of ``same`` that differ."""
     found = []
     for name, left, right in zip(FIELDS, one.split(b" "), two.split(b" ")):
         if left == right or (name == "time" and NONE in (left, right)):
             continue
-        # a copy may well have holes where its original has zeros
+        # a copy may have holes where its original has zeros
         if name == "sparse" and left == NONE:
             continue
         found.append(name)
@@ -117,18 +117,18 @@ def fields_differing(one: bytes, two: bytes) -> tuple[str, ...]:
 
 
 class _Links:
-    """Which inode of the copy stands for which of the source; an entry goes with the last name of its inode."""
+    """Mapping of inodes between source and copy; an entry is dropped after the last name of its inode."""
 
     def __init__(self) -> None:
         self.of_source: dict[tuple[int, int], list[t.Any]] = {}
         self.of_copy: dict[tuple[int, int], list[t.Any]] = {}
 
     def differ(self, one: Line, two: Line) -> bool:
-        """Whether this name belongs to another group of names on the copy than on the source."""
+        """Whether this name is linked to other names on the copy than on the source."""
         left, right = parse_own(one.own), parse_own(two.own)
         here, there = (left.device, left.inode), (right.device, right.inode)
-        wrong = _other(self.of_source, here, there, left.links)
-        return _other(self.of_copy, there, here, right.links) or wrong
+        differs = _other(self.of_source, here, there, left.links)
+        return _other(self.of_copy, there, here, right.links) or differs
 
 
 def _other(table: dict[tuple[int, int], list[t.Any]], key: tuple[int, int], value: tuple[int, int], links: int) -> bool:
@@ -144,15 +144,15 @@ def _other(table: dict[tuple[int, int], list[t.Any]], key: tuple[int, int], valu
 
 
 def under(path: bytes, mounts: t.Iterable[str]) -> bool:
-    """Whether a path lies on one of the mount points."""
+    """Whether a path is on or below one of the mount points."""
     return any(path == each.encode() or path.startswith(each.encode().rstrip(b"/") + b"/") for each in mounts)
 
 
 def matters(found: Difference, changed_here: t.Collection[bytes] = (), plain: t.Collection[str] = ()) -> tuple[str, ...]:
-    """In what a path differs though it should not.
+    """Return the relevant differences of a path.
 
     :arg changed_here: files that the fix-ups changed on the copy.
-    :arg plain: mount points with a file system that knows only names and content.
+    :arg plain: mount points of file systems that store only names and content.
     """
     if _LIVELY.search(found.path) or found.path in changed_here:
         return ()
@@ -160,6 +160,6 @@ def matters(found: Difference, changed_here: t.Collection[bytes] = (), plain: t.
     if under(found.path, plain):
         what = tuple(each for each in what if each in _PLAIN)
     if any(each.startswith(found.path.rstrip(b"/") + b"/") for each in changed_here):
-        # a file replaced leaves its time on its folder, a new one may have needed the folder
-        what = tuple(each for each in what if each not in ("time", "too much"))
+        # a replaced file changes the time of its folder, a new file may have required a new folder
+        what = tuple(each for each in what if each not in ("time", "extra"))
     return what

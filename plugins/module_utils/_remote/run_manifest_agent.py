@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The program on the source that tells its manifest (see ``_remote.io_manifest_wire``).
+"""The program on the source that sends its manifest (see ``_remote.io_manifest_wire``).
 
-``python3 -m …manifest_agent NAME`` with a JSON mapping on standard input: ``patterns`` and ``names`` that are left out,
+``python3 -m …manifest_agent NAME`` with a JSON mapping on standard input: excluded ``patterns`` and ``names``,
 ``mounts``, ``have``, ``settle``, ``nice``.
 """
 
@@ -24,13 +24,13 @@ MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._remote.run
 
 
 def main(argv: t.Sequence[str]) -> int:
-    """Entry point; the exit code tells whether the list is whole."""
+    """Entry point; the exit code is 0 when the list is complete."""
     if len(argv) != 1 or not re.match(r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z", argv[0]):
         sys.stderr.write("usage: manifest_agent NAME\n")
         return 2
     given = json.loads(sys.stdin.read() or "{}")
     if given.get("nice"):
-        # it still serves
+        # the source still serves
         os.nice(10)
     SOURCE_HOME.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
@@ -43,7 +43,7 @@ def main(argv: t.Sequence[str]) -> int:
             settle=bool(given.get("settle")),
         )
     except BrokenPipeError:
-        # nobody listens any more
+        # the receiver has closed the connection
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0

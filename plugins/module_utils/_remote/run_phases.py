@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What every worker does around one phase: journal before, journal after, whatever happens in between."""
+"""Run a phase of a worker with its journal entries, also when it fails."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_jo
 
 
 class Journaled(t.Protocol):
-    """What a worker's context has for that."""
+    """The part of a worker's context that is used here."""
 
     @property
     def journal(self) -> Journal:
-        """The journal that is written."""
+        """The worker's journal."""
 
     def save(self) -> None:
-        """Write it."""
+        """Write the journal."""
 
     def log(self, message: str) -> None:
-        """One line into the log."""
+        """Write a line to the log."""
 
 
 def run_phase(context: Journaled, name: str, work: t.Callable[[], object]) -> None:
-    """One phase with its entry in the journal.
+    """Run one phase, and record it in the journal.
 
-    ``BaseException`` too: a worker that is told to stop leaves a journal that says so.
+    Handles ``BaseException``: a worker that is terminated records that as well.
     """
     journal = context.journal
     journal.begin(name, time.time())
@@ -41,7 +41,7 @@ def run_phase(context: Journaled, name: str, work: t.Callable[[], object]) -> No
         work()
     except BaseException:
         journal.end(name, time.time(), "failed")
-        # what went wrong is told, not that there is no room to write it down
+        # report the original error, not a full disk
         with contextlib.suppress(OSError):
             context.save()
         raise

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files and units of this host, as services have them."""
+"""Read and change configuration files and systemd units of this host."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class ServiceHost:
 
     @staticmethod
     def paths(paths: t.Iterable[str]) -> dict[str, PathFound]:
-        """Those that exist; a link is what it leads to."""
+        """Return the existing paths; symbolic links are followed."""
         found = {}
         for name in paths:
             path = pathlib.Path(name)
             try:
-                there = path.stat()
-                text = path.read_text(encoding="utf-8", errors="surrogateescape") if stat.S_ISREG(there.st_mode) else None
+                info = path.stat()
+                text = path.read_text(encoding="utf-8", errors="surrogateescape") if stat.S_ISREG(info.st_mode) else None
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            found[name] = PathFound(_user(there.st_uid), _group(there.st_gid), stat.S_IMODE(there.st_mode), there.st_mtime, text)
+            found[name] = PathFound(_user(info.st_uid), _group(info.st_gid), stat.S_IMODE(info.st_mode), info.st_mtime, text)
         return found
 
     @staticmethod
     def times(paths: t.Iterable[str]) -> dict[str, float]:
-        """When each of them was written, seconds since the epoch; 0 for one that is not there."""
+        """Return the modification time of each path in seconds since the epoch, 0 for one that does not exist."""
         found = {}
         for name in paths:
             try:
@@ -55,17 +55,17 @@ class ServiceHost:
 
     @staticmethod
     def units(names: t.Sequence[str]) -> dict[str, UnitFound]:
-        """What systemd knows of each unit."""
+        """Return the state of each unit in systemd."""
         if not names:
             return {}
-        said = run(["systemctl", "show", "--timestamp=us+utc", f"--property={_PROPERTIES}", "--", *names], timeout=60).stdout
-        blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in said.split("\n\n") if block.strip()]
-        # an alias answers by its own name, so they are told apart by their order
+        output = run(["systemctl", "show", "--timestamp=us+utc", f"--property={_PROPERTIES}", "--", *names], timeout=60).stdout
+        blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in output.split("\n\n") if block.strip()]
+        # an alias is shown with the name of its unit, so the results are matched by order
         return {name: _unit(block) for name, block in zip(names, blocks)}
 
     @staticmethod
     def make_folder(folder: Folder) -> None:
-        """Make it with those above it, or set its group and mode."""
+        """Create a directory with its parents, and set its group and mode."""
         path = pathlib.Path(folder.path)
         path.mkdir(parents=True, exist_ok=True)
         os.chown(path, 0, _group_number(folder.group, folder.path))
@@ -73,9 +73,9 @@ class ServiceHost:
 
     @staticmethod
     def check(file: ConfigFile) -> None:
-        """Have the program look at a file before it is used.
+        """Validate the content of a file with its command before it is written.
 
-        :raises BackendError: it does not like it; what is there is not touched.
+        :raises BackendError: the content is not valid; the existing file is not changed.
         """
         if not file.validate:
             return
@@ -86,51 +86,51 @@ class ServiceHost:
             run([name if word == "%s" else word for word in file.validate], timeout=60)
         except CommandError as error:
             raise BackendError(
-                f"the new text is refused: {error.message}.", file.path, "Correct the settings it is made of; what was there before is in place."
+                f"validation of the new content failed: {error.message}.", file.path, "Correct its settings; the existing file was not changed."
             ) from error
         finally:
             os.unlink(name)
 
     @staticmethod
     def write(file: ConfigFile) -> None:
-        """Write it whole; one that is a link stays a link."""
+        """Write a file atomically; a symbolic link is followed and stays a link."""
         write_atomic(os.path.realpath(file.path), file.content, file.mode, (_user_number(file.owner, file.path), _group_number(file.group, file.path)))
 
     @staticmethod
     def settle(file: ConfigFile) -> None:
-        """Set its owner and mode."""
+        """Set the owner, group and mode of a file."""
         os.chown(file.path, _user_number(file.owner, file.path), _group_number(file.group, file.path))
         os.chmod(file.path, file.mode)
 
     @staticmethod
     def names(folder: str, ending: str) -> list[str]:
-        """The files of a folder with such an ending, without it."""
+        """Return the names of the files in a directory with this suffix, without the suffix."""
         return sorted(path.name[: -len(ending)] for path in pathlib.Path(folder).glob(f"*{ending}"))
 
     @staticmethod
     def remove(path: str) -> None:
-        """Remove a file; one that is gone is no error."""
+        """Remove a file if it exists."""
         pathlib.Path(path).unlink(missing_ok=True)
 
     @staticmethod
     def remove_folder(path: str) -> None:
-        """Remove an empty folder; one that is gone, or has something in it, is left as it is."""
+        """Remove a directory if it exists and is empty."""
         with contextlib.suppress(OSError):
             pathlib.Path(path).rmdir()
 
     @staticmethod
     def read_units() -> None:
-        """Let systemd read its units anew."""
+        """Run ``systemctl daemon-reload``."""
         run(["systemctl", "daemon-reload"], timeout=120)
 
     @staticmethod
     def order(verb: str, names: t.Sequence[str]) -> None:
-        """``systemctl VERB`` for one after the other.
+        """Run ``systemctl VERB`` for each unit.
 
-        :raises BackendError: one of them did not do it.
+        :raises BackendError: the command failed.
         """
         for name in names:
-            run(["systemctl", verb, "--", name], timeout=_PATIENCE, hint=f"Look at journalctl --unit {name}.")
+            run(["systemctl", verb, "--", name], timeout=_PATIENCE, hint=f"Check `journalctl --unit {name}`.")
 
 
 def _unit(block: t.Mapping[str, str]) -> UnitFound:
@@ -147,7 +147,7 @@ def _unit(block: t.Mapping[str, str]) -> UnitFound:
 
 
 def _seconds(text: str | None) -> float:
-    """From ``Sun 2026-11-22 08:14:31.123456 UTC``; 0 for what never was."""
+    """Parse ``Sun 2026-11-22 08:14:31.123456 UTC`` to seconds since the epoch; 0 for an empty timestamp."""
     try:
         found = datetime.datetime.strptime((text or "").partition(" ")[2], "%Y-%m-%d %H:%M:%S.%f UTC")
     except ValueError:
@@ -173,11 +173,11 @@ def _user_number(name: str, path: str) -> int:
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError as error:
-        raise BackendError(f"there is no user {name} on this host.", path, "Install what brings it first.") from error
+        raise BackendError(f"the user {name} does not exist on this host.", path, "Install the package that creates it first.") from error
 
 
 def _group_number(name: str, path: str) -> int:
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError as error:
-        raise BackendError(f"there is no group {name} on this host.", path, "Install what brings it first.") from error
+        raise BackendError(f"the group {name} does not exist on this host.", path, "Install the package that creates it first.") from error

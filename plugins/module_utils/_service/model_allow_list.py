@@ -19,10 +19,10 @@ _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+\.(service|socket)\Z")
 
 
 class Rule(t.NamedTuple):
-    """Ports, and who may reach them.
+    """Ports, and the addresses that may reach them.
 
     :arg protocol: ``tcp``, or ``vrrp``, which has no ports.
-    :arg ports: first and last of each range.
+    :arg ports: first and last port of each range.
     :arg allowed: addresses and networks, normalized and sorted; this host itself is always allowed.
     """
 
@@ -34,8 +34,8 @@ class Rule(t.NamedTuple):
 class AllowList(t.NamedTuple):
     """The allow-list of one service.
 
-    :arg served: the members' own addresses. IPv4 traffic to other addresses, such as a virtual one, is left alone.
-    :arg units: the units of systemd that must not start before the list is loaded.
+    :arg served: the members' own addresses. IPv4 traffic to other addresses, such as a virtual one, is not filtered.
+    :arg units: systemd units that must not start before the list is loaded.
     """
 
     name: str
@@ -45,9 +45,9 @@ class AllowList(t.NamedTuple):
 
 
 def parse_allow_lists(value: t.Any, path: str = "lists") -> tuple[AllowList, ...]:
-    """The lists from a module's parameter.
+    """Parse the lists from a module parameter.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     found = tuple(_list(entry, f"{path}[{index}]") for index, entry in enumerate(value or ()))
     names = [one.name for one in found]
@@ -60,17 +60,17 @@ def parse_allow_lists(value: t.Any, path: str = "lists") -> tuple[AllowList, ...
 def _list(entry: t.Any, path: str) -> AllowList:
     name = str(entry.get("name") or "")
     if not _NAME.match(name):
-        raise model_errors.InputError(f"{model_errors.shown(name)} is not a valid name.", f"{path}.name", "Use small letters, digits and underscores.")
+        raise model_errors.InputError(f"{model_errors.shown(name)} is not a valid name.", f"{path}.name", "Use lower case letters, digits and underscores.")
     units = tuple(str(unit) for unit in entry.get("units") or ())
     for index, unit in enumerate(units):
         if not _UNIT.match(unit):
             raise model_errors.InputError(
-                f"{model_errors.shown(unit)} is not a unit.", f"{path}.units[{index}]", "Name a service or a socket, e.g. memcached.service."
+                f"{model_errors.shown(unit)} is not a valid unit.", f"{path}.units[{index}]", "Use a service or a socket, e.g. memcached.service."
             )
     served = networks(entry.get("served"), f"{path}.served")
     for index, address in enumerate(served):
         if "/" in address:
-            raise model_errors.InputError(f"{address} is a network.", f"{path}.served[{index}]", "Give the addresses of the members.")
+            raise model_errors.InputError(f"expected an address, got the network {address}.", f"{path}.served[{index}]", "List the addresses of the members.")
     rules = tuple(_rule(rule, f"{path}.rules[{index}]") for index, rule in enumerate(entry.get("rules") or ()))
     return AllowList(name, served, rules, units)
 
@@ -81,27 +81,27 @@ def _rule(entry: t.Any, path: str) -> Rule:
         raise model_errors.InputError(f"{model_errors.shown(protocol)} is not supported.", f"{path}.protocol", f"Use one of {', '.join(PROTOCOLS)}.")
     ports = tuple(sorted(port_range(port, f"{path}.ports[{index}]") for index, port in enumerate(entry.get("ports") or ())))
     if (protocol == "tcp") != bool(ports):
-        raise model_errors.InputError(f"{protocol} {'needs' if protocol == 'tcp' else 'has no'} ports.", f"{path}.ports", "Give ports for tcp alone.")
+        raise model_errors.InputError(f"{protocol} {'requires' if protocol == 'tcp' else 'has no'} ports.", f"{path}.ports", "Set ports for tcp only.")
     return Rule(protocol, ports, networks(entry.get("allowed"), f"{path}.allowed"))
 
 
 def port_range(value: t.Any, path: str) -> tuple[int, int]:
-    """First and last port of ``5672`` or ``35672-35682``.
+    """Parse a port or range such as ``5672`` or ``35672-35682``; returns the first and the last port.
 
-    :raises InputError: it is something else.
+    :raises InputError: it is not a valid port or range.
     """
     match = _PORTS.match(str(value))
     if match:
         found = int(match[1]), int(match[2] or match[1])
         if 0 < found[0] <= found[1] < 65536:
             return found
-    raise model_errors.InputError(f"{model_errors.shown(value)} is not a port.", path, "Give a number from 1 to 65535, or a range such as 35672-35682.")
+    raise model_errors.InputError(f"{model_errors.shown(value)} is not a valid port.", path, "Use a number from 1 to 65535, or a range such as 35672-35682.")
 
 
 def networks(value: t.Any, path: str) -> tuple[str, ...]:
-    """Addresses and networks, each once, normalized, IPv4 before IPv6; those inside another one of the list are left out.
+    """Return addresses and networks, normalized, without duplicates and without those inside another one; IPv4 before IPv6.
 
-    :raises InputError: one of them is something else.
+    :raises InputError: an entry is not a valid address or network.
     """
     found: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
     for index, entry in enumerate([value] if isinstance(value, str) else value or ()):
@@ -109,7 +109,7 @@ def networks(value: t.Any, path: str) -> tuple[str, ...]:
             found.append(ipaddress.ip_network(str(entry)))
         except ValueError as error:
             raise model_errors.InputError(
-                f"{model_errors.shown(entry)} is not an address or a network: {error}.", f"{path}[{index}]", "Write it as 192.0.2.11 or 192.0.2.0/24."
+                f"{model_errors.shown(entry)} is not a valid address or network: {error}.", f"{path}[{index}]", "Use e.g. 192.0.2.11 or 192.0.2.0/24."
             ) from error
     outer = {net for net in found if not any(_inside(net, other) for other in found)}
     ordered = sorted(outer, key=lambda net: (net.version, net.network_address, net.prefixlen))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The configuration of a host's services: files, and the units that read them."""
+"""Configuration files of services, and the systemd units that read them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _UNIT_KEYS = frozenset({"name", "enabled", "started", "restart_after", "reload_a
 
 @dataclasses.dataclass(frozen=True)
 class ConfigFile:
-    """One file as it is to be.
+    """The wanted state of a file.
 
-    :arg content: its whole text.
+    :arg content: its complete text.
     :arg mode: permission bits.
-    :arg folder_group, folder_mode: of its folder, where the folder has to be made or differs; ``None`` leaves one that is there alone.
-    :arg validate: a command that must accept the text before it is used; ``%s`` stands for a file that has it.
-    :arg secret: differences are not shown.
+    :arg folder_group, folder_mode: group and mode of its directory; with both ``None`` an existing directory is not changed.
+    :arg validate: command that must accept the content before it is written; ``%s`` stands for a temporary file with that content.
+    :arg secret: do not show its content in differences.
     """
 
     path: str
@@ -41,18 +41,18 @@ class ConfigFile:
 
     @property
     def folder(self) -> str:
-        """Where it lies."""
+        """Return its directory."""
         return self.path.rpartition("/")[0] or "/"
 
 
 @dataclasses.dataclass(frozen=True)
 class ServiceUnit:
-    """One unit as it is to be.
+    """The wanted state of a unit.
 
-    :arg enabled, started: ``None`` leaves that alone.
-    :arg restart_after: files; one that is younger than the running service makes it due for a restart.
-    :arg reload_after: files; one that is younger than its last start or reload makes it due for a reload.
-    :arg act: restart or reload when due; without, only tell.
+    :arg enabled, started: not changed if ``None``.
+    :arg restart_after: files; a restart is due if one is newer than the start of the service.
+    :arg reload_after: files; a reload is due if one is newer than its last start or reload.
+    :arg act: restart or reload the unit when due; otherwise only report it.
     """
 
     name: str
@@ -65,7 +65,7 @@ class ServiceUnit:
 
 @dataclasses.dataclass(frozen=True)
 class ServiceConfig:
-    """All that one call is about."""
+    """The wanted files and units of one call."""
 
     files: tuple[ConfigFile, ...]
     units: tuple[ServiceUnit, ...]
@@ -73,7 +73,7 @@ class ServiceConfig:
 
 @dataclasses.dataclass(frozen=True)
 class PathFound:
-    """A file or folder that is there; ``written`` in seconds since the epoch, ``text`` of files alone."""
+    """An existing file or directory; ``written`` in seconds since the epoch, ``text`` of files only."""
 
     owner: str
     group: str
@@ -84,12 +84,12 @@ class PathFound:
 
 @dataclasses.dataclass(frozen=True)
 class UnitFound:
-    """What systemd says of a unit.
+    """The state of a unit in systemd.
 
-    :arg known: whether there is such a unit.
-    :arg started, settled: when its process started, and when it last changed its state, as a reload does; seconds since the epoch.
-    :arg unread: whether its files changed since systemd read them.
-    :arg masked: whether it cannot be started at all.
+    :arg known: whether the unit exists.
+    :arg started, settled: when its process was started, and when its state last changed, e.g. by a reload; seconds since the epoch.
+    :arg unread: whether its unit files changed since systemd loaded them.
+    :arg masked: whether it is masked.
     """
 
     known: bool = False
@@ -103,7 +103,7 @@ class UnitFound:
 
 @dataclasses.dataclass(frozen=True)
 class Folder:
-    """A folder as it is to be."""
+    """The wanted state of a directory."""
 
     path: str
     group: str
@@ -111,9 +111,9 @@ class Folder:
 
 
 def parse_service_files(files: t.Any, units: t.Any) -> ServiceConfig:
-    """The wish from a module's parameters ``files`` and ``units``, lists of mappings.
+    """Parse the module parameters ``files`` and ``units``, lists of mappings.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     found = ServiceConfig(
         tuple(_file(entry, f"files[{index}]") for index, entry in enumerate(files or ())),
@@ -122,17 +122,17 @@ def parse_service_files(files: t.Any, units: t.Any) -> ServiceConfig:
     for what, names in (("files", [one.path for one in found.files]), ("units", [one.name for one in found.units])):
         for index, name in enumerate(names):
             if name in names[:index]:
-                raise InputError(f"{name} is named twice.", f"{what}[{index}]", "Name each once.")
+                raise InputError(f"{name} is listed twice.", f"{what}[{index}]", "List each one once.")
     return found
 
 
 def _file(entry: t.Any, path: str) -> ConfigFile:
     _keys(entry, _FILE_KEYS, path)
     if not isinstance(entry.get("content"), str):
-        raise InputError("there is no text for the file.", f"{path}.content", "Give the whole text; it may be empty.")
+        raise InputError("the content of the file is missing.", f"{path}.content", "Set the complete text; it may be empty.")
     validate = tuple(str(word) for word in entry.get("validate") or ())
     if validate and "%s" not in validate:
-        raise InputError(f"{shown(list(validate))} has no %s.", f"{path}.validate", "Name the program and its arguments, with %s for the file.")
+        raise InputError(f"{shown(list(validate))} does not contain %s.", f"{path}.validate", "List the program and its arguments, with %s for the file.")
     return ConfigFile(
         path=_path(entry.get("path"), f"{path}.path"),
         content=entry["content"],
@@ -150,7 +150,7 @@ def _unit(entry: t.Any, path: str) -> ServiceUnit:
     _keys(entry, _UNIT_KEYS, path)
     name = str(entry.get("name") or "")
     if not _UNIT.match(name):
-        raise InputError(f"{shown(name)} is no name of a unit.", f"{path}.name", "Give it with its kind, for example haproxy.service.")
+        raise InputError(f"{shown(name)} is not a valid unit name.", f"{path}.name", "Include the type of the unit, for example haproxy.service.")
     return ServiceUnit(
         name=name,
         enabled=_switch(entry.get("enabled")),
@@ -163,10 +163,10 @@ def _unit(entry: t.Any, path: str) -> ServiceUnit:
 
 def _keys(entry: t.Any, known: frozenset[str], path: str) -> None:
     if not isinstance(entry, t.Mapping):
-        raise InputError(f"{shown(entry)} is no mapping.", path, f"Give {', '.join(sorted(known))}.")
-    strange = sorted(str(key) for key in entry if key not in known)
-    if strange:
-        raise InputError(f"{strange[0]} is not known.", f"{path}.{strange[0]}", f"Use of {', '.join(sorted(known))}.")
+        raise InputError(f"expected a mapping, got {shown(entry)}.", path, f"Use a mapping with {', '.join(sorted(known))}.")
+    unknown = sorted(str(key) for key in entry if key not in known)
+    if unknown:
+        raise InputError(f"unknown key {unknown[0]}.", f"{path}.{unknown[0]}", f"Use some of {', '.join(sorted(known))}.")
 
 
 def _switch(value: t.Any) -> bool | None:
@@ -176,18 +176,18 @@ def _switch(value: t.Any) -> bool | None:
 def _path(value: t.Any, path: str) -> str:
     text = str(value or "")
     if not text.startswith("/") or "\0" in text or "/../" in f"{text}/" or text.endswith("/"):
-        raise InputError(f"{shown(text)} is no path of a file.", path, "Give it from the root, without '..', for example /etc/haproxy/haproxy.cfg.")
+        raise InputError(f"{shown(text)} is not an absolute path.", path, "Use an absolute path without '..', for example /etc/haproxy/haproxy.cfg.")
     return text
 
 
 def _account(value: t.Any, path: str) -> str:
     text = "root" if value is None else str(value)
     if not _ACCOUNT.match(text):
-        raise InputError(f"{shown(text)} is no name.", path, "Give the name of a user or group.")
+        raise InputError(f"{shown(text)} is not a valid account name.", path, "Use the name of a user or group.")
     return text
 
 
 def _mode(value: t.Any, path: str) -> int:
     if not isinstance(value, str) or not re.fullmatch(r"0?[0-7]{3}", value):
-        raise InputError(f"{shown(value)} is no mode.", path, 'Give it as text, for example "0644".')
+        raise InputError(f"{shown(value)} is not a valid mode.", path, 'Use octal digits as a string, for example "0644".')
     return int(value, 8)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which ports the services of a control plane have, who may reach them, and the packet filter that enforces it. Pure."""
+"""Ports of the control plane services, the addresses that may reach them, and the nftables rules that enforce this. No I/O."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import AllowList, Rule
 
-#: Where the kernel begins to choose source ports for outgoing connections (net.ipv4.ip_local_port_range). From here on only attempts
-#: to connect are refused, or answers to this host's own connections would be.
+#: First source port of outgoing connections (net.ipv4.ip_local_port_range). From here on only new connections
+#: are rejected, because replies to this host's own connections must pass.
 EPHEMERAL = 32768
-#: Before the filters of an operator, which still apply to what is accepted here.
+#: Before the filters of the operator, which still apply to packets accepted here.
 PRIORITY = -10
 PEERS, CLIENTS = "peers", "clients"
 
@@ -23,8 +23,8 @@ PEERS, CLIENTS = "peers", "clients"
 class Access(t.NamedTuple):
     """Ports of a service, and who may reach them.
 
-    :arg audience: ``peers``, the members of the same service, or ``clients``, all hosts of the control plane and what the operator adds.
-    :arg ports: numbers or ranges; a name is that of a variable with the number, and the number it has by default follows after a colon.
+    :arg audience: ``peers``, the members of the same service, or ``clients``, all hosts of the control plane and addresses added by the operator.
+    :arg ports: numbers or ranges, or ``VARIABLE:DEFAULT`` for a port that a variable sets.
     """
 
     audience: str
@@ -33,7 +33,7 @@ class Access(t.NamedTuple):
 
 
 class Listening(t.NamedTuple):
-    """Where a service listens, and the units that do."""
+    """Ports of a service, and the units that listen on them."""
 
     access: tuple[Access, ...]
     units: tuple[str, ...]
@@ -47,7 +47,7 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
             ("mariadb.service", "footprint-galera-check.socket"),
         ),
         "rabbitmq": Listening(
-            # 4369 port mapper, then the members' own connections, and the command line tools while they run
+            # 4369 port mapper, 25672 connections between members, 35672 and up command line tools
             (
                 Access(PEERS, ("4369", "rabbitmq_distribution_port:25672", "35672-35682")),
                 Access(CLIENTS, ("rabbitmq_tls_port:5671", "rabbitmq_port:5672")),
@@ -64,14 +64,14 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
 
 
 def wanted(service: str, peers: t.Sequence[str], clients: t.Sequence[str], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The allow-list of a service, as the module ``service_allow_list`` takes it. It is the same on each of its members.
+    """Return the allow-list of a service in the format of the module ``service_allow_list``. It is the same on each of its members.
 
     :arg peers: the addresses of its members.
-    :arg clients: addresses and networks of whoever else may use it.
-    :arg settings: variables with ports that were changed.
+    :arg clients: addresses and networks of its clients.
+    :arg settings: variables with ports that differ from the default.
     """
     listening = SERVICES[service]
-    everybody = sorted({*peers, *clients})
+    everyone = sorted({*peers, *clients})
     return {
         "name": service,
         "served": sorted(peers),
@@ -79,7 +79,7 @@ def wanted(service: str, peers: t.Sequence[str], clients: t.Sequence[str], setti
             {
                 "protocol": access.protocol,
                 "ports": [_port(port, settings) for port in access.ports],
-                "allowed": sorted(peers) if access.audience == PEERS else everybody,
+                "allowed": sorted(peers) if access.audience == PEERS else everyone,
             }
             for access in listening.access
         ],
@@ -93,14 +93,14 @@ def _port(entry: str, settings: t.Mapping[str, t.Any]) -> str:
 
 
 def table_of(name: str) -> str:
-    """The name of a list's own table in the kernel's packet filter."""
+    """Return the name of the nftables table of a list."""
     return f"footprint_{name}"
 
 
 def ruleset(wish: AllowList) -> str:
-    """The list as a file for ``nft``. It replaces the list's own table in one transaction and touches no other.
+    """Return the list as input for ``nft``. It replaces the table of the list in one transaction and changes no other table.
 
-    An empty chain carries a digest of the rest, so that a table which is there can be told from one that is up to date.
+    The name of an empty chain contains a digest of the rules, so that an outdated table can be detected.
     """
     table = f"table inet {table_of(wish.name)}"
     jumps: list[str] = []
@@ -121,12 +121,12 @@ def ruleset(wish: AllowList) -> str:
 
 
 def revision_chain(digest: str) -> str:
-    """The name of the chain that carries a digest."""
+    """Return the name of the chain with a digest."""
     return f"revision_{digest}"
 
 
 def revision(text: str) -> str:
-    """The name of that chain in the text of :func:`ruleset`."""
+    """Return the name of the chain with the digest from the text of :func:`ruleset`."""
     return text.partition("chain revision_")[2].partition(" ")[0].join(("revision_", ""))
 
 
@@ -141,7 +141,7 @@ def _matches(rule: Rule, served: t.Sequence[str]) -> list[str]:
     ):
         if ports:
             match = f"tcp dport {_set(f'{first}-{last}' if last > first else str(first) for first, last in ports)}"
-            # another address of this host may be a virtual one, behind which the load balancer serves everybody
+            # other addresses of this host may be virtual ones, at which the load balancer serves all clients
             found += [f"ip daddr {_set(four)} {match} {syn}".rstrip()] if four else []
             found.append(f"meta nfproto ipv6 {match} {syn}".rstrip())
     return found

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What has to be done so that services use the configuration they are to have; pure.
+"""Plan the changes of files and units that bring services to their wanted configuration. No I/O.
 
-Whether a service is older than its files is told by the clock and not by what this run has written: a run that is killed
-between the two leaves nothing behind that the next one would not see.
+A restart or reload is due if a file is newer than the service; times are compared, not what this run has written. So a run that is
+killed between writing and restarting is completed by the next one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ _UNIT_FOLDER = "/etc/systemd/system/"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is to be done, in this order.
+    """The changes to make, in this order.
 
-    :arg writes: files whose text differs; :arg:`settings` those of which only owner, group or mode do.
-    :arg unmask, enable, start, restart, reload and their opposites: names of units.
-    :arg needs: unit → ``restart`` or ``reload`` where that is due, also where the caller sees to it.
+    :arg writes: files whose content differs.
+    :arg settings: files of which only owner, group or mode differ.
+    :arg unmask, enable, disable, start, stop, restart, reload: names of units.
+    :arg needs: unit → ``restart`` or ``reload`` where that is due, including units that the caller restarts or reloads.
     """
 
     folders: tuple[Folder, ...]
@@ -49,26 +50,26 @@ class Plan:
 
     @property
     def actions(self) -> list[str]:
-        """In words, one for each."""
-        said = [f"make the folder {one.path}" for one in self.folders]
-        said += [f"write {one.path}" for one in self.writes] + [f"set owner and mode of {one.path}" for one in self.settings]
+        """Return one line of text for each change."""
+        lines = [f"create the directory {one.path}" for one in self.folders]
+        lines += [f"write {one.path}" for one in self.writes] + [f"set owner and mode of {one.path}" for one in self.settings]
         for verb, names in (("unmask", self.unmask), ("enable", self.enable), ("disable", self.disable), ("stop", self.stop), ("start", self.start),
                             ("restart", self.restart), ("reload", self.reload)):  # fmt: skip
-            said += [f"{verb} {name}" for name in names]
-        return said
+            lines += [f"{verb} {name}" for name in names]
+        return lines
 
 
 def plan_files(config: ServiceConfig, found: t.Mapping[str, PathFound]) -> tuple[tuple[Folder, ...], tuple[ConfigFile, ...], tuple[ConfigFile, ...]]:
-    """Folders to make or set, files to write, and files whose owner or mode alone is to be set.
+    """Return directories to create or change, files to write, and files whose owner, group or mode must be set.
 
-    :arg found: by path, what of the files and their folders is there.
+    :arg found: the existing files and directories by path.
     """
     folders: dict[str, Folder] = {}
     for file in config.files:
-        there = found.get(file.folder)
+        existing = found.get(file.folder)
         group, mode = file.folder_group or "root", file.folder_mode or 0o755
-        asked = file.folder_group is not None or file.folder_mode is not None
-        if there is None or asked and (there.group, there.mode) != (group, mode):
+        specified = file.folder_group is not None or file.folder_mode is not None
+        if existing is None or specified and (existing.group, existing.mode) != (group, mode):
             folders[file.folder] = Folder(file.folder, group, mode)
     writes = [file for file in config.files if file.path not in found or found[file.path].text != file.content]
     settings = [
@@ -85,14 +86,14 @@ def plan(
     times: t.Mapping[str, float],
     check_mode: bool = False,
 ) -> Plan:
-    """What is to be done.
+    """Plan the changes of files and units.
 
-    :arg units: what systemd says, after the files were written.
-    :arg times: when each file that units wait for was written, 0 for one that is not there.
-    :arg check_mode: files were not written: those that would be count as younger than any service.
+    :arg units: state of the units in systemd after the files were written.
+    :arg times: modification times of the files in ``restart_after`` and ``reload_after``, 0 for one that does not exist.
+    :arg check_mode: files were not written; those that would be written count as newer than any service.
     """
     folders, writes, settings = plan_files(config, found)
-    young = {file.path for file in writes} if check_mode else set()
+    unwritten = {file.path for file in writes} if check_mode else set()
     needs, lists = {}, {verb: [] for verb in ("unmask", "enable", "disable", "start", "stop", "restart", "reload")}  # type: ignore[var-annotated]
     for unit in config.units:
         seen = units.get(unit.name) or UnitFound()
@@ -102,7 +103,7 @@ def plan(
             lists["enable" if unit.enabled else "disable"].append(unit.name)
         if unit.started is not None and unit.started != seen.active:
             lists["start" if unit.started else "stop"].append(unit.name)
-        need = _need(unit, seen, times, young)
+        need = _need(unit, seen, times, unwritten)
         if need:
             needs[unit.name] = need
             if unit.act and unit.started is not False:
@@ -111,13 +112,13 @@ def plan(
     return Plan(folders, writes, settings, read, **{verb: tuple(names) for verb, names in lists.items()}, needs=needs)
 
 
-def _need(unit: ServiceUnit, seen: UnitFound, times: t.Mapping[str, float], young: t.AbstractSet[str]) -> str:
-    """What a running service is due for; one that is only started reads everything."""
+def _need(unit: ServiceUnit, seen: UnitFound, times: t.Mapping[str, float], unwritten: t.AbstractSet[str]) -> str:
+    """Return what a running service is due for; a stopped one reads all files when it starts."""
     if not seen.active:
         return ""
 
     def due(paths: t.Sequence[str], since: float) -> bool:
-        return any(path in young or times.get(path, 0) > since for path in paths)
+        return any(path in unwritten or times.get(path, 0) > since for path in paths)
 
     if due(unit.restart_after, seen.started):
         return "restart"

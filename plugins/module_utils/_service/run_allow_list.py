@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: a host enforces the allow-lists of its services, now and after each boot; or does so no more."""
+"""Use case: apply the allow-lists of services on a host, persistently, or remove them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _HEAD = "# Managed by Ansible: reduced.footprint, allow-lists of the control pla
 _LOADER = f"""{_HEAD}[Unit]
 Description=Load the allow-lists of the control plane's services
 DefaultDependencies=no
-# nftables.service begins with an empty packet filter
+# nftables.service flushes the ruleset when it starts
 After=local-fs.target systemd-modules-load.service nftables.service
 Before=network-pre.target shutdown.target
 Wants=network-pre.target
 Conflicts=shutdown.target
-# every start of a service that requires it starts it again; systemd gives up the service where it gives up this one
+# each start of a service that requires this unit starts it again; a start limit would make these services fail as well
 StartLimitIntervalSec=0
 
 [Service]
 Type=oneshot
 ExecStart={NFT} -f {ALL}
-# twice a minute it is not worth a line
+# it runs twice a minute: do not log each run
 LogLevelMax=warning
 
 [Install]
 WantedBy=sysinit.target
 """
 _TIMER = f"""{_HEAD}[Unit]
-Description=Load the allow-lists again in case somebody emptied the packet filter
+Description=Reload the allow-lists in case the packet filter was flushed
 
 [Timer]
 OnBootSec=30s
@@ -58,7 +58,7 @@ After={LOADER}
 
 
 def path_of(name: str) -> str:
-    """The file of a list."""
+    """Return the path of the file of a list."""
     return f"{FOLDER}/{name}.nft"
 
 
@@ -69,21 +69,21 @@ def _drop_in(unit: str) -> str:
 def enforce(
     params: t.Mapping[str, t.Any], *, check_mode: bool, host: ServiceHost | None = None, kernel: PacketFilter | None = None
 ) -> dict[str, t.Any]:
-    """Bring the allow-lists of a host to what they are to be; the module's result.
+    """Bring the allow-lists of a host to the wanted state; returns the result of the module.
 
-    The kernel has accepted each list before it is written, and uses all of them before anything else is done. A run that
-    was killed in between is completed by the next: what the kernel uses carries a digest of what it was made of.
+    The kernel validates each list before it is written, and all lists are loaded before units are changed. A run that
+    was killed in between is completed by the next one, because each loaded table contains a digest of its rules.
 
-    :raises InputError: a list that makes no sense.
-    :raises BackendError: the kernel refuses a list.
+    :raises InputError: a list is invalid.
+    :raises BackendError: the kernel rejects a list.
     """
     lists = parse_allow_lists(params["lists"])
     host, kernel = host or ServiceHost(), kernel or PacketFilter()
     if params.get("state") == "absent":
         return _remove(lists, check_mode, host, kernel)
     if params.get("only_known"):
-        there = host.paths(path_of(one.name) for one in lists)
-        lists = tuple(one for one in lists if path_of(one.name) in there)
+        existing = host.paths(path_of(one.name) for one in lists)
+        lists = tuple(one for one in lists if path_of(one.name) in existing)
     return _apply(lists, check_mode, host, kernel)
 
 
@@ -136,14 +136,14 @@ def _remove(lists: t.Sequence[AllowList], check_mode: bool, host: ServiceHost, k
     if not kept:
         units = [name for name in (TIMER, LOADER) if host.units([name])[name].enabled]
         paths += [f"{_UNITS}/{TIMER}", f"{_UNITS}/{LOADER}", ALL]
-    found = {path: there for path, there in host.paths(paths).items() if there.text is not None}
+    found = {path: file for path, file in host.paths(paths).items() if file.text is not None}
     tables = [plan_allow_list.table_of(one.name) for one in lists if plan_allow_list.table_of(one.name) in chains]
     actions = [f"disable {name}" for name in units] + [f"remove {path}" for path in found] + [f"remove the table {name}" for name in tables]
     if not check_mode:
         host.order("disable", units)
         if TIMER in units:
             host.order("stop", [TIMER])
-        # first what would load the lists again
+        # the files first, so that nothing loads the lists again
         for path in found:
             host.remove(path)
         host.remove_folder(FOLDER)
@@ -151,7 +151,7 @@ def _remove(lists: t.Sequence[AllowList], check_mode: bool, host: ServiceHost, k
             kernel.delete(name)
         if found:
             host.read_units()
-    removed = [{"before_header": path, "after_header": path, "before": there.text or "", "after": ""} for path, there in found.items()]
+    removed = [{"before_header": path, "after_header": path, "before": file.text or "", "after": ""} for path, file in found.items()]
     return {"changed": bool(actions), "actions": actions, "diff": removed}
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: services have their configuration and use it; done in one go, told in check mode."""
+"""Use case: write the configuration files of services and restart or reload the services; in check mode only report the changes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.plan_se
 
 
 def configure(params: t.Mapping[str, t.Any], *, check_mode: bool, host: ServiceHost | None = None) -> dict[str, t.Any]:
-    """Bring files and units to what they are to be; the module's result.
+    """Bring files and units to the wanted state; returns the result of the module.
 
-    Files are written in their order, each looked at by its program before; then systemd reads its units, and units are started
-    and restarted last. What a broken run has written and not used yet is used by the next.
+    Files are written in the given order, each after its validation; then systemd reloads its unit files, and units are started
+    and restarted last. Files written by an interrupted run are applied by the next one.
 
-    :raises InputError: a wish that makes no sense.
-    :raises BackendError: a program refuses its file, or systemd did not do what it was told.
+    :raises InputError: a parameter is invalid.
+    :raises BackendError: the validation of a file or a systemd job failed.
     """
     config = parse_service_files(params["files"], params["units"])
     host = host or ServiceHost()
@@ -70,5 +70,5 @@ def _rest(planned: Plan) -> list[str]:
 
 
 def secrets_of(params: t.Mapping[str, t.Any]) -> set[str]:
-    """Texts that must not be told."""
+    """Return the contents that must be hidden in output."""
     return {str(file["content"]) for file in params.get("files") or () if isinstance(file, dict) and file.get("secret") and file.get("content")}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The services of a control plane: what the collection brings, and what the operator declares beside it."""
+"""The services of a control plane: those of the collection and those declared by the operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVICE_NAME = re.compile(r"[A-Za-z][\w-]*\Z")
 
 @dataclasses.dataclass(frozen=True)
 class Once:
-    """A step that is done once per deployment, on one member, before or after the service itself."""
+    """A step that runs once per deployment, on one member, before or after the service itself."""
 
     name: str
     tasks_from: str
@@ -32,12 +32,12 @@ class Once:
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """A service by its name, real (it has a role) or logical (it names the real one it stands for).
+    """A service, either real (with a role) or logical (an alias of a real service).
 
-    :arg memory: MiB a member needs for it at least.
-    :arg exclusive: two environments cannot both have it on one host.
-    :arg frontend: the name under which the load balancer fronts it, when that is another.
-    :arg check: whether its role has tasks ``check`` that look at what is asked for and change nothing.
+    :arg memory: MiB that each member needs for it.
+    :arg exclusive: whether a host may have it for one environment only.
+    :arg frontend: the name of its frontend at the load balancer, if that differs from its own.
+    :arg check: whether its role has a tasks file ``check`` that validates settings and changes nothing.
     """
 
     name: str
@@ -58,12 +58,12 @@ class Service:
 
     @property
     def variable_prefix(self) -> str:
-        """What the names of its role's variables begin with."""
+        """Return the prefix of its role's variables, without the underscore."""
         return self.name.replace("-", "_")
 
     @property
     def group_name(self) -> str:
-        """The group of its members."""
+        """Return the group of its members."""
         return self.group or self.name.replace("-", "_")
 
 
@@ -82,7 +82,7 @@ BUILT_IN: t.Mapping[str, Service] = types.MappingProxyType(
         )
     }
 )
-#: MiB that a system without any service takes.
+#: MiB that a host without services needs.
 SYSTEM_MEMORY = 150
 
 _LOGICAL_KEYS = ("service_def", "mapping", "configs")
@@ -91,49 +91,49 @@ _ONCE_KEYS = ("name", "tasks_from", "when", "depends")
 
 
 def parse_services(value: t.Any, path: str = "services") -> dict[str, Service]:
-    """All services by name: the built-in ones, changed and completed by what the operator declares.
+    """Return all services by name: the built-in ones, changed and extended by the declared ones.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     services = dict(BUILT_IN)
     entries = mapping_of(value, path, "Write each service as NAME: {role: NAMESPACE.COLLECTION.ROLE}.")
     for name, entry in entries.items():
         here = f"{path}.{name}"
         if not SERVICE_NAME.match(name):
-            raise InputError(f"{name!r} is not the name of a service.", here, "Use letters, digits, hyphens and underscores.")
-        services[name] = _service(name, mapping_of(entry, here, "Write what it is as a mapping, e.g. {service_def: rabbitmq}."), here)
+            raise InputError(f"{name!r} is not a valid service name.", here, "Use letters, digits, hyphens and underscores.")
+        services[name] = _service(name, mapping_of(entry, here, "Write the service as a mapping, e.g. {service_def: rabbitmq}."), here)
     _check_references(services, path)
     _check_names(services, path)
     return services
 
 
 def mapping_of(value: t.Any, path: str, hint: str) -> dict[str, t.Any]:
-    """A mapping with text keys; nothing at all is an empty one.
+    """Return a mapping with text keys; ``None`` becomes an empty one.
 
-    :raises InputError: it is something else.
+    :raises InputError: the value is not a mapping.
     """
     if value is None:
         return {}
     if not isinstance(value, t.Mapping):
-        raise InputError(f"is {type(value).__name__}, not a mapping.", path, hint)
+        raise InputError(f"expected a mapping, got {type(value).__name__}.", path, hint)
     return {str(key): entry for key, entry in value.items()}
 
 
 def names_of(value: t.Any, path: str) -> tuple[str, ...]:
-    """A list of names, each once; one name alone will do.
+    """Return a list of names without duplicates; a single name is accepted.
 
-    :raises InputError: it is something else.
+    :raises InputError: the value is not a list of names.
     """
     names = [value] if isinstance(value, str) else value or []
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name for name in names):
-        raise InputError(f"{value!r} is not a list of names.", path, "Write a list of names, e.g. [database, rpc].")
+        raise InputError(f"expected a list of names, got {value!r}.", path, "Write a list of names, e.g. [database, rpc].")
     return tuple(dict.fromkeys(str(name) for name in names))
 
 
 def _only(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str) -> None:
     for key in entry:
         if key not in keys:
-            raise InputError("is not known here.", f"{path}.{key}", f"Use some of {', '.join(keys)}.")
+            raise InputError("unknown key.", f"{path}.{key}", f"Use some of {', '.join(keys)}.")
 
 
 def _service(name: str, entry: dict[str, t.Any], path: str) -> Service:
@@ -152,21 +152,21 @@ def _service(name: str, entry: dict[str, t.Any], path: str) -> Service:
     role = entry.get("role", base.role)
     if not isinstance(role, str) or not ROLE_NAME.match(role):
         raise InputError(
-            "says neither which role it is nor which service it stands for." if not role else f"{role!r} is not the name of a role.",
+            "role or service_def is required." if not role else f"{role!r} is not a valid role name.",
             f"{path}.role",
-            "Write role: NAMESPACE.COLLECTION.ROLE, or service_def: the real service.",
+            "Set role: NAMESPACE.COLLECTION.ROLE, or service_def: the real service.",
         )
     if "depends" in entry:
         shared["depends"] = names_of(entry["depends"], f"{path}.depends")
     if "defaults" in entry:
-        shared["defaults"] = mapping_of(entry["defaults"], f"{path}.defaults", "Write the role's defaults without its prefix.")
+        shared["defaults"] = mapping_of(entry["defaults"], f"{path}.defaults", "Write the role's defaults without the prefix of the role.")
     for key in ("scheme", "frontend", "group"):
         if key in entry:
             shared[key] = str(entry[key])
     for key in ("exclusive", "check"):
         if key in entry:
             if not isinstance(entry[key], bool):
-                raise InputError(f"{entry[key]!r} is neither true nor false.", f"{path}.{key}", "Write true or false.")
+                raise InputError(f"expected a boolean, got {entry[key]!r}.", f"{path}.{key}", "Use true or false.")
             shared[key] = entry[key]
     return dataclasses.replace(
         base,
@@ -180,7 +180,7 @@ def _service(name: str, entry: dict[str, t.Any], path: str) -> Service:
 
 def _once(value: t.Any, path: str) -> t.Iterator[Once]:
     if not isinstance(value, (list, tuple)):
-        raise InputError(f"is {type(value).__name__}, not a list.", path, "Write a list, e.g. [{name: db-sync, tasks_from: db_sync}].")
+        raise InputError(f"expected a list, got {type(value).__name__}.", path, "Write a list, e.g. [{name: db-sync, tasks_from: db_sync}].")
     names: set[str] = set()
     for index, entry in enumerate(value):
         here = f"{path}[{index}]"
@@ -188,24 +188,24 @@ def _once(value: t.Any, path: str) -> t.Iterator[Once]:
         _only(step, _ONCE_KEYS, here)
         name = step.get("name")
         if not isinstance(name, str) or not SERVICE_NAME.match(name) or name in names:
-            raise InputError(f"{name!r} is no name of its own.", f"{here}.name", "Use letters, digits and hyphens, and each name once.")
+            raise InputError(f"{name!r} is not a valid, unique name.", f"{here}.name", "Use letters, digits and hyphens, and each name once.")
         names.add(name)
         when = step.get("when", "before")
         if when not in ("before", "after"):
             raise InputError(f"{when!r} is not supported.", f"{here}.when", "Use before or after.")
         tasks_from = step.get("tasks_from", name.replace("-", "_"))
         if not isinstance(tasks_from, str) or not re.match(r"\w[\w.-]*\Z", tasks_from):
-            raise InputError(f"{tasks_from!r} is no file of a role's tasks.", f"{here}.tasks_from", "Write its name, e.g. db_sync.")
+            raise InputError(f"{tasks_from!r} is not a valid tasks file name.", f"{here}.tasks_from", "Use the name of a tasks file, e.g. db_sync.")
         yield Once(name, tasks_from, when == "after", names_of(step.get("depends"), f"{here}.depends"))
 
 
 def known(services: t.Mapping[str, Service]) -> str:
-    """The names of all services, for a message."""
+    """Return the names of all services, for a message."""
     return ", ".join(sorted(services))
 
 
 def real(services: t.Mapping[str, Service], name: str) -> Service:
-    """The real service a name stands for."""
+    """Return the real service a name stands for."""
     service = services[name]
     return services[service.service_def] if service.service_def else service
 
@@ -215,20 +215,20 @@ def _check_references(services: t.Mapping[str, Service], path: str) -> None:
         here = f"{path}.{service.name}"
         if service.service_def and not (service.service_def in services and services[service.service_def].role):
             real_ones = ", ".join(sorted(name for name, one in services.items() if one.role))
-            raise InputError(f"{service.service_def!r} is no real service.", f"{here}.service_def", f"Use one of {real_ones}, or declare it with its role.")
+            raise InputError(f"unknown real service {service.service_def!r}.", f"{here}.service_def", f"Use one of {real_ones}, or declare it with its role.")
         named = [(f"{here}.depends[{index}]", name) for index, name in enumerate(service.depends)]
         for number_, step in enumerate(service.once):
             named += [(f"{here}.once[{number_}].depends[{index}]", name) for index, name in enumerate(step.depends)]
         named += [(f"{here}.mapping.{key}", name) for key, name in service.mapping.items()]
         for where, name in named:
             if name not in services:
-                raise InputError(f"{name!r} is no known service.", where, f"Use one of {known(services)}, or declare it.")
+                raise InputError(f"unknown service {name!r}.", where, f"Use one of {known(services)}, or declare it.")
 
 
 def _check_names(services: t.Mapping[str, Service], path: str) -> None:
-    """Names that become one group, such as ``heat-api`` and ``heat_api``, would mix their members."""
+    """Reject names with the same group, such as ``heat-api`` and ``heat_api``, because their members would be mixed."""
     seen: dict[str, str] = {}
     for service in services.values():
         first = seen.setdefault(service.group_name, service.name)
         if first != service.name:
-            raise InputError(f"would have the group {service.group_name} as {first} has.", f"{path}.{service.name}", "Give one of them another name.")
+            raise InputError(f"has the same group {service.group_name} as {first}.", f"{path}.{service.name}", "Rename one of them.")

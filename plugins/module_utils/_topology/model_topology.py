@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The topology of a control plane as the operator writes it: which nodes have which roles, which roles mean which services."""
+"""The topology of a control plane as written by the operator: the roles of nodes and the services of roles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fiel
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_services
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import CONTROLLER, Service, mapping_of, names_of
 
-#: Roles of servers that mean something without a list of services.
+#: Roles that are valid without a list of services.
 ROLES_WITHOUT_SERVICES = ("virt", "compute", "master", CONTROLLER)
 #: The options of a topology, in the order of the guide.
 KEYS = ("nodes", "roles", "replicas", "services", "configs", "global_configs")
@@ -23,7 +23,7 @@ KEYS = ("nodes", "roles", "replicas", "services", "configs", "global_configs")
 
 @dataclasses.dataclass(frozen=True)
 class NodeRule:
-    """One key of ``nodes``: an expression for names of hosts, and what those that match get."""
+    """A key of ``nodes``: a regular expression for host names, and the roles and settings of matching hosts."""
 
     key: str
     pattern: re.Pattern[str]
@@ -32,13 +32,13 @@ class NodeRule:
     path: str
 
     def matches(self, host: str) -> bool:
-        """Whether the host's name begins with what the expression stands for."""
+        """Whether the expression matches the beginning of the host name."""
         return self.pattern.match(host) is not None
 
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-    """Everything that was written, checked by itself; the hosts are not known yet."""
+    """A validated topology, independent of the hosts."""
 
     nodes: tuple[NodeRule, ...] = ()
     roles: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
@@ -50,15 +50,15 @@ class Topology:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was written."""
+        """Whether all options are empty."""
         return not (self.nodes or self.roles or self.replicas or self.configs or self.global_configs or self.declared)
 
 
 def parse_topology(value: t.Mapping[str, t.Any]) -> Topology:
-    """The topology from its options.
+    """Parse a topology from its options.
 
-    :arg value: the options by name; those left out are empty.
-    :raises InputError: with the path of the bad value and what to write instead.
+    :arg value: the options by name; missing ones are empty.
+    :raises InputError: with the path of the invalid value and a hint.
     """
     services = model_services.parse_services(value.get("services"))
     roles = _roles(value.get("roles"), services)
@@ -78,12 +78,12 @@ def _roles(value: t.Any, services: t.Mapping[str, Service]) -> dict[str, tuple[s
     for role, entry in mapping_of(value, "roles", "Write each role as NAME: [services].").items():
         path = f"roles.{role}"
         if entry is not None and not isinstance(entry, (list, tuple)):
-            raise InputError(f"is {type(entry).__name__}, not a list.", path, "Write the services of the role as a list.")
+            raise InputError(f"expected a list, got {type(entry).__name__}.", path, "Write the services of the role as a list.")
         found[role] = names_of(entry, path)
         for index, service in enumerate(entry or ()):
             if service not in services:
                 raise InputError(
-                    f"{service!r} is no known service.",
+                    f"unknown service {service!r}.",
                     f"{path}[{index}]",
                     f"Use one of {model_services.known(services)}, or declare it below services.",
                 )
@@ -92,20 +92,20 @@ def _roles(value: t.Any, services: t.Mapping[str, Service]) -> dict[str, tuple[s
 
 def _nodes(value: t.Any, roles: t.Mapping[str, tuple[str, ...]]) -> t.Iterator[NodeRule]:
     known = sorted({*roles, *ROLES_WITHOUT_SERVICES})
-    for key, entry in mapping_of(value, "nodes", "Write each key as an expression for names: node[2-3]: {roles: [...]}.").items():
+    for key, entry in mapping_of(value, "nodes", "Write each key as a regular expression for host names: node[2-3]: {roles: [...]}.").items():
         path = f"nodes.{key}"
         try:
             pattern = re.compile(key)
         except re.error as error:
-            raise InputError(f"is no regular expression: {error}.", path, "Correct it, e.g. node[1-3].") from error
+            raise InputError(f"invalid regular expression: {error}.", path, "Correct the expression, e.g. node[1-3].") from error
         rule = mapping_of(entry, path, "Write {roles: [...], configs: {...}}.")
         for name in rule:
             if name not in ("roles", "configs"):
-                raise InputError("is not known here.", f"{path}.{name}", "Use roles and configs.")
+                raise InputError("unknown key.", f"{path}.{name}", "Use roles and configs.")
         named = names_of(rule.get("roles"), f"{path}.roles")
         for index, role in enumerate(named):
             if role not in known:
-                raise InputError(f"{role!r} is no known role.", f"{path}.roles[{index}]", f"Use one of {', '.join(known)}, or declare it below roles.")
+                raise InputError(f"unknown role {role!r}.", f"{path}.roles[{index}]", f"Use one of {', '.join(known)}, or declare it below roles.")
         yield NodeRule(key, pattern, named, mapping_of(rule.get("configs"), f"{path}.configs", "Write settings as a mapping."), path)
 
 
@@ -113,7 +113,7 @@ def _replicas(value: t.Any, services: t.Mapping[str, Service]) -> t.Iterator[tup
     for service, count in mapping_of(value, "replicas", "Write SERVICE: NUMBER.").items():
         path = f"replicas.{service}"
         if service not in services:
-            raise InputError(f"{service!r} is no known service.", path, f"Use one of {model_services.known(services)}.")
+            raise InputError(f"unknown service {service!r}.", path, f"Use one of {model_services.known(services)}.")
         if count is None:
-            raise InputError("has no number.", path, "Say on how many nodes the service runs.")
+            raise InputError("a number is required.", path, "Set the number of nodes on which the service runs.")
         yield service, number(count, 1, 1, 10000, path)

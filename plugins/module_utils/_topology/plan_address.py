@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a service is reached: at the virtual address when the load balancer fronts it, else at its members. Pure."""
+"""Addresses of a service: the virtual address if the load balancer has a frontend for it, else those of its members. No I/O."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MAIN = "main"
 
 @dataclasses.dataclass(frozen=True)
 class Edge:
-    """What stands before the services.
+    """The load balancer in front of the services.
 
-    :arg addresses: the virtual addresses by name, ``main`` first; none without a load balancer.
-    :arg external: the name under which they are known outside; the addresses themselves when empty.
-    :arg frontends: what it serves, as the role ``load_balancer`` takes it.
+    :arg addresses: the virtual addresses by name, ``main`` first; empty without a load balancer.
+    :arg external: the name for external clients; if empty the addresses themselves are used.
+    :arg frontends: its frontends, in the format of the role ``load_balancer``.
     """
 
     addresses: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -31,7 +31,7 @@ class Edge:
 
 @dataclasses.dataclass(frozen=True)
 class Wish:
-    """How an address is asked for."""
+    """The requested form of an address."""
 
     port: int | bool | None = None
     external: bool = False
@@ -39,22 +39,24 @@ class Wish:
 
 
 def target(name: str, services: t.Mapping[str, Service], consumer: str | None = None) -> Service:
-    """The real service that a name means, for the service that asks.
+    """Return the real service of a name.
 
-    :raises InputError: a name nobody knows; the frontends' own names are known too.
+    :arg name: name of a service or of its frontend.
+    :arg consumer: the service that uses it, whose ``mapping`` applies.
+    :raises InputError: an unknown name.
     """
     if consumer is not None and consumer not in services:
-        raise InputError(f"{consumer!r} is no known service.", "consumer", f"Use one of {known(services)}.")
+        raise InputError(f"unknown service {consumer!r}.", "consumer", f"Use one of {known(services)}.")
     name = services[consumer].mapping.get(name, name) if consumer else name
     if name not in services:
         name = next((service.name for service in services.values() if service.frontend == name), name)
     if name not in services:
-        raise InputError(f"{name!r} is no known service.", "service", f"Use one of {known(services)}.")
+        raise InputError(f"unknown service {name!r}.", "service", f"Use one of {known(services)}.")
     return real(services, name)
 
 
 def frontend(service: Service, edge: Edge, external: bool) -> t.Mapping[str, t.Any] | None:
-    """The frontend of a service; from outside only one that speaks TLS, of which there may be another beside the plain one."""
+    """Return the frontend of a service; for external clients only one with TLS, which may exist in addition to a plain one."""
     mine = [
         item
         for item in edge.frontends
@@ -62,15 +64,15 @@ def frontend(service: Service, edge: Edge, external: bool) -> t.Mapping[str, t.A
     ]
     if external:
         mine = [item for item in mine if item.get("tls")]
-    # a public address is meant for those outside, the main one for those inside
+    # additional virtual addresses are for external clients, the main one is for internal clients
     return next(iter(sorted(mine, key=lambda item: (item.get("virtual_address", MAIN) == MAIN) is external)), None)
 
 
 def addresses(service: Service, members: t.Sequence[str], edge: Edge, wish: Wish) -> list[str]:
-    """The addresses, as they were asked for.
+    """Return the addresses in the requested form.
 
     :arg members: addresses of the service's members.
-    :raises RefusedError: from outside, and nothing encrypted leads there.
+    :raises RefusedError: an external address is requested without a TLS frontend.
     :raises InputError: a service without a host, or without a port.
     """
     front = frontend(service, edge, wish.external)
@@ -80,17 +82,17 @@ def addresses(service: Service, members: t.Sequence[str], edge: Edge, wish: Wish
         scheme = "https" if front.get("tls") and service.scheme == "http" else service.scheme
     elif wish.external:
         raise RefusedError(
-            f"{service.name} cannot be reached from outside: no frontend of the load balancer serves it with TLS.",
+            f"{service.name} has no external address: no frontend of the load balancer serves it with TLS.",
             "external",
-            "Add such a frontend to load_balancer_frontends, or ask for the inner address.",
+            "Add such a frontend to load_balancer_frontends, or use the internal address.",
         )
     else:
         found, port, scheme = list(members), service.port, service.scheme
     if not found:
-        raise InputError(f"{service.name} has no host.", "service", f"Put hosts into the group {service.group_name} or controller.")
+        raise InputError(f"{service.name} has no host.", "service", f"Add hosts to the group {service.group_name} or controller.")
     number = port if wish.port is True else wish.port
     if wish.port is True and not number:
-        raise InputError(f"{service.name} has no port of its own.", "port", f"Give the number, or set port of {service.name} in footprint_services.")
+        raise InputError(f"{service.name} has no default port.", "port", f"Specify a port number, or set port of {service.name} in footprint_services.")
     return [f"{f'{scheme}://' if wish.with_scheme else ''}{_bracketed(one, bool(number) or wish.with_scheme)}{f':{number}' if number else ''}" for one in found]
 
 

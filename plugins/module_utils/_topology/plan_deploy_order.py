@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""In which order the services of a control plane are deployed, and where. Pure."""
+"""Order and hosts of the deployment of services. No I/O."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_
     real,
 )
 
-#: A step of the graph: a service by its name, one of its once steps as SERVICE/STEP.
+#: Step → the steps it depends on. A step is the name of a service, or SERVICE/STEP for a one-time step.
 Graph = t.Dict[str, t.List[str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One thing to do, on these hosts: a service's role, or one of its steps that is done once."""
+    """A step of a deployment on these hosts: the role of a service, or one of its one-time steps."""
 
     name: str
     service: Service
@@ -37,7 +37,7 @@ class Step:
     once: Once | None = None
 
     def as_dict(self, environment: str) -> dict[str, t.Any]:
-        """For the playbook; ``marker`` names the file that remembers a step which is done once."""
+        """Return plain values for the playbook; ``marker`` is the name of the file that marks a one-time step as done."""
         return {
             "name": self.name,
             "service": self.service.name,
@@ -51,29 +51,29 @@ class Step:
 
 
 def members(service: Service, groups: t.Mapping[str, t.Sequence[str]], chosen: str | None = None) -> tuple[str, ...]:
-    """The hosts of a real service: those of its own group, without one all controllers.
+    """Return the hosts of a real service: those of its own group, or all controllers if it has no hosts.
 
-    :arg chosen: the group its role was told to use.
+    :arg chosen: the group set by the variable ``SERVICE_group``.
     """
     return tuple(groups.get(chosen or service.group_name) or (() if chosen else groups.get(CONTROLLER, ())))
 
 
 def components(value: t.Any, services: t.Mapping[str, Service], path: str = "components") -> tuple[str, ...]:
-    """The real services that are asked for by name.
+    """Return the real services requested by name.
 
-    :arg value: a list, or names with commas or blanks between them.
-    :raises InputError: a name nobody knows.
+    :arg value: a list, or names separated by commas or blanks.
+    :raises InputError: an unknown name.
     """
     value = re.split(r"[\s,]+", value.strip(" \t\n,")) if isinstance(value, str) else value
     found = names_of([name for name in value if name] if isinstance(value, list) else value, path)
     for index, name in enumerate(found):
         if name not in services:
-            raise InputError(f"{name!r} is no known service.", f"{path}[{index}]", f"Use some of {known(services)}.")
+            raise InputError(f"unknown service {name!r}.", f"{path}[{index}]", f"Use some of {known(services)}.")
     return tuple(dict.fromkeys(real(services, name).name for name in found))
 
 
 def graph(services: t.Mapping[str, Service]) -> Graph:
-    """What each step waits for. What depends on a service waits for all its steps, those after it too."""
+    """Return the dependencies of each step. A dependency on a service includes the one-time steps that run after it."""
     found: Graph = {}
     last: dict[str, list[str]] = {}
     for service in services.values():
@@ -101,20 +101,20 @@ def _steps_of(service: Service, names: t.Sequence[str], services: t.Mapping[str,
 
 
 def order(steps: Graph, path: str = "services") -> list[str]:
-    """Every step after all it waits for; among those that may come next, the one written first.
+    """Sort steps after their dependencies; independent steps keep the order of their declaration.
 
-    :raises InputError: steps that wait for each other, the whole circle named.
+    :raises InputError: a dependency cycle, which is listed completely.
     """
     places = {step: place for place, step in enumerate(steps)}
     sorter = graphlib.TopologicalSorter({step: [need for need in needs if need in steps] for step, needs in steps.items()})
     try:
         sorter.prepare()
     except graphlib.CycleError as error:
-        circle = _circle(error.args[1], places)
+        cycle = _cycle(error.args[1], places)
         raise InputError(
-            f"services wait for each other in a circle: {' → '.join(circle)}.",
-            f"{path}.{circle[0].split('/')[0]}.depends",
-            "Take one of these dependencies out.",
+            f"dependency cycle between services: {' → '.join(cycle)}.",
+            f"{path}.{cycle[0].split('/')[0]}.depends",
+            "Remove one of these dependencies.",
         ) from error
     names = list(steps)
     ready: list[int] = []
@@ -127,10 +127,10 @@ def order(steps: Graph, path: str = "services") -> list[str]:
     return found
 
 
-def _circle(found: t.Sequence[str], places: t.Mapping[str, int]) -> list[str]:
-    """A circle as a reader follows it: each step waits for the next; it begins and ends with the one that was written first.
+def _cycle(found: t.Sequence[str], places: t.Mapping[str, int]) -> list[str]:
+    """Return a cycle in which each step depends on the next; it begins and ends with the step that was declared first.
 
-    :arg found: each step is waited for by the next; the last is the first.
+    :arg found: the cycle in reverse, as returned by graphlib; the last step is the first.
     """
     way = [*reversed(found)][:-1]
     first = min(range(len(way)), key=lambda index: places[way[index]])
@@ -144,12 +144,12 @@ def plan(
     with_dependencies: bool = False,
     chosen: t.Mapping[str, str] | None = None,
 ) -> tuple[Step, ...]:
-    """What is done where, in order.
+    """Return the steps of a deployment in order.
 
-    :arg wanted: the real services asked for; none means all that have hosts.
-    :arg with_dependencies: deploy also what those wait for. Otherwise it has to be there.
-    :arg chosen: service → the group its role was told to use.
-    :raises InputError: a circle, or a service asked for that has no host.
+    :arg wanted: the requested real services; empty means all that have hosts.
+    :arg with_dependencies: also deploy their dependencies, which must otherwise be deployed already.
+    :arg chosen: service → the group set by its variable ``SERVICE_group``.
+    :raises InputError: a dependency cycle, or a requested service without a host.
     """
     steps = graph(services)
     ordered = order(steps)
@@ -160,7 +160,7 @@ def plan(
     for name in services:
         if name in names and not where[name]:
             group = (chosen or {}).get(name) or services[name].group_name
-            raise InputError(f"{name} has no host.", "components", f"Put hosts into the group {group}{'' if (chosen or {}).get(name) else ' or controller'}.")
+            raise InputError(f"{name} has no host.", "components", f"Add hosts to the group {group}{'' if (chosen or {}).get(name) else ' or controller'}.")
     found = []
     for step in ordered:
         name, unused, once = step.partition("/")
@@ -182,7 +182,7 @@ def _reachable(steps: Graph, names: t.Iterable[str]) -> set[str]:
 
 
 def memory(host: str, steps: t.Sequence[Step]) -> dict[str, t.Any]:
-    """What a host needs for its services: ``needed`` in MiB, and ``shares`` in words."""
+    """Return the memory a host needs for its services: ``needed`` in MiB, and ``shares`` as text."""
     shares = {step.service.name: step.service.memory for step in steps if host in step.hosts and not step.once}
-    told = ", ".join(f"{name} {share}" for name, share in shares.items())
-    return {"needed": SYSTEM_MEMORY + sum(shares.values()), "shares": f"the system {SYSTEM_MEMORY}, {told}"}
+    text = ", ".join(f"{name} {share}" for name, share in shares.items())
+    return {"needed": SYSTEM_MEMORY + sum(shares.values()), "shares": f"the system {SYSTEM_MEMORY}, {text}"}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of a host's settings may be shown: everything but secrets. Pure."""
+"""Mask the secrets in the settings of a host. No I/O."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_reda
 
 _LOOKUP = re.compile(r"\b(?:lookup|query|q)\s*\(\s*(['\"])([\w.]+)\1")
 _ANY_LOOKUP = re.compile(r"\b(?:lookup|query|q)\s*\(")
-#: Lookups that bring nothing from outside. The result of any other may be a secret.
+#: Lookups without external data. The result of any other lookup may be a secret.
 _OPEN_LOOKUPS = ("reduced.footprint.address", "reduced.footprint.deploy_plan", "vars", "ansible.builtin.vars")
 _LONG = 8
 
 
 def brings_secret(text: str) -> bool:
-    """Whether a template fetches something from outside that may be a secret."""
+    """Whether a template uses a lookup that may return a secret."""
     open_ones = sum(1 for found in _LOOKUP.finditer(text) if found.group(2) in _OPEN_LOOKUPS)
     return len(_ANY_LOOKUP.findall(text)) > open_ones
 
 
 def shield(value: t.Any, name: str = "", vaulted: t.Callable[[t.Any], bool] = lambda unused: False) -> t.Any:
-    """The same value, not templated yet, with all that is secret masked: by name, by origin, by the lookup it comes from.
+    """Return an untemplated value with secrets masked: by name, by vault encryption, or by the lookup they come from.
 
-    Containers without a secret are returned as they are, so that what Ansible knows about their texts is kept.
+    Containers without a secret are returned unchanged, so that Ansible's tags on their texts are kept.
     """
     if vaulted(value):
         return MASK
@@ -46,7 +46,7 @@ def shield(value: t.Any, name: str = "", vaulted: t.Callable[[t.Any], bool] = la
 
 
 def secrets_in(value: t.Any, name: str = "") -> t.Iterator[str]:
-    """Texts that stand below the names of secrets, as far as they are no templates."""
+    """Yield the texts below the names of secrets that are not templates."""
     if isinstance(value, t.Mapping):
         for key, entry in value.items():
             yield from secrets_in(entry, name if is_secret(name, "x") else str(key))
@@ -58,9 +58,9 @@ def secrets_in(value: t.Any, name: str = "") -> t.Iterator[str]:
 
 
 def redact(value: t.Any, secrets: t.Iterable[str]) -> t.Any:
-    """A value with every known secret in its texts masked, and every other that a text itself gives away."""
+    """Return a value with known secrets in its texts masked, and others that can be recognised in a text."""
     known = sorted({secret for secret in secrets if len(secret) >= LEAST and secret != MASK}, key=len, reverse=True)
-    # a short one, which may well be an ordinary word, counts where it stands by itself
+    # a short secret may be an ordinary word, so it is masked only as a separate word
     whole = [re.escape(secret) if len(secret) >= _LONG else rf"(?<![A-Za-z0-9_]){re.escape(secret)}(?![A-Za-z0-9_])" for secret in known]
     return _redact(value, re.compile("|".join(whole)) if whole else None)
 
@@ -72,15 +72,19 @@ def _redact(value: t.Any, known: re.Pattern[str] | None) -> t.Any:
         return [_redact(entry, known) for entry in value]
     if not isinstance(value, str):
         return value
-    # and what looks like one by itself: keys, URLs with passwords, pieces of configuration
+    # also what can be recognised as a secret: keys, URLs with passwords, configuration lines
     return mask_text(known.sub(MASK, value) if known else value)
 
 
-def origin(path: tuple[str, ...], told: t.Mapping[str, str], given: bool) -> str:
-    """The layer a value came from, as the topology tells; what it does not tell of is a role's default or the inventory's."""
+def origin(path: tuple[str, ...], layers: t.Mapping[str, str], given: bool) -> str:
+    """Return the layer of a value: that recorded by the topology, else ``inventory`` or ``component`` (default of a role).
+
+    :arg layers: path of a value → its layer, as recorded by the topology.
+    :arg given: whether the inventory sets the variable.
+    """
     for end in range(len(path), 0, -1):
-        if ".".join(path[:end]) in told:
-            return told[".".join(path[:end])]
-    beside = ".".join(path[:2]) + "."
-    # what stands beside a value that the topology tells of was merged with it
-    return "inventory" if given and not any(other.startswith(beside) for other in told) else "component"
+        if ".".join(path[:end]) in layers:
+            return layers[".".join(path[:end])]
+    siblings = ".".join(path[:2]) + "."
+    # siblings of a value from the topology were merged with it
+    return "inventory" if given and not any(other.startswith(siblings) for other in layers) else "component"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Several environments on the same hosts: nothing that needs a host for itself is there twice. Pure."""
+"""Check several environments on the same hosts: a host may have exclusive services of one environment only. No I/O."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 
 def check_environments(environments: t.Mapping[str, t.Mapping[str, t.Sequence[str]]]) -> None:
-    """Refuse two environments whose host-exclusive services stand on one host.
+    """Reject two environments with exclusive services on the same host.
 
-    Such a service takes ports, files and variables of the host, so that even two different ones would get each other's settings.
+    Such a service uses ports, files and variables of the host, so even two different ones would get each other's settings.
 
-    :arg environments: environment → host → its exclusive services there.
-    :raises RefusedError: naming host, services and environments.
+    :arg environments: environment → host → its exclusive services on this host.
+    :raises RefusedError: with host, services and environments.
     """
     owners: dict[str, tuple[str, str]] = {}
     for environment, hosts in environments.items():
@@ -29,7 +29,7 @@ def check_environments(environments: t.Mapping[str, t.Mapping[str, t.Sequence[st
                 both = [one for one in environments[there][host] if one in services]
                 mine, theirs = (both[0], both[0]) if both else (services[0], service)
                 raise RefusedError(
-                    f"{theirs} of {there} and {mine} of {environment} would share the host {host}, which each needs for itself.",
+                    f"{theirs} of {there} and {mine} of {environment} cannot share the host {host}.",
                     f"nodes of {environment}",
-                    "Give them different hosts, or VMs of their own; a service that can stand beside itself says exclusive: false below services.",
+                    "Assign them to different hosts or VMs, or set exclusive: false below services if the service can run twice on a host.",
                 )

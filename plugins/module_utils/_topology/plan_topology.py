@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From a topology and the hosts there are to groups and settings of each host. Pure."""
+"""Apply a topology to the known hosts: groups, and the settings of each host. No I/O."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A host that may take part, metal or VM.
+    """A host to which the topology may apply, server or VM.
 
-    :arg roles: what it has without the topology.
-    :arg path: where these roles stand, for messages.
+    :arg roles: its roles without the topology.
+    :arg path: path of these roles, for messages.
     """
 
     name: str
@@ -33,12 +33,12 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
-    """What a host is in the topology.
+    """A host with the topology applied.
 
-    :arg services: the real services it has.
-    :arg names: all names of its services, as the roles list them.
-    :arg layers: the settings that count for it, the weakest first.
-    :arg variables: what becomes of them for the roles.
+    :arg services: its real services.
+    :arg names: its services as listed by the roles, including logical ones.
+    :arg layers: its settings, the layer with the lowest precedence first.
+    :arg variables: the resulting variables of the roles.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Placed:
 
 @dataclasses.dataclass(frozen=True)
 class Resolved:
-    """All hosts, the groups they form and what the operator should know."""
+    """All hosts, their groups, and warnings for the operator."""
 
     hosts: t.Mapping[str, Placed]
     groups: t.Mapping[str, tuple[str, ...]]
@@ -59,7 +59,7 @@ class Resolved:
 
 
 def roles_of(topology: Topology, name: str, roles: t.Sequence[str] = ()) -> tuple[str, ...]:
-    """The roles of a host: its own, then those of every key that matches it."""
+    """Return the roles of a host: its own, then those of every key that matches it."""
     given = [role for rule in topology.nodes if rule.matches(name) for role in rule.roles]
     return tuple(dict.fromkeys((*roles, *given)))
 
@@ -67,12 +67,12 @@ def roles_of(topology: Topology, name: str, roles: t.Sequence[str] = ()) -> tupl
 def resolve(
     topology: Topology, hosts: t.Sequence[Candidate], components: t.Mapping[str, t.Mapping[str, t.Any]] | None = None
 ) -> Resolved:
-    """Which host has which roles, services and settings.
+    """Return the roles, services and settings of each host.
 
-    :arg hosts: in the order in which replicas are given to them.
-    :arg components: defaults of the services' roles, without their prefix; those of declared services stand in the topology.
-    :raises InputError: more replicas than nodes, a role and a service of one name, settings no variable can hold.
-    :raises RefusedError: compute in a VM.
+    :arg hosts: in the order in which replicas are assigned.
+    :arg components: defaults of the services' roles, without their prefix; those of declared services are in the topology.
+    :raises InputError: more replicas than nodes, a role and a service with the same name, invalid settings.
+    :raises RefusedError: the role compute on a VM.
     """
     roles = {host.name: roles_of(topology, host.name, host.roles) for host in hosts}
     for host in hosts:
@@ -94,30 +94,30 @@ def _refuse_compute(topology: Topology, host: Candidate, roles: t.Sequence[str])
     rule = next((rule for rule in topology.nodes if ROLE_COMPUTE in rule.roles and rule.matches(host.name)), None)
     path = f"{rule.path}.roles" if rule and ROLE_COMPUTE not in host.roles else host.path
     raise RefusedError(
-        f"VM {host.name} has the role {ROLE_COMPUTE}; compute belongs on metal.",
+        f"VM {host.name} has the role {ROLE_COMPUTE}, which requires a physical server.",
         path,
-        "Give the role to a physical server, or set nested: true in the VM details if nested virtualisation is meant.",
+        "Assign the role to a physical server, or set nested: true in the VM details to use nested virtualisation.",
     )
 
 
 def _members(topology: Topology, roles: t.Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """The hosts of each service, under the name the roles list it by."""
+    """Return the hosts of each service, by the name the roles list."""
     members: dict[str, tuple[str, ...]] = {}
     listed = dict.fromkeys(service for services in topology.roles.values() for service in services)
     for service in listed:
         members[service] = tuple(host for host, own in roles.items() if any(service in topology.roles.get(role, ()) for role in own))
     for service, count in topology.replicas.items():
-        path, there = f"replicas.{service}", members.get(service, ())
+        path, hosts = f"replicas.{service}", members.get(service, ())
         if service not in listed:
-            raise InputError(f"no role lists {service}.", path, "Write the service as the roles list it, or add it to a role.")
-        if count > len(there):
-            names = f" ({', '.join(there)})" if there else ""
+            raise InputError(f"no role lists {service}.", path, "Use the name listed by the roles, or add the service to a role.")
+        if count > len(hosts):
+            names = f" ({', '.join(hosts)})" if hosts else ""
             raise InputError(
-                f"{count} replicas are asked for, and {len(there)} nodes have the service{names}.",
+                f"{count} replicas are requested, but {len(hosts)} nodes have the service{names}.",
                 path,
-                "Give the service's role to more nodes, or ask for fewer.",
+                "Assign the role of the service to more nodes, or reduce the number of replicas.",
             )
-        members[service] = there[:count]
+        members[service] = hosts[:count]
     return members
 
 
@@ -133,18 +133,18 @@ def _groups(topology: Topology, roles: t.Mapping[str, tuple[str, ...]], members:
         if found.name == name:
             continue
         own = members.get(found.name, ())
-        everyone = {host for other, there in members.items() if real(topology.services, other) is found for host in there}
+        everyone = {host for other, named in members.items() if real(topology.services, other) is found for host in named}
         _add(groups, found.group_name, tuple(host for host in roles if host in everyone), found.name, topology, fresh=not own)
     return groups
 
 
 def _add(groups: dict[str, tuple[str, ...]], group: str, hosts: tuple[str, ...], service: str, topology: Topology, fresh: bool) -> None:
-    """A service's group; a role of that name must mean the same hosts, or they would mix."""
+    """Add the group of a service; a role with the same name must have the same hosts, because both use one group."""
     if fresh and group in topology.roles and set(groups.get(group, ())) != set(hosts):
         raise InputError(
-            f"is a role and a service; the role has {', '.join(groups.get(group, ())) or 'no host'}, the service {', '.join(hosts) or 'none'}.",
+            f"the name is used by a role with {', '.join(groups.get(group, ())) or 'no host'} and by a service with {', '.join(hosts) or 'no host'}.",
             f"roles.{group}",
-            f"Give the role another name, for example {group}_nodes.",
+            f"Rename the role, for example to {group}_nodes.",
         )
     groups[group] = hosts
 
@@ -170,7 +170,7 @@ def _place(
     written += plan_layers.service_layers(names, services)
     paths = {"global": "global_configs", "user": "configs"}
     for layer, settings in written:
-        # every layer by itself, so that an error names where the value stands
+        # validate each layer separately, so that an error contains the path of the value
         plan_layers.variables(settings, settings, services, paths.get(layer, f"{layer}.configs"))
     ordered = [written[0], ("component", base), *written[1:]]
     merged = plan_layers.merge(*(settings for unused, settings in ordered))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the topology of an inventory file laid over the hosts there are."""
+"""Use case: apply the topology of an inventory file to the known hosts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology import
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, mapping_of, names_of
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_topology import KEYS, Topology
 
-#: Roles of the collection whose defaults are the component layer, by their service.
+#: Services of the collection; the defaults of their roles are the component layer.
 COMPONENTS = tuple(service.name for service in BUILT_IN.values() if service.role)
-#: Host variable: environment → its exclusive services here. Files that are read later see it.
+#: Host variable: environment → its exclusive services on this host. It is read when later files are parsed.
 ENVIRONMENTS = "footprint_environments"
 TOPOLOGY = "footprint_topology"
 
@@ -28,7 +28,7 @@ _ENVIRONMENT = re.compile(r"[A-Za-z][\w.-]*\Z", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """A host that an earlier source brought, with what it is."""
+    """A host of an earlier inventory source."""
 
     name: str
     roles: tuple[str, ...]
@@ -40,7 +40,7 @@ class Known:
 
 @dataclasses.dataclass(frozen=True)
 class Laid:
-    """What the topology adds: groups and variables of hosts, variables of all, warnings."""
+    """The additions of the topology: groups, variables of hosts, variables of all hosts, warnings."""
 
     groups: t.Mapping[str, tuple[str, ...]]
     variables: t.Mapping[str, t.Mapping[str, t.Any]]
@@ -49,28 +49,28 @@ class Laid:
 
 
 def parse(own: t.Mapping[str, t.Any], included: t.Sequence[tuple[str, t.Any]] = ()) -> Topology:
-    """The topology of a file over what it includes.
+    """Parse the topology of a file merged over the files it includes.
 
-    :arg included: name and content of each included file; those named later win, the file itself wins over all.
-    :raises InputError: with the path of the bad value.
+    :arg included: name and content of each included file; later ones win, the file itself wins over all.
+    :raises InputError: with the path of the invalid value.
     """
     contents = []
     for name, content in included:
         entry = mapping_of(content, name, f"Write some of {', '.join(KEYS)} into it.")
         for key in entry:
             if key not in KEYS:
-                raise InputError("is not known in an included file.", f"{name}: {key}", f"Use some of {', '.join(KEYS)}.")
+                raise InputError("unknown key in an included file.", f"{name}: {key}", f"Use some of {', '.join(KEYS)}.")
         contents.append({key: value for key, value in entry.items() if value is not None})
     return model_topology.parse_topology(plan_layers.merge(*contents, {key: value for key, value in own.items() if value}))
 
 
 def give_roles(servers: t.Iterable[Server], topology: Topology) -> tuple[Server, ...]:
-    """The servers with the roles that the topology gives them, ``virt`` among them, before their VM details are read."""
+    """Return the servers with the roles assigned by the topology, including ``virt``, before their VM details are read."""
     return tuple(dataclasses.replace(item, roles=plan_topology.roles_of(topology, item.name, item.roles)) for item in servers)
 
 
 def component_defaults(name: str, content: t.Any) -> dict[str, t.Any]:
-    """The defaults of a role of the collection without their prefix; those that are templates cannot be merged and stay with the role."""
+    """Return the defaults of a role of the collection without their prefix; templates cannot be merged and are omitted."""
     prefix = f"{name}_"
     values = content if isinstance(content, t.Mapping) else {}
     return {str(key)[len(prefix) :]: value for key, value in values.items() if str(key).startswith(prefix) and "{{" not in repr(value)}
@@ -84,16 +84,16 @@ def lay(
     own_groups: bool = False,
     components: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
 ) -> Laid:
-    """Groups and variables from the topology.
+    """Return the groups and variables of the topology.
 
-    :arg others: hosts that earlier sources brought.
-    :arg environment: its name; without one that of the cluster.
-    :arg own_groups: begin the names of the groups with the environment's.
-    :raises InputError: more replicas than nodes and the like, with the path.
-    :raises RefusedError: compute in a VM, or two environments on one host.
+    :arg others: hosts of earlier inventory sources.
+    :arg environment: name of the environment, by default that of the cluster.
+    :arg own_groups: prefix the names of groups with the name of the environment.
+    :raises InputError: an invalid value, e.g. more replicas than nodes, with its path.
+    :raises RefusedError: the role compute on a VM, or two environments on one host.
     """
     if environment and not _ENVIRONMENT.match(environment):
-        raise InputError(f"{environment!r} is not the name of an environment.", "environment", "Use letters, digits, dots, hyphens and underscores.")
+        raise InputError(f"{environment!r} is not a valid environment name.", "environment", "Use letters, digits, dots, hyphens and underscores.")
     candidates = [plan_topology.Candidate(item.name, item.roles) for item in inventory.servers]
     candidates += [plan_topology.Candidate(one.vm.name, one.vm.roles, True, wants_nested(one.vm), f"{one.vm.path}.roles") for one in inventory.machines]
     meant = {*topology.roles, *model_topology.ROLES_WITHOUT_SERVICES}
@@ -149,20 +149,20 @@ def _check_environments(name: str, own_groups: bool, topology: Topology, resolve
     environments.pop(name, None)
     if environments and not own_groups and any(placed.names for placed in resolved.hosts.values()):
         raise RefusedError(
-            f"{', '.join(environments)} already has services in this inventory, and the groups of {name} would mix with its own.",
+            f"{', '.join(environments)} already has services in this inventory, and the groups of {name} would be mixed with its groups.",
             "own_groups",
-            "Give the files of one environment at a time, or set own_groups: true in each.",
+            "Use the file of one environment at a time, or set own_groups: true in each.",
         )
     mine = {one.name: [service for service in one.services if topology.services[service].exclusive] for one in resolved.hosts.values()}
     plan_environments.check_environments({**environments, name: mine})
 
 
 def known(name: str, variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) -> Known:
-    """A host that an earlier source brought, from its variables and groups."""
+    """Return a host of an earlier inventory source from its variables and groups."""
     details = variables.get("vm_details")
     nested = details.get("nested") if isinstance(details, t.Mapping) else variables.get("nested")
     before = variables.get(TOPOLOGY)
-    # what another topology gave the host is meant for its environment alone
+    # roles assigned by another topology apply to its environment only
     roles = names_of(before["own_roles"] if before else variables.get("node_roles"), f"node_roles of {name}")
     found = variables.get(ENVIRONMENTS)
     return Known(
@@ -176,7 +176,7 @@ def known(name: str, variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) 
 
 
 def over(hosts: t.Sequence[Host], laid: Laid) -> tuple[Host, ...]:
-    """The hosts with what the topology adds; what the operator said of a host by itself stays."""
+    """Return the hosts with the additions of the topology; variables that the operator set for a host win."""
     result = []
     for host in hosts:
         variables = {**laid.variables.get(host.name, {}), **host.variables}

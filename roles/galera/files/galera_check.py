@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tell over HTTP whether the local Galera member may be used: 200 or 503, with the reasons as text.
+"""Report over HTTP whether the local Galera member may be used: 200 or 503, with the reasons as text.
 
-Started by systemd, which hands over the listening socket; asks MariaDB through its local socket as the system user
-it runs as, who has no right but to look.
+Started by systemd, which passes the listening socket; queries MariaDB through its local socket as the system user that it
+runs as, which has no other privileges.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import galera_plan
 
 
 class Database:
-    """One lasting connection; renewed when it breaks."""
+    """A persistent connection; opened again after an error."""
 
     def __init__(self, path: str, user: str) -> None:
         self.path, self.user = path, user
@@ -30,7 +30,7 @@ class Database:
         self.lock = threading.Lock()
 
     def status(self) -> dict[str, str]:
-        """The server's ``wsrep_*`` status."""
+        """Return the server's ``wsrep_*`` status."""
         with self.lock:
             try:
                 if self.connection is None:
@@ -46,7 +46,7 @@ class Database:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers any path the same."""
+    """Returns the same response for any path."""
 
     server_version = "footprint"
     sys_version = ""
@@ -54,7 +54,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     database: Database
 
     def do_GET(self) -> None:  # pylint: disable=invalid-name
-        """Judge and tell."""
+        """Check the member and respond."""
         try:
             why = galera_plan.problems(self.database.status(), serves=True)
         except (pymysql.MySQLError, OSError) as error:
@@ -71,11 +71,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_OPTIONS = do_GET  # noqa: N815
 
     def log_message(self, format: str, *args: t.Any) -> None:  # pylint: disable=redefined-builtin
-        """Several requests a second are not worth a line each."""
+        """Do not log requests: there are several per second."""
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves on the socket systemd listens on."""
+    """Serves on the socket that systemd passes."""
 
     daemon_threads = True
 
@@ -86,7 +86,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def main() -> None:
-    """``galera_check.py SOCKET`` as the user whose name is the account."""
+    """Run ``galera_check.py SOCKET``; the database account has the name of the system user."""
     import getpass
 
     Handler.database = Database(sys.argv[1], getpass.getuser())

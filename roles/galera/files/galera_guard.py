@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Form the Galera cluster anew when all its members met again without a Primary Component.
+"""Form the Primary Component again when all Galera members are connected without one.
 
-``galera_guard.py SOCKET MEMBERS SECONDS``, a service on every member. Galera itself needs nobody for that as long as
-every member remembers the last Primary Component. This is for the case that one has lost that memory. When it is
-allowed and why it cannot split the cluster is told at ``may_reform`` in ``galera_plan``.
+``galera_guard.py SOCKET MEMBERS SECONDS``, a service on every member. Galera does this itself while every member has a saved view of
+the last Primary Component. The guard is for the case that one member has lost it. ``may_reform`` in ``galera_plan`` describes when
+this is allowed and why it cannot split the cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAUSE = 10
 
 
 def needed(cursor: t.Any, members: int) -> bool:
-    """Whether the cluster has to and may be formed anew right now."""
+    """Return whether the Primary Component must and may be formed again now."""
     cursor.execute("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'")
     status = dict(cursor.fetchall())
     cursor.execute("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_cluster\\_address'")
@@ -33,9 +33,9 @@ def needed(cursor: t.Any, members: int) -> bool:
 
 
 def look(path: str, members: int, since: float | None, hold: float) -> float | None:
-    """Look once and act if the need has lasted.
+    """Check once, and act if the condition has lasted for ``hold`` seconds.
 
-    :returns: since when there is the need, ``None`` when there is none.
+    :returns: time since when the condition holds, ``None`` if it does not hold.
     """
     try:
         connection = pymysql.connect(unix_socket=path, user="root", connect_timeout=2, read_timeout=5, write_timeout=5)
@@ -45,16 +45,16 @@ def look(path: str, members: int, since: float | None, hold: float) -> float | N
             now = time.monotonic()
             if since is None or now - since < hold:
                 return now if since is None else since
-            print(f"<4>all {members} members are here without a Primary Component since {now - since:.0f} s: forming one", flush=True)
+            print(f"<4>all {members} members have been connected without a Primary Component for {now - since:.0f} s: forming one", flush=True)
             cursor.execute("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
     except (pymysql.MySQLError, OSError):
-        # stopped or still starting: systemd's business
+        # stopped or still starting: systemd handles this
         pass
     return None
 
 
 def main() -> None:
-    """Look for ever."""
+    """Check periodically."""
     path, members, hold = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     since = None
     while True:

@@ -16,7 +16,7 @@ def test_a_second_run_that_is_dear_or_changes_something_is_a_miss() -> None:
     assert controlplane.deploy_rows(400, 40, 1)[1][-1].endswith("MISS")
 
 
-def test_deaths_are_told_by_median_and_worst() -> None:
+def test_failures_have_median_and_worst() -> None:
     gaps = [Gap("a", 1.0, 10, 0), Gap("b", 9.0, 10, 2), Gap("a", 4.0, 11, 0), Gap("a", 2.0, 12, 1)]
     assert controlplane.gap_rows(gaps) == [["a", "2.0", "4.0", "33", "1", "3"], ["b", "9.0", "9.0", "10", "2", "1"]]
     assert controlplane.gap_rows([]) == []

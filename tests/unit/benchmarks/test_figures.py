@@ -56,13 +56,13 @@ def test_all_targets_met() -> None:
         (sample(OURS, CHECK, 1.3, false=1), "false changes at 50, check mode"),
     ],
 )
-def test_a_miss_is_told(spoiled: Sample, expected: str) -> None:
+def test_missed_target_is_reported(spoiled: Sample, expected: str) -> None:
     others = [one for one in good() if (one.who, one.what) != (spoiled.who, spoiled.what)]
     times = 10 if spoiled.what == SAME else 1
     assert any(expected in target for target in missed(others + [spoiled] * times))
 
 
-def test_memory_and_growth_are_told() -> None:
+def test_memory_and_growth_are_checked() -> None:
     assert any("peak memory" in target for target in missed(good(), {**LINE, 200: alone(200, 0.5, rss=121)}))
     assert any("growth" in target for target in missed(good(), {**LINE, 200: alone(200, 1.0)}))
 

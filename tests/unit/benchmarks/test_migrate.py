@@ -25,7 +25,7 @@ def test_all_targets_met() -> None:
 
 
 @pytest.mark.parametrize("bad", [report(measured(data=3.1)), report(measured(cold=34.0)), report(measured(), unit=151)], ids=["long", "slow", "fat"])
-def test_a_miss_is_told(bad: str) -> None:
+def test_missed_target_is_reported(bad: str) -> None:
     assert bad.count("MISS") == 1
 
 

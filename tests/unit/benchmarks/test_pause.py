@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the seconds of a whole pause are held against."""
+"""Targets of the downtime."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def test_a_round_is_held_against_a_boot_and_a_copy_of_nothing() -> None:
 
 
 @pytest.mark.parametrize(("away", "predicted", "met"), [(65.0, 60.0, ["met", "met"]), (66.0, 40.0, ["MISS", "MISS"]), (60.0, 90.0, ["met", "MISS"])])
-def test_limits_are_told_as_they_are_missed(away: float, predicted: float, met: list[str]) -> None:
+def test_limits_that_are_missed(away: float, predicted: float, met: list[str]) -> None:
     assert [each[-1] for each in verdicts([Round(away, predicted, away, 48.0, 2.0, {})])] == met
 
 
-def test_the_worst_that_was_foretold_counts_and_not_the_middle_one() -> None:
+def test_worst_prediction_counts() -> None:
     rounds = [Round(50.0, predicted, 50.0, 48.0, 2.0, {}) for predicted in (50.0, 49.0, 20.0)]
-    assert verdicts(rounds)[1] == ["predicted, off by (worst)", "≤ 30%", "-60%", "MISS"]
+    assert verdicts(rounds)[1] == ["prediction error (worst)", "≤ 30%", "-60%", "MISS"]
 
 
 def test_a_part_that_only_one_round_has_is_a_dash_in_the_others() -> None:

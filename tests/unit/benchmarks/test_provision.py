@@ -9,7 +9,7 @@ import pathlib
 import pytest
 
 from benchmarks import provision
-from benchmarks.provision import Recap, Sample, Wrong, recap, rows, simulated, verdicts
+from benchmarks.provision import Recap, Sample, MeasurementError, recap, rows, simulated, verdicts
 
 PLAY = """
 PLAY RECAP *********************************************************************
@@ -28,7 +28,7 @@ def test_skipped_tasks_count_as_tasks():
 
 
 def test_a_run_that_changed_something_is_not_counted():
-    with pytest.raises(Wrong, match="1 hosts changed, sim001 first"):
+    with pytest.raises(MeasurementError, match="1 hosts changed, sim001 first"):
         recap(PLAY.replace("ok=8    changed=0", "ok=8    changed=1"))
     assert recap(PLAY.replace("ok=8    changed=0", "ok=8    changed=1"), changes=True).hosts == 2
 

@@ -2,20 +2,20 @@
 ; GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 ; SPDX-License-Identifier: GPL-3.0-or-later
 ;
-; The smallest guest that proves a hypervisor: a boot sector that goes from real
-; through protected into 64-bit long mode, does there what every 64-bit kernel
-; does in its first moments, and reports.
+; A minimal test guest: a boot sector that switches from real through protected
+; to 64-bit long mode and executes what every 64-bit kernel executes first.
 ;
-; A hypervisor that runs 16-bit code may still hang at the switch into long mode,
-; so each stage is announced on the first serial port: R(eal), P(rotected), L(ong),
-; M (model specific registers written), W (a moment of work done), I (an exception
-; taken through the 64-bit interrupt table), T (woken by a timer interrupt). The end is a write to QEMU's isa-debug-exit device (port 0xf4);
-; QEMU then leaves with the exit code 2 * value + 1:
+; A hypervisor that runs 16-bit code may still hang at the switch to long mode,
+; so each stage is reported on the first serial port: R(eal), P(rotected), L(ong),
+; M (model specific registers written), W (busy loop completed), I (exception
+; handled through the 64-bit interrupt table), T (woken by a timer interrupt). It
+; ends with a write to QEMU's isa-debug-exit device (port 0xf4);
+; QEMU then exits with the exit code 2 * value + 1:
 ;   value 0x15 (exit code 43): proven;
 ;   value 0x16 (exit code 45): the CPU model has no long mode.
 ;
 ; Build: nasm -f bin -o boot_sector.bin boot_sector.asm
-; The bytes are kept in boot_sector.py; a unit test compares both.
+; The bytes are in io_boot_sector.py; a unit test compares both.
 
 SERIAL  equ 0x3f8
 EXIT    equ 0xf4
@@ -124,7 +124,7 @@ long_mode:
         mov al, 'M'
         out dx, al
 
-        mov ecx, 1 << 26        ; a moment of plain work: a processor that crawls is none
+        mov ecx, 1 << 26        ; busy loop: an extremely slow processor is not usable
 work:   dec ecx
         jnz work
         mov al, 'W'

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guest of the hypervisor proof, assembled from ``io_boot_sector.asm`` beside this file.
+"""The test guest of the hypervisor proof, assembled from ``io_boot_sector.asm`` in this folder.
 
 Regenerate after a change of the source: ``nasm -f bin -o FILE io_boot_sector.asm``; a unit test
-compares the bytes here with what nasm makes of the source.
+compares these bytes with the output of nasm.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from __future__ import annotations
 EXIT_PROVEN = 43
 EXIT_NO_LONG_MODE = 45
 
-# What the guest says on its first serial port, one letter per stage reached.
+# The output of the guest on its first serial port, one letter per stage.
 STAGES = {
     "R": "real mode",
     "P": "protected mode",
     "L": "64-bit long mode",
     "M": "writing model specific registers",
-    "W": "a moment of plain work",
+    "W": "a busy loop",
     "I": "an exception through the 64-bit interrupt table",
     "T": "a timer interrupt",
 }

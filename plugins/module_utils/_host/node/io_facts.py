@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the machine says about itself: memory, CPUs, kernel, QEMU; and the recorded local facts."""
+"""Read the facts of the machine (memory, CPUs, kernel, QEMU) and the recorded local facts."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ FACTS_FILE = "/etc/ansible/facts.d/reduced_footprint.fact"
 
 _KVM_NUMBER = os.makedev(10, 232)
 
-# RHEL keeps its QEMU out of the search path
+# on RHEL QEMU is not in the search path
 _QEMU = ("qemu-system-{arch}", "/usr/libexec/qemu-kvm")
 
 
 def measure(root: str = "/") -> HostFacts:
-    """The lasting facts of this machine.
+    """Return the facts of this machine.
 
-    :arg root: where ``proc`` is found; tests give another one.
-    :raises BackendError: the kernel does not say how much memory there is.
+    :arg root: the parent of ``proc``; tests use another one.
+    :raises BackendError: the total memory cannot be read.
     """
     meminfo = read_text(os.path.join(root, "proc/meminfo")) or ""
     found = re.search(r"^MemTotal:\s+([0-9]+) kB", meminfo, re.MULTILINE)
     if not found:
-        raise BackendError("/proc/meminfo does not tell the total memory.", hint="Run this on a Linux host with /proc mounted.")
+        raise BackendError("/proc/meminfo does not contain the total memory.", hint="Run this on a Linux host with /proc mounted.")
     cpuinfo = read_text(os.path.join(root, "proc/cpuinfo")) or ""
     return HostFacts(
         memory_mib=int(found.group(1)) // 1024,
@@ -51,7 +51,7 @@ def measure(root: str = "/") -> HostFacts:
 
 
 def qemu_binary() -> str | None:
-    """The QEMU that guests of this machine run under, ``None`` when there is none."""
+    """Return the path of QEMU for guests of this architecture, ``None`` if it is not installed."""
     for name in _QEMU:
         path = shutil.which(name.format(arch=platform.machine()))
         if path:
@@ -60,21 +60,21 @@ def qemu_binary() -> str | None:
 
 
 def qemu_version() -> str | None:
-    """QEMU's version, e.g. ``7.2.9``; ``None`` without QEMU."""
+    """Return the version of QEMU, e.g. ``7.2.9``; ``None`` without QEMU."""
     binary = qemu_binary()
     if binary is None:
         return None
     try:
-        said = run([binary, "--version"], timeout=30).stdout
+        output = run([binary, "--version"], timeout=30).stdout
     except CommandError:
         return None
-    found = re.search(r"version ([0-9][0-9.]*)[^\n]*", said)
-    # the whole line, so that a distribution's own patch level counts as another QEMU
+    found = re.search(r"version ([0-9][0-9.]*)[^\n]*", output)
+    # the whole line, so that it includes the patch level of the distribution
     return found.group(0)[len("version ") :].strip() if found else None
 
 
 def read_recorded(path: str = FACTS_FILE) -> tuple[str, dict[str, t.Any]]:
-    """The recorded facts as text and as a mapping; both empty when there are none or they are damaged."""
+    """Return the recorded facts as text and as a mapping, which is empty if the text is missing or not valid."""
     text = read_text(path) or ""
     try:
         value = json.loads(text)
@@ -84,7 +84,7 @@ def read_recorded(path: str = FACTS_FILE) -> tuple[str, dict[str, t.Any]]:
 
 
 def free_bytes(path: str) -> tuple[int, int]:
-    """Total and available bytes of the file system that holds ``path`` or will hold it."""
+    """Return total and available bytes of the file system of ``path``, which need not exist."""
     place = pathlib.Path(path)
     while not place.exists():
         place = place.parent
@@ -93,29 +93,29 @@ def free_bytes(path: str) -> tuple[int, int]:
 
 
 def bridges(root: str = "/") -> set[str]:
-    """The names of the host's bridges."""
+    """Return the names of the host's bridges."""
     return {folder.parent.name for folder in pathlib.Path(root, "sys/class/net").glob("*/bridge")}
 
 
 def volume_group(name: str) -> tuple[int, int] | None:
-    """Total and free bytes of a volume group of LVM; ``None`` when there is none.
+    """Return total and free bytes of an LVM volume group; ``None`` if it does not exist.
 
-    :raises BackendError: LVM is not installed or does not answer.
+    :raises BackendError: LVM is not installed or fails.
     """
     argv = ["vgs", "--reportformat", "json", "--units", "b", "--nosuffix", "--options", "vg_name,vg_size,vg_free"]
     try:
         report = json.loads(run(argv, timeout=60).stdout)
     except CommandError as error:
-        hint = "Install lvm2 on the host." if error.rc == 127 else "Ask vgs on the host why."
-        raise BackendError(f"LVM does not tell its volume groups: {error.message}.", hint=hint) from error
+        hint = "Install lvm2 on the host." if error.rc == 127 else "Run vgs on the host."
+        raise BackendError(f"cannot list the LVM volume groups: {error.message}.", hint=hint) from error
     groups = [group for part in report.get("report", ()) for group in part.get("vg", ())]
     return next(((int(group["vg_size"]), int(group["vg_free"])) for group in groups if group.get("vg_name") == name), None)
 
 
 def kvm_seen_by(daemons: t.Container[str] = ("libvirtd", "virtqemud"), root: str = "/") -> bool:
-    """Whether a daemon of libvirt sees a device of KVM; without any daemon, whether the host has one.
+    """Return whether a libvirt daemon sees the KVM device; without a running daemon, whether the host has one.
 
-    A daemon can be kept from it by a mount of its own, which leaves the host's device alone.
+    The device can be hidden from a daemon by a mount in its own namespace, without a change on the host.
     """
     seen = []
     for folder in pathlib.Path(root, "proc").glob("[0-9]*"):
@@ -123,7 +123,7 @@ def kvm_seen_by(daemons: t.Container[str] = ("libvirtd", "virtqemud"), root: str
             if (folder / "comm").read_text(encoding="utf-8").strip() in daemons:
                 seen.append(_is_kvm(folder / "root/dev/kvm"))
         except OSError:
-            continue  # it ended meanwhile
+            continue  # the process has ended
     return any(seen) if seen else _is_kvm(pathlib.Path(root, "dev/kvm"))
 
 
@@ -132,7 +132,7 @@ def _is_kvm(path: pathlib.Path) -> bool:
         status = path.stat()
     except OSError:
         return False
-    # a device that stands in for a hidden one has another number
+    # the placeholder of a hidden device is not this device
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == _KVM_NUMBER
 
 

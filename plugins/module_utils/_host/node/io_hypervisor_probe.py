@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Proof by running a guest: only a guest that runs proves that guests run.
+"""Hypervisor proofs: run a test guest under each hypervisor type.
 
-Neither a device node nor libvirt's capabilities are proof. A ``/dev/kvm`` may exist and abort on
-the CPU model guests are given, or run so slowly that no kernel ever gets through its boot.
+Neither a device node nor libvirt's capabilities are sufficient. ``/dev/kvm`` may exist and abort with
+the CPU model of the guests, or run so slowly that no kernel ever completes its boot.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_li
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts, HypervisorProof
 
 KVM_DEVICE = "/dev/kvm"
-# the CPU models guests are given: what the default template asks for comes first and decides
+# the CPU models of guests: the first one, used by the default template, decides
 CPU_MODELS = {"kvm": ("host", "qemu64"), "qemu": ("max",)}
 _ACCELERATOR = {"kvm": "kvm", "qemu": "tcg"}
-# firmware takes a disk of less for none at all
+# the firmware ignores smaller disks
 _DISK_BYTES = 1024 * 1024
 _GUEST_MIB = 64
 _LXC_DIR = "/run/reduced.footprint/lxc-proof"
@@ -45,12 +45,12 @@ _LXC_NAME = "reduced-footprint-proof"
 
 
 def has_kvm_device() -> bool:
-    """Whether the host shows the device of KVM, working or not."""
+    """Whether the KVM device exists, usable or not."""
     return os.path.exists(KVM_DEVICE)
 
 
 def proof_key(kind: str, facts: HostFacts) -> str:
-    """What a proof holds for; another kernel, QEMU, CPU, microcode, device or probe asks for a new one."""
+    """Return the key of a proof; it changes with the kernel, QEMU, CPU, microcode, device or test guest."""
     device = "device" if kind == "kvm" and has_kvm_device() else "-"
     probe = hashlib.sha256(BOOT_SECTOR).hexdigest()[:8]
     parts = (kind, facts.kernel, facts.qemu_version or "-", facts.cpu_model, facts.microcode or "-", device, probe)
@@ -58,11 +58,11 @@ def proof_key(kind: str, facts: HostFacts) -> str:
 
 
 def prove(kind: str, facts: HostFacts, timeout: float, container_uri: str = "lxc:///system") -> HypervisorProof:
-    """Run a tiny guest under one hypervisor type and tell what came of it; raises nothing.
+    """Run a test guest under one hypervisor type and return the result; raises no errors.
 
     :arg kind: ``kvm``, ``qemu`` or ``lxc``.
-    :arg timeout: seconds a guest may take before it counts as hung.
-    :arg container_uri: address of libvirt's driver for containers.
+    :arg timeout: seconds after which the guest is considered hung.
+    :arg container_uri: connection URI of libvirt's driver for containers.
     """
     began = time.monotonic()
     models: dict[str, str] = {}
@@ -81,18 +81,18 @@ def _prove_machine(kind: str, timeout: float) -> tuple[bool, str, dict[str, str]
     if binary is None:
         return False, "QEMU is not installed", {}
     if os.uname().machine != "x86_64":
-        return False, f"there is no proof for {os.uname().machine} machines yet", {}
+        return False, f"the architecture {os.uname().machine} is not supported by the test guest", {}
     models = {}
     for model in CPU_MODELS[kind]:
-        usable, said = _boot(binary, _ACCELERATOR[kind], model, timeout)
-        models[model] = said
+        usable, outcome = _boot(binary, _ACCELERATOR[kind], model, timeout)
+        models[model] = outcome
         if usable:
             break
     first = CPU_MODELS[kind][0]
     if len(models) == 1:
-        return usable, f"-cpu {first}: {said}", models
-    # guests get the first model; another one that works is worth telling and no proof for them
-    return False, "; ".join(f"-cpu {model}: {said}" for model, said in models.items()), models
+        return usable, f"-cpu {first}: {outcome}", models
+    # guests use the first model; another one that works is reported only
+    return False, "; ".join(f"-cpu {model}: {outcome}" for model, outcome in models.items()), models
 
 
 def _boot(binary: str, accelerator: str, model: str, timeout: float) -> tuple[bool, str]:
@@ -111,18 +111,18 @@ def _boot(binary: str, accelerator: str, model: str, timeout: float) -> tuple[bo
         except CommandError as error:
             return False, _why(error, read_text(serial) or "", timeout)
         if done.rc == EXIT_NO_LONG_MODE:
-            return False, "this CPU model has no 64-bit long mode"
+            return False, "the CPU model has no 64-bit long mode"
         return True, "a guest ran in 64-bit long mode"
 
 
 def _why(error: CommandError, serial: str, timeout: float) -> str:
-    """QEMU's own words, or how far the guest came before it hung."""
+    """Return the error of QEMU, or the last stage of a hung guest."""
     if error.rc is None:
         reached = [STAGES[letter] for letter in serial if letter in STAGES]
-        return f"hung after {timeout:g} s; the last stage it reached: {reached[-1] if reached else 'none'}"
-    said = [line.strip() for line in error.stderr.splitlines() if line.strip()]
+        return f"hung after {timeout:g} s; last stage: {reached[-1] if reached else 'none'}"
+    lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
     how = f"killed by signal {-error.rc}" if (error.rc or 0) < 0 else f"exit code {error.rc}"
-    return f"{' | '.join(said[-3:]) or 'QEMU said nothing'} ({how})"
+    return f"{' | '.join(lines[-3:]) or 'no error output of QEMU'} ({how})"
 
 
 def _prove_lxc(uri: str, timeout: float) -> tuple[bool, str]:
@@ -132,12 +132,12 @@ def _prove_lxc(uri: str, timeout: float) -> tuple[bool, str]:
     except BackendError as error:
         return False, LIBVIRT_MISSING if LIBVIRT_MISSING in error.message else error.message
     except OSError as error:
-        return False, f"cannot make a root for the container: {error}"
+        return False, f"cannot create a root file system for the container: {error}"
 
 
 @contextlib.contextmanager
 def _container_root() -> t.Iterator[str]:
-    """An empty root with the host's links into ``/usr``; one proof at a time, what a killed one left is removed."""
+    """Create a temporary root with the host's symbolic links into ``/usr``; locked, and leftovers of a killed run are removed."""
     folder = pathlib.Path(_LXC_DIR)
     folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with open(f"{folder}.lock", "w", encoding="ascii") as lock:

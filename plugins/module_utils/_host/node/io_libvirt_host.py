@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The part of libvirt that concerns the host: pools, networks, the load of other guests, the proof of containers."""
+"""Access to libvirt on the host: pools, networks, the load of other guests, the container proof."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _HINT = "Run the role reduced.footprint.virt_host on this host first."
 
 
 class LibvirtHost:
-    """One connection to libvirt; a context manager.
+    """A connection to libvirt, as a context manager.
 
-    :raises BackendError: no bindings, or libvirt does not answer.
+    :raises BackendError: the Python bindings are missing, or libvirt does not answer.
     """
 
     def __init__(self, uri: str) -> None:
@@ -39,7 +39,7 @@ class LibvirtHost:
     def __enter__(self) -> LibvirtHost:
         if libvirt is None:
             raise BackendError(f"{LIBVIRT_MISSING}.", hint=_HINT)
-        # libvirt would otherwise also write its errors to standard error
+        # prevents that libvirt also writes its errors to standard error
         libvirt.registerErrorHandler(lambda context, error: None, None)
         try:
             self._connection = libvirt.open(self._uri)
@@ -54,7 +54,7 @@ class LibvirtHost:
             pass
 
     def load_of_others(self, known: t.Container[str]) -> tuple[int, int]:
-        """MiB and vCPUs of the running guests whose UUID is not ``known``."""
+        """Return MiB and vCPUs of the active guests whose UUID is not in ``known``."""
         memory = vcpus = 0
         for domain in self._ask("list the guests", self._connection.listAllDomains, libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
             try:
@@ -63,11 +63,11 @@ class LibvirtHost:
                     memory += info[1] // 1024
                     vcpus += info[3]
             except libvirt.libvirtError:
-                continue  # it ended while being asked
+                continue  # it has ended meanwhile
         return memory, vcpus
 
     def pool(self, name: str) -> tuple[PoolCapacity, bool, bool] | None:
-        """A pool with whether it is active and whether it starts with the host; ``None`` when there is none.
+        """Return a pool, whether it is active, and whether autostart is enabled; ``None`` if it does not exist.
 
         An inactive pool has no sizes: all are 0.
         """
@@ -80,9 +80,9 @@ class LibvirtHost:
         return self._pool(pool)
 
     def pools(self) -> list[tuple[PoolCapacity, bool, bool]]:
-        """Every pool, as :meth:`pool` tells it; one that vanishes meanwhile is left out.
+        """Return every pool as in :meth:`pool`; a pool that vanishes meanwhile is omitted.
 
-        The volumes of one that cannot be looked through now are those libvirt knew last.
+        If a pool cannot be refreshed, the volumes last known to libvirt are used.
         """
         found = []
         for pool in self._ask("list the pools", self._connection.listAllStoragePools, 0):
@@ -113,16 +113,16 @@ class LibvirtHost:
             try:
                 volumes[volume.name()] = tuple(volume.info()[1:3])
             except libvirt.libvirtError:
-                continue  # removed while being asked
+                continue  # removed meanwhile
         return PoolCapacity(name, path, info[1], info[3], volumes, kind, source, info[2], uuid=uuid), active, autostart
 
     def make_pool(self, name: str, path: str | None, source: str | None = None) -> None:
-        """Define the pool if there is none, then see to it that it is active and starts with the host.
+        """Define the pool if it does not exist, start it and enable autostart.
 
-        Each step is taken only where it is missing, so a call that was cut short is completed by the next.
+        Only missing steps are performed, so an interrupted call is completed by the next.
 
-        :arg path: the folder of a ``dir`` pool; made where it is missing.
-        :arg source: the volume group of a ``logical`` one, which must be there: none is ever made or formatted here.
+        :arg path: the folder of a ``dir`` pool, created if missing.
+        :arg source: the existing volume group of a ``logical`` pool; disks are never formatted.
         """
         try:
             pool = self._connection.storagePoolLookupByName(name)
@@ -135,25 +135,25 @@ class LibvirtHost:
                 os.makedirs(path, mode=0o711, exist_ok=True)
             self._ask(f"start the pool {name}", pool.create, 0)
         if not pool.autostart():
-            self._ask(f"let the pool {name} start with the host", pool.setAutostart, 1)
+            self._ask(f"enable autostart of the pool {name}", pool.setAutostart, 1)
 
     def remove_pool(self, name: str, uuid: str) -> None:
-        """Stop a pool and forget it; what is in it stays where it is.
+        """Stop and undefine a pool; its content is kept.
 
-        :arg uuid: a pool of that name with another UUID is somebody else's, made meanwhile.
+        :arg uuid: a pool of that name with another UUID is not removed.
         """
         if not self._has(self._connection.storagePoolLookupByUUIDString, uuid):
             return
         pool = self._ask(f"look up the pool {name}", self._connection.storagePoolLookupByUUIDString, uuid)
-        # a killed run leaves one that is stopped, and that does not come back by itself
+        # autostart first, so that a pool of a killed run stays stopped
         if pool.autostart():
-            self._ask(f"keep the pool {name} from starting", pool.setAutostart, 0)
+            self._ask(f"disable autostart of the pool {name}", pool.setAutostart, 0)
         if pool.isActive():
             self._ask(f"stop the pool {name}", pool.destroy)
-        self._ask(f"forget the pool {name}", pool.undefine)
+        self._ask(f"undefine the pool {name}", pool.undefine)
 
     def networks(self) -> list[FoundNetwork]:
-        """Every network; one that vanishes meanwhile is left out. A driver without networks has none."""
+        """Return every network; a network that vanishes meanwhile is omitted. Empty for a driver without networks."""
         try:
             listed = self._connection.listAllNetworks(0)
         except libvirt.libvirtError as error:
@@ -173,7 +173,7 @@ class LibvirtHost:
         return sorted(found, key=lambda one: one.name)
 
     def make_network(self, name: str, bridge: str) -> None:
-        """Define a network over a bridge of the host if there is none, then see to it that it is active and starts with the host."""
+        """Define a network for a bridge of the host if it does not exist, start it and enable autostart."""
         try:
             network = self._connection.networkLookupByName(name)
         except libvirt.libvirtError:
@@ -185,26 +185,26 @@ class LibvirtHost:
         if not network.isActive():
             self._ask(f"start the network {name}", network.create)
         if not network.autostart():
-            self._ask(f"let the network {name} start with the host", network.setAutostart, 1)
+            self._ask(f"enable autostart of the network {name}", network.setAutostart, 1)
 
     def remove_network(self, name: str, uuid: str) -> None:
-        """Stop a network and forget it; the bridge stays.
+        """Stop and undefine a network; its bridge is kept.
 
-        :arg uuid: a network of that name with another UUID is somebody else's, made meanwhile.
+        :arg uuid: a network of that name with another UUID is not removed.
         """
         if not self._has(self._connection.networkLookupByUUIDString, uuid):
             return
         network = self._ask(f"look up the network {name}", self._connection.networkLookupByUUIDString, uuid)
         if network.autostart():
-            self._ask(f"keep the network {name} from starting", network.setAutostart, 0)
+            self._ask(f"disable autostart of the network {name}", network.setAutostart, 0)
         if network.isActive():
             self._ask(f"stop the network {name}", network.destroy)
-        self._ask(f"forget the network {name}", network.undefine)
+        self._ask(f"undefine the network {name}", network.undefine)
 
     def prove_container(self, xml: str, timeout: float) -> tuple[bool, str]:
-        """Start a transient container, see its process in its own namespace, and destroy it.
+        """Start a transient container, check that its process has its own namespace, and destroy it.
 
-        The container goes with the connection, so nothing stays when this process is killed.
+        The container is destroyed with the connection, so nothing is left if this process is killed.
         """
         try:
             domain = self._connection.createXML(xml, libvirt.VIR_DOMAIN_START_AUTODESTROY)
@@ -214,11 +214,11 @@ class LibvirtHost:
             deadline = time.monotonic() + timeout
             while time.monotonic() < deadline:
                 if not domain.isActive():
-                    return False, "the container ended at once"
+                    return False, "the container ended immediately"
                 if _own_namespace_below(domain.ID()):
                     return True, "a container ran in its own namespace"
                 time.sleep(0.05)
-            return False, f"hung after {timeout:g} s: no process in a namespace of its own"
+            return False, f"hung after {timeout:g} s: no process in a separate namespace"
         except libvirt.libvirtError as error:
             return False, str(error)
         finally:
@@ -234,7 +234,7 @@ class LibvirtHost:
         except libvirt.libvirtError as error:
             if error.get_error_code() in (libvirt.VIR_ERR_NO_STORAGE_POOL, libvirt.VIR_ERR_NO_NETWORK):
                 return False
-            raise BackendError(f"libvirt does not tell: {error}.") from error
+            raise BackendError(f"libvirt lookup failed: {error}.") from error
         return True
 
     @staticmethod
@@ -246,7 +246,7 @@ class LibvirtHost:
 
 
 def _own_namespace_below(controller: int) -> bool:
-    """Whether the container's controller has a child that sees other processes than we do."""
+    """Whether the container's controller has a child in another process namespace."""
     children = read_text(f"/proc/{controller}/task/{controller}/children") or ""
     for child in children.split():
         try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A physical server: its attributes, what it can carry and which hypervisors it can prove."""
+"""A physical server: its attributes, capacity and hypervisor proofs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 ROLE_VIRT = "virt"
 ROLE_COMPUTE = "compute"
 
-# The types a host can prove; ``auto`` of the VM details is none of its own.
+# The types that can be proven; ``auto`` in the VM details stands for several of them.
 PROVABLE = ("kvm", "qemu", "lxc")
 
 
 @dataclasses.dataclass(frozen=True)
 class NodeAttributes:
-    """A server as its operator describes it, all values checked."""
+    """The attributes of a server, validated."""
 
     name: str
     cluster: str
@@ -33,7 +33,7 @@ class NodeAttributes:
     vms: tuple[VmDetails, ...]
 
     def as_dict(self) -> dict[str, t.Any]:
-        """The attributes for facts and results, in the operator's own words and without secrets."""
+        """Return the attributes for facts and results, as given by the user and without secrets."""
         return {
             "name": self.name,
             "cluster": self.cluster,
@@ -44,9 +44,9 @@ class NodeAttributes:
 
 @dataclasses.dataclass(frozen=True)
 class HostFacts:
-    """What the machine is; nothing here changes while it runs.
+    """Facts of the machine that do not change at run time.
 
-    ``memory_mib`` is what the kernel manages, ``cpus`` the logical CPUs in use.
+    ``memory_mib`` is the memory managed by the kernel, ``cpus`` the number of usable logical CPUs.
     """
 
     memory_mib: int
@@ -62,10 +62,10 @@ class HostFacts:
 class PoolCapacity:
     """A storage pool: all sizes in bytes.
 
-    ``volumes`` gives for each volume (capacity, allocation); a thin volume may still grow by the
-    difference. ``source`` is the volume group of a ``logical`` pool, ``reserve`` what is kept free
-    in this pool where it is not what is kept free in all. ``mount`` is the mount point of the file system it
-    is on, ``None`` for the root file system.
+    ``volumes`` maps each volume to (capacity, allocation); a thin volume may still grow by the
+    difference. ``source`` is the volume group of a ``logical`` pool, ``reserve`` the reserve
+    of this pool, ``None`` for that of all pools. ``mount`` is the mount point of its file system,
+    ``None`` for the root file system.
     """
 
     name: str
@@ -82,27 +82,27 @@ class PoolCapacity:
 
     @property
     def promised(self) -> int:
-        """What its volumes may grow to."""
+        """The size to which its volumes may grow."""
         return sum(max(capacity, allocation) for capacity, allocation in self.volumes.values())
 
     @property
     def overcommit(self) -> float | None:
-        """What is promised per byte there is; above 1 the volumes cannot all be filled."""
+        """The promised bytes divided by the capacity; above 1 the volumes cannot all be filled."""
         return round(self.promised / self.capacity, 2) if self.capacity else None
 
     def lasting(self) -> dict[str, t.Any]:
-        """What does not change while volumes are written."""
-        told: dict[str, t.Any] = {"path": self.path, "type": self.type}
+        """Return the values that do not change when volumes are written."""
+        values: dict[str, t.Any] = {"path": self.path, "type": self.type}
         if self.source is not None:
-            told["source"] = self.source
+            values["source"] = self.source
         if self.reserve is not None:
-            told["reserve_bytes"] = self.reserve
+            values["reserve_bytes"] = self.reserve
         if self.mount is not None:
-            told["mount"] = self.mount
-        return told
+            values["mount"] = self.mount
+        return values
 
     def measured(self) -> dict[str, t.Any]:
-        """The momentary numbers."""
+        """Return the current usage."""
         return {
             "capacity_bytes": self.capacity,
             "allocation_bytes": self.allocation,
@@ -114,7 +114,7 @@ class PoolCapacity:
 
 @dataclasses.dataclass(frozen=True)
 class CapacityPolicy:
-    """How much of a host guests may have: MiB kept for the host, vCPUs per CPU, bytes kept free in a pool."""
+    """The share of a host that guests may use: MiB reserved for the host, vCPUs per CPU, bytes kept free in a pool."""
 
     memory_reserve_mib: int
     vcpu_ratio: float
@@ -123,7 +123,7 @@ class CapacityPolicy:
 
 @dataclasses.dataclass(frozen=True)
 class HostCapacity:
-    """What a host can carry and what already lies on it.
+    """The capacity of a host and the load of other guests.
 
     ``others_mib`` and ``others_vcpus`` belong to running guests that are not in the VM details.
     """
@@ -136,16 +136,16 @@ class HostCapacity:
 
     @property
     def memory_for_vms_mib(self) -> int:
-        """MiB the VM details may add up to."""
+        """The MiB available for the VM details."""
         return max(0, self.facts.memory_mib - self.policy.memory_reserve_mib - self.others_mib)
 
     @property
     def vcpus_for_vms(self) -> int:
-        """vCPUs the VM details may add up to."""
+        """The vCPUs available for the VM details."""
         return max(0, math.floor(self.facts.cpus * self.policy.vcpu_ratio) - self.others_vcpus)
 
     def lasting(self) -> dict[str, t.Any]:
-        """The part that only changes with the machine or the policy: fit to be recorded."""
+        """Return the values to record, which only change with the machine or the policy."""
         return {
             "memory_mib": self.facts.memory_mib,
             "memory_reserve_mib": self.policy.memory_reserve_mib,
@@ -159,7 +159,7 @@ class HostCapacity:
         }
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Everything, the momentary numbers included."""
+        """Return all values, including the current usage."""
         result = self.lasting()
         result.update(
             others_mib=self.others_mib,
@@ -168,18 +168,18 @@ class HostCapacity:
             vcpus_for_vms=self.vcpus_for_vms,
         )
         for name, pool in self.pools.items():
-            # some file systems have no lasting total size
+            # the total size of some file systems changes
             result["pools"][name].update(pool.measured())
         return result
 
 
 @dataclasses.dataclass(frozen=True)
 class HypervisorProof:
-    """What came of running a guest under one hypervisor type.
+    """The result of running a test guest under one hypervisor type.
 
-    ``reason`` says in the hypervisor's own words why it is not usable, or what was proven.
-    ``seconds`` is what the proof took when it was made, ``cpu_models`` the outcome per CPU model
-    tried. ``key`` names the kernel, QEMU and CPU the proof holds for.
+    ``reason`` is the error of the hypervisor, or what was proven.
+    ``seconds`` is the duration of the proof, ``cpu_models`` the result for each CPU model that was
+    tried. ``key`` identifies the kernel, QEMU and CPU for which the proof is valid.
     """
 
     type: str
@@ -190,7 +190,7 @@ class HypervisorProof:
     cpu_models: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def as_dict(self) -> dict[str, t.Any]:
-        """The proof for facts and results."""
+        """Return the proof for facts and results."""
         return {
             "usable": self.usable,
             "reason": self.reason,
@@ -201,7 +201,7 @@ class HypervisorProof:
 
     @classmethod
     def from_dict(cls, kind: str, value: t.Any) -> HypervisorProof | None:
-        """The recorded proof, ``None`` when it is not one of ours."""
+        """Return the recorded proof, ``None`` if the value is not valid."""
         try:
             return cls(
                 type=kind,
@@ -209,17 +209,17 @@ class HypervisorProof:
                 reason=str(value["reason"]),
                 seconds=float(value["seconds"]),
                 key=str(value["key"]),
-                cpu_models={str(model): str(said) for model, said in value.get("cpu_models", {}).items()},
+                cpu_models={str(model): str(outcome) for model, outcome in value.get("cpu_models", {}).items()},
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
 
 
 def parse_node(name: t.Any, cluster: t.Any, roles: t.Any, vms: t.Any) -> NodeAttributes:
-    """The attributes of a server.
+    """Parse the attributes of a server.
 
-    :arg vms: VM details, list or JSON text.
-    :raises InputError: with the path of the bad value.
+    :arg vms: VM details, a list or JSON text.
+    :raises InputError: with the path of the invalid value.
     """
     names = tuple(dict.fromkeys(parse_name(role, f"roles[{index}]") for index, role in enumerate(roles or ())))
     return NodeAttributes(
@@ -231,19 +231,19 @@ def parse_node(name: t.Any, cluster: t.Any, roles: t.Any, vms: t.Any) -> NodeAtt
 
 
 def parse_policy(memory_reserve: t.Any, vcpu_ratio: t.Any, pool_reserve: t.Any = None) -> CapacityPolicy:
-    """The capacity policy.
+    """Parse the capacity policy.
 
-    :arg memory_reserve: bare numbers count in GiB; ``0`` keeps nothing.
+    :arg memory_reserve: numbers without a unit are in GiB; ``0`` reserves nothing.
     :arg vcpu_ratio: vCPUs per logical CPU, above 0.
-    :arg pool_reserve: bare numbers count in GiB.
-    :raises InputError: with the path of the bad value.
+    :arg pool_reserve: numbers without a unit are in GiB.
+    :raises InputError: with the path of the invalid value.
     """
     try:
         ratio = float(vcpu_ratio)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{vcpu_ratio!r} is not a number.", "vcpu_ratio", "Write how many vCPUs one CPU may carry, e.g. 4.") from error
+        raise InputError(f"{vcpu_ratio!r} is not a number.", "vcpu_ratio", "Use the number of vCPUs per CPU, e.g. 4.") from error
     if not 0 < ratio <= 1000:
-        raise InputError(f"{vcpu_ratio} is not between 0 and 1000.", "vcpu_ratio", "Write how many vCPUs one CPU may carry, e.g. 4.")
+        raise InputError(f"{vcpu_ratio} is not between 0 and 1000.", "vcpu_ratio", "Use the number of vCPUs per CPU, e.g. 4.")
     return CapacityPolicy(
         memory_reserve_mib=-(-_size_or_nothing(memory_reserve, "memory_reserve") // MIB),
         vcpu_ratio=ratio,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The storage pools and libvirt networks of a node, and which of them this collection made."""
+"""The storage pools and libvirt networks of a node, and which of them this collection created."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 POOL, NETWORK = "pool", "network"
 DIR, LOGICAL = "dir", "logical"
 
-# Fixed for ever: by its UUID a pool or network is known as one of ours, also when the record is lost.
+# Must never change: the UUID identifies a pool or network of this collection without the record.
 _NAMESPACE = uuid.UUID("a1b8a5a2-0f0e-5c53-9a0d-6a2f0c7a51e9")
 _POOL_KEYS = ("name", "type", "path", "source", "reserve", "mounted")
 _NETWORK_KEYS = ("name", "bridge")
-# what LVM takes as the name of a volume group
+# valid names of LVM volume groups
 _GROUP = re.compile(r"\A[A-Za-z0-9+_.][A-Za-z0-9+_.-]{0,126}\Z")
 _BRIDGE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,14}\Z")
-_HINT_POOL = "Write {name: NAME} for a pool that is there, {name: NAME, path: FOLDER} or {name: NAME, type: logical, source: GROUP} for one to be made."
+_HINT_POOL = "Use {name: NAME} for an existing pool, {name: NAME, path: FOLDER} or {name: NAME, type: logical, source: GROUP} for a new one."
 
 
 @dataclasses.dataclass(frozen=True)
 class WantedPool:
-    """A pool as the operator asks for it; without ``type`` it is used as it is.
+    """A requested pool; without ``type`` an existing pool is used unchanged.
 
     ``path`` is the folder of a ``dir`` pool, ``source`` the volume group of a ``logical`` one,
-    ``reserve`` the bytes to keep free where they are not those of all pools, ``where`` its place in the input.
-    ``mounted``: whether it must be on a file system of its own, ``None`` where that is to be found out.
+    ``reserve`` the bytes to keep free, ``None`` for the reserve of all pools, ``where`` its path in the input.
+    ``mounted``: whether it must be on a separate file system, ``None`` to use the recorded mount point.
     """
 
     name: str
@@ -50,7 +50,7 @@ class WantedPool:
 
 @dataclasses.dataclass(frozen=True)
 class WantedNetwork:
-    """A network of libvirt that leads to a bridge of the host."""
+    """A requested libvirt network that forwards to a bridge of the host."""
 
     name: str
     bridge: str
@@ -59,7 +59,7 @@ class WantedNetwork:
 
 @dataclasses.dataclass(frozen=True)
 class FoundNetwork:
-    """A network as libvirt has it; ``bridge`` is ``None`` where it has none of its own or the host's."""
+    """A libvirt network; ``bridge`` is ``None`` if it has none."""
 
     name: str
     uuid: str
@@ -70,11 +70,11 @@ class FoundNetwork:
 
     @property
     def ours(self) -> bool:
-        """Whether this collection made it."""
+        """Whether this collection created it."""
         return self.uuid == made_uuid(NETWORK, self.name)
 
     def as_dict(self) -> dict[str, t.Any]:
-        """For results."""
+        """Return the network for results."""
         return {
             "name": self.name,
             "mode": self.mode,
@@ -86,49 +86,49 @@ class FoundNetwork:
 
 
 def made_uuid(kind: str, name: str) -> str:
-    """The UUID of a pool or network that this collection makes."""
+    """Return the UUID of a pool or network that this collection creates."""
     return str(uuid.uuid5(_NAMESPACE, f"{kind}:{name}"))
 
 
 def parse_pools(value: t.Any, default: str, default_path: str | None) -> tuple[WantedPool, ...]:
-    """The pools a node is to have; the default one comes first, as the list has it where it names it.
+    """Parse the requested pools; the default one comes first, its entry in the list takes precedence.
 
     :arg value: list of mappings.
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     if default_path is not None and not os.path.isabs(default_path):
-        raise InputError(f"{default_path!r} is not an absolute path.", "pool_path", "Write the pool's folder from / on.")
+        raise InputError(f"{default_path!r} is not an absolute path.", "pool_path", "Use the absolute path of the pool's folder.")
     listed = [_parse_pool(entry, f"pools[{index}]") for index, entry in enumerate(_entries(value, "pools", _HINT_POOL))]
     names: dict[str, str] = {}
     for pool in listed:
         if pool.name in names:
-            raise InputError(f"{pool.name!r} is the name of {names[pool.name]} as well.", f"{pool.where}.name", "List each pool once.")
+            raise InputError(f"{pool.name!r} is already the name of {names[pool.name]}.", f"{pool.where}.name", "List each pool once.")
         names[pool.name] = pool.where
     first = next((pool for pool in listed if pool.name == default), None)
     if first is not None and default_path is not None:
-        raise InputError(f"{default!r} is described by {first.where}, too.", "pool_path", f"Leave pool_path out, or take the pool {default} out of pools.")
+        raise InputError(f"{default!r} is also defined by {first.where}.", "pool_path", f"Omit pool_path, or remove the pool {default} from pools.")
     if first is None:
         first = WantedPool(default, DIR if default_path else None, default_path, where="pool_path" if default_path else "pool")
     return (first, *(pool for pool in listed if pool is not first))
 
 
 def parse_networks(value: t.Any) -> tuple[WantedNetwork, ...]:
-    """The networks a node is to have.
+    """Parse the requested networks.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
-    hint = "Write {bridge: BRIDGE}, and a name where the network is not to be called like its bridge."
+    hint = "Use {bridge: BRIDGE}, with a name if it differs from that of the bridge."
     found: list[WantedNetwork] = []
     for index, entry in enumerate(_entries(value, "networks", hint)):
         where = f"networks[{index}]"
         check_known(entry, _NETWORK_KEYS, where, hint)
         bridge = entry.get("bridge")
         if not isinstance(bridge, str) or not _BRIDGE.match(bridge):
-            raise InputError(f"{shown(bridge)} is no name of a bridge.", f"{where}.bridge", hint)
+            raise InputError(f"{shown(bridge)} is not a valid name of a bridge.", f"{where}.bridge", hint)
         name = parse_name(entry["name"], f"{where}.name") if entry.get("name") is not None else bridge
         twin = next((one for one in found if one.name == name), None)
         if twin:
-            raise InputError(f"{name!r} is the name of {twin.where} as well.", f"{where}.name", "Give each network its own name.")
+            raise InputError(f"{name!r} is already the name of {twin.where}.", f"{where}.name", "Use unique names.")
         found.append(WantedNetwork(name, bridge, where))
     return tuple(found)
 
@@ -142,21 +142,21 @@ def _parse_pool(entry: t.Mapping[str, t.Any], where: str) -> WantedPool:
     if kind is None:
         kind = DIR if path is not None else LOGICAL if source is not None else None
     if kind not in (None, DIR, LOGICAL):
-        raise InputError(f"{shown(kind)} is no type of a pool that can be made.", f"{where}.type", "Use dir or logical, or make the pool yourself and name it.")
+        raise InputError(f"{shown(kind)} is not a supported pool type.", f"{where}.type", "Use dir or logical, or create the pool manually and only name it.")
     if kind == DIR:
         if source is not None:
-            raise InputError("a folder has no volume group.", f"{where}.source", "Leave it out, or set type: logical.")
+            raise InputError("a pool of type dir has no volume group.", f"{where}.source", "Omit source, or set type: logical.")
         if not isinstance(path, str) or not os.path.isabs(path):
-            raise InputError(f"{shown(path)} is not an absolute path.", f"{where}.path", "Write the pool's folder from / on.")
+            raise InputError(f"{shown(path)} is not an absolute path.", f"{where}.path", "Use the absolute path of the pool's folder.")
     if kind == LOGICAL:
         if path is not None:
-            raise InputError("a volume group has no folder.", f"{where}.path", "Leave it out, or set type: dir.")
+            raise InputError("a pool of type logical has no folder.", f"{where}.path", "Omit path, or set type: dir.")
         source = name if source is None else source
         if not isinstance(source, str) or not _GROUP.match(source) or source in (".", ".."):
-            raise InputError(f"{shown(source)} is no name of a volume group.", f"{where}.source", "Write the name that vgs shows.")
+            raise InputError(f"{shown(source)} is not a valid name of a volume group.", f"{where}.source", "Use a name that vgs shows.")
     mounted = None if entry.get("mounted") is None else parse_bool(entry["mounted"], f"{where}.mounted")
     if mounted is not None and kind == LOGICAL:
-        raise InputError("a volume group is not mounted.", f"{where}.mounted", "Leave it out.")
+        raise InputError("a pool of type logical is not mounted.", f"{where}.mounted", "Omit mounted.")
     return WantedPool(name, kind, path, source, kept, where, mounted)
 
 
@@ -164,5 +164,5 @@ def _entries(value: t.Any, path: str, hint: str) -> t.Sequence[t.Mapping[str, t.
     if value is None or value == "":
         return ()
     if isinstance(value, (str, bytes, t.Mapping)) or not isinstance(value, t.Sequence):
-        raise InputError(f"is {type(value).__name__}, not a list.", path, hint)
+        raise InputError(f"expected a list, got {type(value).__name__}.", path, hint)
     return value

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a host can carry its VMs: memory after the host's reserve, vCPU ratio, pool bytes."""
+"""Check the capacity of a host for its VMs: memory minus the reserve, vCPU ratio, pool bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 
 @dataclasses.dataclass(frozen=True)
 class Shortage:
-    """One thing a host has too little of; numbers in ``unit`` (``bytes`` or ``vCPUs``)."""
+    """One resource that is not sufficient; numbers in ``unit`` (``bytes`` or ``vCPUs``)."""
 
     what: str
     asked: int
@@ -29,32 +29,32 @@ class Shortage:
 
     @property
     def short(self) -> int:
-        """By how much the ask goes over what is there."""
+        """The missing amount."""
         return self.asked - self.available
 
     def as_dict(self) -> dict[str, t.Any]:
-        """The numbers for a result."""
+        """Return the numbers for results."""
         return {**dataclasses.asdict(self), "short": self.short}
 
     def __str__(self) -> str:
-        def say(number: int) -> str:
+        def text(number: int) -> str:
             return size_text(number) if self.unit == "bytes" else f"{number} {self.unit}"
 
-        return f"{self.what}: asked {say(self.asked)}, available {say(self.available)} ({self.detail}), short by {say(self.short)}"
+        return f"{self.what}: requested {text(self.asked)}, available {text(self.available)} ({self.detail}), missing {text(self.short)}"
 
 
 def shortages(vms: t.Sequence[VmDetails], capacity: HostCapacity, default_pool: str) -> tuple[Shortage, ...]:
-    """Everything the host has too little of; empty when it can carry all VMs.
+    """Return all insufficient resources; empty if the capacity is sufficient for all VMs.
 
-    :arg vms: the VM details of this host, running already or not: they are counted once, by what
-        they ask for, so the answer does not depend on which of them run.
-    :arg default_pool: the pool of disks that name none.
+    :arg vms: the VM details of this host, counted with their requested resources whether or not
+        they are running.
+    :arg default_pool: the pool of disks that do not name one.
     """
     found = []
     facts, policy = capacity.facts, capacity.policy
     memory = sum(vm.memory_mib for vm in vms)
     if memory > capacity.memory_for_vms_mib:
-        detail = f"{size_text(facts.memory_mib * MIB)} less {size_text(policy.memory_reserve_mib * MIB)} reserve of the host"
+        detail = f"{size_text(facts.memory_mib * MIB)} minus {size_text(policy.memory_reserve_mib * MIB)} reserve of the host"
         if capacity.others_mib:
             detail += f" and {size_text(capacity.others_mib * MIB)} of guests that are not in the VM details"
         found.append(
@@ -72,7 +72,7 @@ def shortages(vms: t.Sequence[VmDetails], capacity: HostCapacity, default_pool: 
     if vcpus > capacity.vcpus_for_vms:
         detail = f"{facts.cpus} CPUs times ratio {policy.vcpu_ratio:g}"
         if capacity.others_vcpus:
-            detail += f" less {capacity.others_vcpus} of guests that are not in the VM details"
+            detail += f" minus {capacity.others_vcpus} of guests that are not in the VM details"
         found.append(Shortage("vCPUs", vcpus, capacity.vcpus_for_vms, facts.cpus, 0, "vCPUs", detail))
     for name, asked in sorted(pool_demand(vms, capacity.pools, default_pool).items()):
         pool = capacity.pools.get(name)
@@ -87,27 +87,27 @@ def shortages(vms: t.Sequence[VmDetails], capacity: HostCapacity, default_pool: 
 
 
 def pool_demand(vms: t.Sequence[VmDetails], pools: t.Mapping[str, PoolCapacity], default_pool: str) -> dict[str, int]:
-    """The bytes each pool must still give: whole disks that are not there yet, the rest of thin ones that are."""
+    """Return the bytes that each pool must still provide: the full size of new disks, the rest of existing thin ones."""
     demand: dict[str, int] = {}
     for vm in vms:
         for disk in vm.disks:
             name = disk.pool or default_pool
             pool = pools.get(name)
             capacity, allocation = pool.volumes.get(disk.name, (0, 0)) if pool else (0, 0)
-            # containers live in a directory: its bytes are used up by and by, the volume has no size of its own
+            # the root of a container is a folder without a size of its own, which grows over time
             grown = max(disk.size or 0, capacity) - allocation
             demand[name] = demand.get(name, 0) + max(0, grown)
     return demand
 
 
 def refuse_shortage(name: str, found: t.Sequence[Shortage]) -> None:
-    """Refuse a host that cannot carry the ask.
+    """Refuse a host whose capacity is not sufficient.
 
-    :raises CapacityError: naming every shortage with its numbers.
+    :raises CapacityError: with the numbers of every shortage.
     """
     if found:
         raise CapacityError(
-            f"host {name} cannot carry its VM details. {'; '.join(str(one) for one in found)}.",
+            f"the capacity of host {name} is not sufficient for its VM details. {'; '.join(str(one) for one in found)}.",
             "vms",
-            "Make the VMs smaller, move some to another host, or lower memory_reserve or raise vcpu_ratio if the host can bear it.",
+            "Reduce the VMs, move some to another host, or lower memory_reserve or raise vcpu_ratio.",
         )

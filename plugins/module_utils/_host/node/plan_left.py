@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a node has left: by the guests that have a process, and by all that could be started."""
+"""The remaining capacity of a node, with the active guests and with all defined guests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.mo
 
 
 def left(facts: HostFacts, recorded: t.Mapping[str, t.Any], guests: t.Sequence[Guest]) -> dict[str, t.Any]:
-    """Memory and vCPUs the node has, keeps and has left.
+    """Return total, reserved and remaining memory and vCPUs of the node.
 
-    A guest that is paused or suspended keeps its memory, so it counts as one that runs. The
-    numbers of what is left fall below zero where more is defined than there is.
+    A paused or suspended guest keeps its memory, so it counts as active. The
+    remaining values are negative if the guests exceed the capacity.
 
-    :arg recorded: the capacity as it was recorded: its reserve and its ratio hold.
+    :arg recorded: the recorded capacity, for its reserve and ratio.
     """
     reserve, ratio = recorded.get("memory_reserve_mib", 0), recorded.get("vcpu_ratio", 1)
     memory, vcpus = facts.memory_mib - reserve, math.floor(facts.cpus * ratio)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which storage pools and networks of libvirt a node still needs, and which of them go with it."""
+"""Plan the storage pools and libvirt networks to create on a node."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import DIR, LOGICAL, FoundNetwork, WantedNetwork, WantedPool
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
 
-# a pool with whether it is active and whether it starts with the host
+# a pool, whether it is active, and whether autostart is enabled
 FoundPool = t.Tuple[PoolCapacity, bool, bool]
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One pool or network that is to be made or started; ``wanted`` is what to make it from."""
+    """Create or start one pool or network; ``wanted`` is its definition."""
 
     action: str
     wanted: WantedPool | WantedNetwork
@@ -36,9 +36,9 @@ class Step:
 
 
 def pool_step(wanted: WantedPool, found: FoundPool | None) -> Step | None:
-    """What a pool needs; nothing for one that is used as it is.
+    """Return the step that a pool needs; ``None`` for one that is used unchanged.
 
-    :raises RefusedError: a pool of that name is there and is another one.
+    :raises RefusedError: an existing pool of that name differs.
     """
     pool = found[0] if found else None
     if wanted.type is None:
@@ -58,43 +58,43 @@ def _refuse_other(wanted: WantedPool, pool: PoolCapacity) -> None:
     key = f"{wanted.where}.{{}}" if wanted.where.startswith("pools") else "pool_path"
     if pool.type != wanted.type:
         raise RefusedError(
-            f"the pool {wanted.name} is of the type {pool.type}, not {wanted.type}.",
+            f"the pool {wanted.name} has the type {pool.type}, not {wanted.type}.",
             key.format("type"),
-            "Name it without type, path and source to use the pool as it is, or give the new pool another name.",
+            "Omit type, path and source to use the pool unchanged, or use another name.",
         )
     if wanted.type == DIR and pool.path and os.path.normpath(pool.path) != os.path.normpath(wanted.path or ""):
         raise RefusedError(
             f"the pool {wanted.name} is at {pool.path}, not at {wanted.path}.",
             key.format("path"),
-            f"Leave {'path' if 'pools' in key else 'pool_path'} out to use the pool as it is, or give the new pool another name.",
+            f"Omit {'path' if 'pools' in key else 'pool_path'} to use the pool unchanged, or use another name.",
         )
     if wanted.type == LOGICAL and pool.source != wanted.source:
         raise RefusedError(
-            f"the pool {wanted.name} is the volume group {pool.source}, not {wanted.source}.",
+            f"the pool {wanted.name} uses the volume group {pool.source}, not {wanted.source}.",
             key.format("source"),
-            "Name it without type and source to use the pool as it is, or give the new pool another name.",
+            "Omit type and source to use the pool unchanged, or use another name.",
         )
 
 
 def missing_pool(wanted: WantedPool) -> InputError:
     """The refusal of a pool that is used as it is and is not there."""
     if wanted.where == "pool":
-        return InputError(f"libvirt has no storage pool {wanted.name}.", "pool", "Set pool_path to have it made, or name an existing pool.")
-    hint = "Give it a path or a source to have it made, or name an existing pool."
+        return InputError(f"libvirt has no storage pool {wanted.name}.", "pool", "Set pool_path to create it, or use an existing pool.")
+    hint = "Set path or source to create it, or use an existing pool."
     return InputError(f"libvirt has no storage pool {wanted.name}.", f"{wanted.where}.name", hint)
 
 
 def network_step(wanted: WantedNetwork, found: FoundNetwork | None) -> Step | None:
-    """What a network needs.
+    """Return the step that a network needs, ``None`` without a change.
 
-    :raises RefusedError: a network of that name is there and leads somewhere else.
+    :raises RefusedError: an existing network of that name differs.
     """
     if found is not None and (found.mode, found.bridge) != ("bridge", wanted.bridge):
-        leads = f"leads to {found.bridge or 'no bridge'} in mode {found.mode}"
+        forward = f"has the bridge {found.bridge or 'none'} and the mode {found.mode}"
         raise RefusedError(
-            f"libvirt has a network {wanted.name} already, which {leads}, not to the bridge {wanted.bridge} of the host.",
+            f"the existing network {wanted.name} {forward}, expected the bridge {wanted.bridge} of the host.",
             f"{wanted.where}.name",
-            "Give the new network another name.",
+            "Use another name for the new network.",
         )
     if found is not None and found.active and found.autostart:
         return None
@@ -104,25 +104,25 @@ def network_step(wanted: WantedNetwork, found: FoundNetwork | None) -> Step | No
 
 
 def pool_text(kind: str, path: str | None, source: str | None, active: bool, autostart: bool) -> str:
-    """A pool as the diff shows it."""
+    """Return a pool for the diff."""
     place = f"path: {path}\n" if path else f"source: {source}\n" if source else ""
     return f"type: {kind}\n{place}active: {str(active).lower()}\nautostart: {str(autostart).lower()}\n"
 
 
 def network_text(bridge: str | None, active: bool, autostart: bool) -> str:
-    """A network as the diff shows it."""
+    """Return a network for the diff."""
     return f"bridge: {bridge}\nactive: {str(active).lower()}\nautostart: {str(autostart).lower()}\n"
 
 
 def missing_bridges(
     name: str, vms: t.Sequence[VmDetails], bridges: t.Sequence[str], networks: t.Sequence[WantedNetwork], have: set[str]
 ) -> FootprintError | None:
-    """The refusal of the first bridge that is asked for and not among those that are or will be there."""
+    """Return the error for the first requested bridge that neither exists nor will be created."""
     asked = [(bridge, f"bridges[{index}]") for index, bridge in enumerate(bridges)]
     asked += [(network.bridge, f"{network.where}.bridge") for network in networks]
     asked += [(nic.bridge, f"{vm.path}.nics[{index}].bridge") for vm in vms for index, nic in enumerate(vm.nics) if nic.bridge]
     for bridge, path in asked:
         if bridge not in have:
-            hint = "Make it with virt_host_bridges of the role reduced.footprint.virt_host, or name another bridge."
-            return RefusedError(f"host {name} has no bridge {bridge} (it has: {', '.join(sorted(have)) or 'none'}).", path, hint)
+            hint = "Create it with virt_host_bridges of the role reduced.footprint.virt_host, or use another bridge."
+            return RefusedError(f"host {name} has no bridge {bridge} (existing bridges: {', '.join(sorted(have)) or 'none'}).", path, hint)
     return None

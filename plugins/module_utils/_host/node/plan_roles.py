@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What roles forbid: VMs on a host that is no virt node, compute inside a VM."""
+"""Check the roles of a server: VMs require the role virt, the role compute requires a physical server."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 
 
 def check_roles(node: NodeAttributes) -> None:
-    """Refuse what the roles of a server and of its VMs do not allow.
+    """Check the roles of a server and its VMs.
 
     :raises InputError: VM details on a host without the role virt.
-    :raises RefusedError: a compute role in a VM that does not ask for nested virtualisation.
+    :raises RefusedError: a compute role in a VM that does not ask for nested virtualization.
     """
     if node.vms and ROLE_VIRT not in node.roles:
         has = ", ".join(node.roles) or "none"
         raise InputError(
             f"host {node.name} has VM details but not the role {ROLE_VIRT} (its roles: {has}).",
             "vms",
-            f"Give the host the role {ROLE_VIRT}, or move the VM details to a host that has it.",
+            f"Assign the role {ROLE_VIRT} to the host, or move the VM details to a host with this role.",
         )
     for vm in node.vms:
         if ROLE_COMPUTE in vm.roles and not wants_nested(vm):
             raise RefusedError(
-                f"VM {vm.name} has the role {ROLE_COMPUTE}; compute belongs on metal.",
+                f"VM {vm.name} has the role {ROLE_COMPUTE}, which requires a physical server.",
                 f"{vm.path}.roles",
-                "Give the role to a physical server, or set nested: true in the VM details if nested virtualisation is meant.",
+                "Assign the role to a physical server, or set nested: true in the VM details for nested virtualization.",
             )
 
 
 def wants_nested(vm: VmDetails) -> bool:
-    """Whether the VM details ask for virtualisation inside the VM."""
+    """Whether the VM details request nested virtualization."""
     value = vm.free.get("nested")
     return False if value in (None, "") else parse_bool(value, f"{vm.path}.nested")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The VMs of a node with their owners and roles, and which pools and networks they use. Reads only."""
+"""Read the VMs of a node with their owners and roles, and the pools and networks they use."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.xml_
 
 @dataclasses.dataclass(frozen=True)
 class Uses:
-    """What a VM needs of its host, by its definition and by what runs."""
+    """The resources of the host that a VM uses, by its persistent and live definition."""
 
     files: frozenset[str]
     pools: frozenset[str]
     networks: frozenset[str]
 
     def pool(self, pool: PoolCapacity) -> bool:
-        """Whether it has something in a pool."""
+        """Whether it uses a pool."""
         folder = os.path.normpath(pool.path) + os.sep if pool.path else None
         return pool.name in self.pools or any(folder is not None and os.path.normpath(path).startswith(folder) for path in self.files)
 
@@ -41,10 +41,10 @@ Guests = t.List[t.Tuple[Guest, Uses]]
 def read_guests(
     uris: t.Sequence[str], roles: t.Mapping[tuple[str, str], t.Sequence[str]], backend: t.Any, protected: t.Container[tuple[str, str]] = ()
 ) -> Guests:
-    """Every VM of the node. The first address must answer; a driver for containers may be missing.
+    """Return every VM of the node. The first URI must answer; a driver for containers may be missing.
 
-    :arg roles: (cluster, id) → roles, from the VM details; ``protected`` are those the details protect.
-    :arg backend: with ``domains`` (a connection) and ``moved``.
+    :arg roles: (cluster, id) → roles, from the VM details; ``protected`` are the VMs that the details protect.
+    :arg backend: provides ``domains`` (a connection) and ``moved``.
     :raises BackendError: libvirt does not answer.
     """
     moved = backend.moved()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: a node as it was recorded and as it is; nothing is changed."""
+"""Use case: read the recorded facts and the current state of a node. Read-only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.mode
 
 
 class InfoBackend:
-    """The host as this use case sees it; tests put another one in its place."""
+    """Access to the host; replaced in tests."""
 
     measure = staticmethod(io_facts.measure)
     read_recorded = staticmethod(io_facts.read_recorded)
@@ -38,7 +38,7 @@ class InfoBackend:
 
 @dataclasses.dataclass(frozen=True)
 class NodeInfoRequest:
-    """Where to look."""
+    """The parameters of the use case."""
 
     uri: str = "qemu:///system"
     container_uri: str = "lxc:///system"
@@ -46,9 +46,9 @@ class NodeInfoRequest:
 
 
 def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[str, t.Any], list[str]]:
-    """The node, and what could not be told of it.
+    """Return the node and warnings about missing values.
 
-    A server without libvirt is told as far as it goes: what was recorded, and what the machine has.
+    Without libvirt only the record and the facts of the machine are returned.
     """
     backend = backend or InfoBackend()
     facts = backend.measure()
@@ -68,7 +68,7 @@ def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[
         guests = read_guests((request.uri, request.container_uri), details, backend)
     except BackendError as error:
         answers = False
-        warnings.append(f"{error.message} What libvirt would tell is missing.")
+        warnings.append(f"{error.message} The values from libvirt are missing.")
     proofs = _mapping(record.get("hypervisors"))
     reserves = {name: _mapping(pool).get("reserve_bytes") for name, pool in _mapping(_mapping(record.get("capacity")).get("pools")).items()}
     node = {
@@ -107,18 +107,18 @@ def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[
     return node, warnings
 
 
-def _proof(kind: str, told: t.Any, facts: t.Any, backend: t.Any) -> dict[str, t.Any]:
-    proof = HypervisorProof.from_dict(kind, told) or HypervisorProof(kind, False, "the record is damaged", 0.0)
+def _proof(kind: str, recorded: t.Any, facts: t.Any, backend: t.Any) -> dict[str, t.Any]:
+    proof = HypervisorProof.from_dict(kind, recorded) or HypervisorProof(kind, False, "the record is not valid", 0.0)
     return dict(proof.as_dict(), holds=proof.key == backend.proof_key(kind, facts))
 
 
 def _pool(pool: PoolCapacity, active: bool, autostart: bool, reserve: int | None, mounts: t.Any) -> dict[str, t.Any]:
-    told = {**pool.lasting(), "active": active, "autostart": autostart, "ours": pool.uuid == made_uuid(POOL, pool.name), "volumes": len(pool.volumes)}
+    values = {**pool.lasting(), "active": active, "autostart": autostart, "ours": pool.uuid == made_uuid(POOL, pool.name), "volumes": len(pool.volumes)}
     sizes = pool.measured() if active else dict.fromkeys(pool.measured())
     files = pool.path if pool.type in FILE_POOLS else None
     lost = mounts.missing(files) if files else None
     point = lost or (mounts.point(files) if files else None)
-    return {**told, "source": pool.source, "reserve_bytes": reserve, "mount": point, "mounted": lost is None, **sizes}
+    return {**values, "source": pool.source, "reserve_bytes": reserve, "mount": point, "mounted": lost is None, **sizes}
 
 
 def _mapping(value: t.Any) -> dict[str, t.Any]:

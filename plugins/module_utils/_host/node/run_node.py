@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: make a server a trusted node: validate, prove, measure, refuse, record."""
+"""Use case: prepare a node: validate, prove, measure, check the capacity, record."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_state import HostState, Wanted, read_state
 
 _FORMAT = 1
-# the part of the record that moves on by itself
+# the part of the record with the current usage
 MEASURED = "measured"
 
 
 class NodeBackend:
-    """The host as this use case sees it; tests put another one in its place."""
+    """Access to the host; replaced in tests."""
 
     measure = staticmethod(io_facts.measure)
     read_recorded = staticmethod(io_facts.read_recorded)
@@ -51,13 +51,13 @@ class NodeBackend:
 
     @staticmethod
     def record(path: str, text: str) -> None:
-        """Write the facts; readable by all, not executable (facts.d would run it)."""
+        """Write the facts, world-readable and not executable (facts.d would run it)."""
         write_atomic(path, text, mode=0o644)
 
 
 @dataclasses.dataclass(frozen=True)
 class NodeRequest:
-    """What the user asks of a node; raw values, checked by the use case."""
+    """The request of the user, not validated."""
 
     name: str
     cluster: str
@@ -82,7 +82,7 @@ class NodeRequest:
 
 @dataclasses.dataclass
 class NodeResult:
-    """What was found and done; :meth:`as_dict` is the module's result."""
+    """The result of the use case."""
 
     attributes: dict[str, t.Any]
     hypervisors: dict[str, dict[str, t.Any]]
@@ -92,21 +92,21 @@ class NodeResult:
     diff: list[dict[str, str]]
 
     def as_dict(self) -> dict[str, t.Any]:
-        """The result as keyword arguments for ``exit_json``."""
+        """Return the result as keyword arguments for ``exit_json``."""
         result = dataclasses.asdict(self)
-        # Ansible wants warnings told, not returned
+        # warnings are issued, not returned
         del result["warnings"]
         return dict(result, changed=bool(self.actions))
 
 
 def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = None) -> NodeResult:
-    """Validate the details of a server, prove and measure it, refuse what it cannot carry, record the rest.
+    """Validate the details of a server, prove its hypervisors, check its capacity, and record the result.
 
-    Nothing is changed before everything is checked. In check mode the proofs run all the same:
-    their guests leave nothing behind. What is missing only because the host is not prepared yet is
-    a warning there, an error otherwise.
+    All checks run before the first change. The proofs also run in check mode, because their guests
+    leave nothing behind. What is missing only because the host is not prepared yet is
+    a warning in check mode, an error otherwise.
 
-    :raises FootprintError: bad input, a host that cannot carry the ask, libvirt out of reach.
+    :raises FootprintError: invalid input, insufficient capacity, or libvirt does not answer.
     """
     backend = backend or NodeBackend()
     node = parse_node(request.name, request.cluster, request.roles, request.vms)
@@ -122,7 +122,7 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     state = HostState(HostCapacity(facts, policy))
     if is_virt:
         state = read_state((request.uri, request.container_uri), wanted, node, facts, policy, backend, check_mode)
-    # what a host without libvirt cannot do yet says nothing of what it will do
+    # proofs on a host without libvirt are not meaningful
     proofs, cached = _proofs(request, node, facts, recorded, backend) if is_virt and state.prepared else ({}, set())
     warnings = list(state.warnings)
     if is_virt:
@@ -134,9 +134,9 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     kvm = proofs.get("kvm")
     if kvm and not kvm.usable and backend.kvm_seen():
         warnings.append(
-            f"/dev/kvm exists on {node.name} and runs no guest ({kvm.reason}). libvirt examines QEMU anew at every define "
-            "as long as it sees that device, which takes tens of seconds each time. virt_host_mask_broken_kvm of the role "
-            "reduced.footprint.virt_host hides it from libvirt."
+            f"/dev/kvm exists on {node.name} but cannot run guests ({kvm.reason}). As long as libvirt sees this device it probes "
+            "QEMU again at every define, which takes tens of seconds each time. Hide it from libvirt with virt_host_mask_broken_kvm "
+            "of the role reduced.footprint.virt_host."
         )
 
     after = {
@@ -147,7 +147,7 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     }
     actions, diff = [step.action for step in state.steps], [step.diff for step in state.steps]
     for name in state.forgotten:
-        actions.append(f"forget mount of pool {name}")
+        actions.append(f"remove mount record of pool {name}")
         diff.append({"before_header": f"pool {name}", "after_header": f"pool {name}", "before": "mounted: true\n", "after": "mounted: false\n"})
     if state.steps and not check_mode:
         with backend.libvirt(request.uri) as host:
@@ -156,7 +156,7 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
         state.note_mounts(backend.mounts)
     measured = {name: pool.measured() for name, pool in sorted(state.capacity.pools.items())}
     known = {key: value for key, value in recorded.items() if key != MEASURED}
-    # what is free now is no change; a text that was edited or damaged is
+    # the current usage does not count as a change, but an edited or damaged file does
     if _text(after) != _text(known) or before_text != _text(recorded):
         actions.append("record")
         lasting = _text(known) if recorded else before_text
@@ -178,7 +178,10 @@ def _text(record: t.Mapping[str, t.Any]) -> str:
 
 
 def _check_only(request: NodeRequest, node: NodeAttributes, wanted: Wanted, capacity: HostCapacity, backend: t.Any) -> NodeResult:
-    """What can be told of a host that is not prepared yet: memory, CPUs, and bridges that are or will be there."""
+    """Check a host that is not prepared yet: memory, CPUs, and existing or planned bridges.
+
+    :raises FootprintError: a bridge is missing, or the capacity is not sufficient.
+    """
     error = missing_bridges(node.name, node.vms, (), wanted.networks, backend.bridges() | set(request.bridges))
     if error:
         raise error
@@ -189,7 +192,7 @@ def _check_only(request: NodeRequest, node: NodeAttributes, wanted: Wanted, capa
 def _proofs(
     request: NodeRequest, node: NodeAttributes, facts: HostFacts, recorded: t.Mapping[str, t.Any], backend: t.Any
 ) -> tuple[dict[str, HypervisorProof], set[str]]:
-    """The proof of every type asked for by the caller or by a VM, from the record where it still holds."""
+    """Return the proof of every requested type, from the record if it is still valid, and the types of the latter."""
     kinds = set(request.hypervisors)
     for vm in node.vms:
         kinds.update(("kvm", "qemu") if vm.hypervisor == "auto" else (vm.hypervisor,))
@@ -199,14 +202,14 @@ def _proofs(
     for kind in sorted(kinds):
         old = HypervisorProof.from_dict(kind, known.get(kind)) if isinstance(known, dict) else None
         holds = old is not None and old.key == backend.proof_key(kind, facts)
-        # that a container did not run may be fixed by a service started since; asking again is quick
+        # a failed container proof may succeed after a service was started, and is quick to repeat
         if holds and not request.reprove and (old.usable or kind != "lxc"):
             proofs[kind] = old
             cached.add(kind)
             continue
         new = backend.prove(kind, facts, request.proof_timeout, request.container_uri)
         same = holds and (old.usable, old.reason) == (new.usable, new.reason)
-        # the same outcome keeps its old figure: the facts must not change by the time a proof takes
+        # keep the old proof if the outcome is the same, so that a different duration does not count as a change
         proofs[kind] = old if same else new
     return proofs, cached
 
@@ -217,6 +220,6 @@ def _missing_hypervisors(node: NodeAttributes, proofs: t.Mapping[str, Hypervisor
         if not any(proofs[kind].usable for kind in able):
             why = "; ".join(f"{kind}: {proofs[kind].reason}" for kind in able)
             usable = [kind for kind, proof in proofs.items() if proof.usable]
-            hint = f"Set hypervisor to one that is usable here ({', '.join(usable)})." if usable else "Correct the host; nothing runs guests here."
+            hint = f"Set hypervisor to one that is usable here ({', '.join(usable)})." if usable else "Fix the host; no hypervisor type is usable."
             return RefusedError(f"host {node.name} cannot run guests of type {vm.hypervisor}: {why}.", f"{vm.path}.hypervisor", hint)
     return None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What libvirt says of a server that is to be a node, and what is to be made there."""
+"""Read the state of libvirt on a node, and plan the pools and networks to create."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.mode
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """The pools and networks a node is to have; the default pool comes first."""
+    """The requested pools and networks; the default pool comes first."""
 
     pools: tuple[WantedPool, ...]
     networks: tuple[WantedNetwork, ...]
@@ -33,7 +33,7 @@ class Wanted:
 
 @dataclasses.dataclass(frozen=True)
 class HostState:
-    """What libvirt says, and what is to be made."""
+    """The state of libvirt, and the steps to create pools and networks."""
 
     capacity: HostCapacity
     steps: tuple[Step, ...] = ()
@@ -43,7 +43,7 @@ class HostState:
     mounted: t.Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
 
     def note_mounts(self, mounts: t.Any) -> None:
-        """Write down the mount points of the pools of files; ``mounted`` maps their paths to what the operator says of it.
+        """Record the mount points of the pools of files; ``mounted`` maps their paths to the option of the same name.
 
         :arg mounts: the record (``PoolMounts``).
         """
@@ -54,7 +54,7 @@ class HostState:
                 mounts.declare(path, needed)
 
     def make(self, host: t.Any) -> None:
-        """Make or start what is missing; pools come first.
+        """Create or start what is missing, pools first.
 
         :arg host: the open connection to libvirt.
         """
@@ -68,10 +68,10 @@ class HostState:
 def read_state(
     uris: tuple[str, str], wanted: Wanted, node: NodeAttributes, facts: HostFacts, policy: CapacityPolicy, backend: t.Any, check_mode: bool
 ) -> HostState:
-    """Ask libvirt for pools, networks and the load of guests that are not in the VM details.
+    """Read pools, networks and the load of guests that are not in the VM details.
 
-    :arg uris: of QEMU guests, pools and networks; of containers.
-    :raises FootprintError: libvirt is out of reach (but for check mode), something is missing, or it is something else.
+    :arg uris: connection URIs of QEMU guests, pools and networks, and of containers.
+    :raises FootprintError: libvirt does not answer (except in check mode), or a pool or network is missing or differs.
     """
     known = {vm.uuid for vm in node.vms}
     warnings: tuple[str, ...] = ()
@@ -86,14 +86,14 @@ def read_state(
         if not check_mode:
             raise
         prepared, found, networks, memory, vcpus = False, {}, {}, 0, 0
-        warnings = (f"{error.message} Check mode goes on as if the host had been prepared and ran no other guests, and proves nothing.",)
+        warnings = (f"{error.message} Check mode assumes a prepared host without other guests, and skips the proofs.",)
     else:
         try:
             with backend.libvirt(uris[1]) as host:
                 more = host.load_of_others(known)
                 memory, vcpus = memory + more[0], vcpus + more[1]
         except BackendError:
-            pass  # no driver for containers: none run
+            pass  # no driver for containers, so none are running
     needed = {disk.pool or wanted.pools[0].name for vm in node.vms for disk in vm.disks}
     steps: list[Step] = []
     have: dict[str, PoolCapacity] = {}
@@ -104,7 +104,7 @@ def read_state(
         if step is not None:
             steps.append(step)
         elif found.get(pool.name) is None:
-            # the default pool is no wish of anybody as long as no disk is to be in it
+            # the default pool may be missing as long as no disk uses it
             if prepared and (pool.where.startswith("pools") or pool.name in needed):
                 raise plan_parts.missing_pool(pool)
             continue
@@ -125,45 +125,48 @@ def read_state(
 
 
 def _check_mount(pool: WantedPool, path: str, mounts: t.Any) -> str | None:
-    """The mount point of the file system a pool is or will be on; making its folder while that is not mounted would fill the root file system.
+    """Return the mount point of a pool's file system; creating the folder while it is not mounted would fill the root file system.
 
-    :raises RefusedError: it is not mounted.
+    :raises RefusedError: the file system is not mounted.
     """
     point = mounts.point(path)
     if pool.mounted is None:
         mounts.check(pool.name, path, f"{pool.where}.name" if pool.where.startswith("pools") else "pool")
     elif pool.mounted and (point is None or mounts.missing(path) is not None):
         raise RefusedError(
-            f"the pool {pool.name} at {path} must be on a file system of its own, and "
+            f"the pool {pool.name} at {path} must be on a separate file system, but "
             + (f"{mounts.missing(path)} is not mounted." if mounts.missing(path) else "it is on the root file system."),
             f"{pool.where}.mounted",
-            "Mount its file system, then run again.",
+            "Mount the file system, then run again.",
         )
     return point
 
 
 def _pools_of_disks(pools: t.Sequence[WantedPool], node: NodeAttributes) -> tuple[WantedPool, ...]:
-    """The pools that only a disk names."""
+    """Return the pools that are only named by disks."""
     listed = {pool.name for pool in pools}
     named = {disk.pool for vm in node.vms for disk in vm.disks if disk.pool and disk.pool not in listed}
     return tuple(WantedPool(name, None) for name in sorted(named))
 
 
 def _capacity(pool: WantedPool, found: plan_parts.FoundPool | None, backend: t.Any, prepared: bool) -> PoolCapacity | None:
-    """The sizes of a pool; before it is active those of the file system or volume group it will be in."""
+    """Return the sizes of a pool; if it is not active, those of its file system or volume group.
+
+    :raises InputError: the volume group does not exist.
+    """
     if found is not None and found[1]:
         return found[0]
     if pool.type == LOGICAL or (found is not None and found[0].type == LOGICAL):
         source = pool.source or (found[0].source if found else None) or pool.name
         if not prepared:
-            # LVM itself may still have to be installed
+            # LVM may not be installed yet
             return None
         sizes = backend.volume_group(source)
         if sizes is None:
             raise InputError(
-                f"there is no volume group {source}.",
+                f"the volume group {source} does not exist.",
                 f"{pool.where}.source" if pool.where.startswith("pools") else "pool",
-                f"Make it first (vgcreate {source} DEVICE...): nothing here formats a disk.",
+                f"Create it first (vgcreate {source} DEVICE...); disks are never formatted automatically.",
             )
         return PoolCapacity(pool.name, f"/dev/{source}", sizes[0], sizes[1], {}, LOGICAL, source, sizes[0] - sizes[1])
     place = pool.path or (found[0].path if found else None)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the removal of a node touches, what the cluster loses by it, and when it is refused."""
+"""Plan the removal of a node: what happens to its VMs, the impact on the cluster, and reasons for a refusal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest, Member
 
-# what becomes of a VM
+# what happens to a VM
 REMOVED, LEFT, PROTECTED, FOREIGN = "removed", "left", "protected", "foreign"
 
 
 @dataclasses.dataclass(frozen=True)
 class QuorumLoss:
-    """What a quorum loses: ``members`` go, ``left`` others take part now, ``needed`` have to; ``known`` says whether anybody told the others."""
+    """The impact on a quorum: ``members`` are lost, ``left`` others are healthy, ``needed`` are required; ``known``: the members were given."""
 
     quorum: str
     members: tuple[str, ...]
@@ -29,38 +29,38 @@ class QuorumLoss:
 
     @property
     def kept(self) -> bool:
-        """Whether a majority goes on."""
+        """Whether a majority remains."""
         return self.known and self.left >= self.needed
 
     def sentence(self) -> str:
-        """The loss in plain words."""
+        """Return the impact as text."""
         gone = f"{self.quorum} loses {' and '.join(self.members)}"
         if not self.known:
-            return f"{gone}, and nobody told which other members there are"
+            return f"{gone}, and its other members are unknown"
         end = "the majority is kept" if self.kept else "the majority is lost and its services stop"
-        return f"{gone}: {self.left} of {self.size} members go on, {self.needed} are needed: {end}"
+        return f"{gone}: {self.left} of {self.size} members remain, {self.needed} are required: {end}"
 
 
 @dataclasses.dataclass(frozen=True)
 class RemovalPlan:
-    """What becomes of each VM, and what the cluster loses; both whether or not it is done."""
+    """What happens to each VM, and the impact on the cluster, whether or not the plan is executed."""
 
     fates: tuple[tuple[Guest, str], ...]
     losses: tuple[QuorumLoss, ...]
     services: tuple[str, ...]
 
     def with_fate(self, fate: str) -> tuple[Guest, ...]:
-        """The VMs that something becomes of."""
+        """Return the VMs with this fate."""
         return tuple(guest for guest, each in self.fates if each == fate)
 
     def quorums_of(self, guest: Guest) -> list[str]:
-        """The quorums a VM is a member of."""
+        """Return the quorums of which a VM is a member."""
         return [loss.quorum for loss in self.losses if guest.name in loss.members]
 
 
 @dataclasses.dataclass(frozen=True)
 class RemovalPolicy:
-    """What the operator allows."""
+    """The options of the removal."""
 
     cluster: str
     remove_vms: bool = False
@@ -69,10 +69,10 @@ class RemovalPolicy:
 
 
 def plan_removal(node: str, guests: t.Sequence[Guest], quorums: t.Mapping[str, t.Sequence[Member]], policy: RemovalPolicy) -> RemovalPlan:
-    """What becomes of each VM, and what that costs.
+    """Plan what happens to each VM, and the impact on the cluster.
 
-    A VM counts for the losses where it is ours and not protected: with or without ``remove_vms``
-    the list tells what the cluster would lose, and only ``remove_vms`` makes it lose that.
+    All unprotected VMs of the cluster count for the impact: the list shows the possible loss
+    with and without ``remove_vms``, but only ``remove_vms`` causes it.
     """
     fates = tuple((guest, _fate(guest, policy)) for guest in sorted(guests, key=lambda one: (one.name, one.uri)))
     going = [guest for guest, fate in fates if fate in (REMOVED, LEFT)]
@@ -104,14 +104,14 @@ def _fate(guest: Guest, policy: RemovalPolicy) -> str:
 
 
 def listing(plan: RemovalPlan) -> list[str]:
-    """The VMs of the node, one line each, and what the cluster loses."""
+    """Return one line for each VM of the node, and for the impact on each quorum."""
     lines = []
     for guest, fate in plan.fates:
         marks = [guest.owner, guest.state]
         marks += ["protected"] if guest.protected else []
         marks += [f"roles {', '.join(guest.roles)}"] if guest.roles else []
         marks += [f"member of {', '.join(plan.quorums_of(guest))}"] if plan.quorums_of(guest) else []
-        marks += [f"old copy of what runs on {guest.moved_to}"] if guest.moved_to else []
+        marks += [f"old copy of the VM on {guest.moved_to}"] if guest.moved_to else []
         lines.append(f"{guest.name}: {'; '.join(marks)}; {_FATES[fate]}")
     lines += [loss.sentence() for loss in plan.losses]
     return lines
@@ -119,38 +119,38 @@ def listing(plan: RemovalPlan) -> list[str]:
 
 _FATES = {
     REMOVED: "is shut down and undefined",
-    LEFT: "stays and no longer starts with the host",
-    PROTECTED: "is left as it is",
-    FOREIGN: "is left as it is",
+    LEFT: "stays defined, its autostart is disabled",
+    PROTECTED: "is not changed",
+    FOREIGN: "is not changed",
 }
 
 
 def refusal(node: str, plan: RemovalPlan, policy: RemovalPolicy, confirm: str | None, busy: t.Sequence[str]) -> RefusedError | None:
-    """Why the removal is refused: not confirmed, or it would cost more than a node; nothing where it may go on.
+    """Return why the removal is refused, ``None`` if it is allowed.
 
-    :arg busy: what has not ended on the node: migrations, moves, VMs that cannot be removed.
+    :arg busy: unfinished migrations and moves, and VMs that cannot be removed.
     """
-    told = "; ".join(listing(plan)) or "No VM stands on it"
+    listed = "; ".join(listing(plan)) or "It has no VMs"
     if confirm is None:
-        return RefusedError(f"removing the node {node} is not confirmed. {told}.", "confirm", f"Look at the list, then give confirm: {node}.")
+        return RefusedError(f"the removal of the node {node} is not confirmed. {listed}.", "confirm", f"Check the list, then set confirm: {node}.")
     if confirm != node:
-        return RefusedError(f"confirms {confirm!r}, and this is the node {node}. {told}.", "confirm", f"Give confirm: {node} if it is this one.")
+        return RefusedError(f"expected {node}, got {confirm!r}. {listed}.", "confirm", f"Set confirm: {node} to remove this node.")
     old = [guest for guest, unused in plan.fates if guest.moved_to]
     if old:
         return RefusedError(
-            f"{node} holds the only way back of a move: {', '.join(f'{guest.name} (now on {guest.moved_to})' for guest in old)}.",
+            f"{node} has the old copy of an unconfirmed move: {', '.join(f'{guest.name} (now on {guest.moved_to})' for guest in old)}.",
             "state",
             "Confirm or return the move first (vm_move state: confirmed or returned).",
         )
     if busy:
-        return RefusedError(f"something on {node} has not ended: {', '.join(busy)}.", "state", "Let it end, or take it back, then ask again.")
+        return RefusedError(f"unfinished operations on {node}: {', '.join(busy)}.", "state", "Complete or roll them back, then run again.")
     broken = [loss for loss in plan.losses if not loss.kept]
     if broken and policy.remove_vms and not policy.break_quorum:
         unknown = any(not loss.known for loss in broken)
         return RefusedError(
-            f"it would break a quorum: {'; '.join(loss.sentence() for loss in broken)}.",
+            f"the removal would break a quorum: {'; '.join(loss.sentence() for loss in broken)}.",
             "break_quorum",
-            f"Move the members to other servers first{', or tell the members in quorums' if unknown else ''}; break_quorum: true does it all the same.",
+            f"Move the members to other servers first{', list all members in quorums' if unknown else ''}, or set break_quorum: true.",
         )
     return None
 
@@ -158,11 +158,11 @@ def refusal(node: str, plan: RemovalPlan, policy: RemovalPolicy, confirm: str | 
 def quorums_from_variables(
     hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]
 ) -> dict[str, list[dict[str, t.Any]]]:
-    """The members of each quorum for the option ``quorums``, from the inventory and what was found.
+    """Return the members of each quorum for the option ``quorums``, from the inventory and the gathered facts.
 
-    :arg hostvars: host name → variables, with ``vm_host`` (the server a VM stands on) and, in ``removal_member``, the result of
-        ``galera_info``; a member that does not answer takes no part, one without a database takes part as long as it answers.
-    :arg names: groups of the inventory whose hosts form a quorum.
+    :arg hostvars: host name → variables, with ``vm_host`` (the server of a VM) and, in ``removal_member``, the result of
+        ``galera_info``; a member that does not answer is unhealthy, one that answers and has no database is healthy.
+    :arg names: inventory groups whose hosts form a quorum.
     """
     return {name: [_member(host, hostvars[host]) for host in groups[name]] for name in names if groups.get(name)}
 

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: a node becomes an ordinary server again.
+"""Use case: remove a node, which becomes an ordinary server again.
 
-Everything is read and decided before anything is touched. The record goes last: a run that was killed
-is completed by the next one, which finds in it, in the VMs' own metadata and in the UUIDs of pools and
-networks what is still to be done.
+Everything is read and decided before the first change. The record is removed last, so the next run can complete
+an interrupted one: it finds the remaining work in the record, the metadata of the VMs and the UUIDs of pools and
+networks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNFINISHED = ("new", "running", "stopped")
 
 
 class RemovalBackend:
-    """The host as this use case sees it; tests put another one in its place."""
+    """Access to the host; replaced in tests."""
 
     read_recorded = staticmethod(io_facts.read_recorded)
     libvirt = LibvirtHost
@@ -47,7 +47,7 @@ class RemovalBackend:
 
     @staticmethod
     def migrations() -> dict[str, str]:
-        """Name → state of the migrations to this host."""
+        """Return name → state of the migrations to this host."""
         journals = {name: migrations.JournalStore(name).read() for name in migrations.names()}
         return {name: journal.state for name, journal in journals.items() if journal}
 
@@ -59,7 +59,7 @@ class RemovalBackend:
 
 @dataclasses.dataclass(frozen=True)
 class RemovalRequest:
-    """What is asked; see ``virt_node`` for each value."""
+    """The request; see ``virt_node`` for each value."""
 
     name: str
     cluster: str
@@ -80,7 +80,7 @@ class RemovalRequest:
 
 @dataclasses.dataclass
 class RemovalResult:
-    """What was found and done; :meth:`as_dict` is the module's result."""
+    """The result of the use case."""
 
     vms: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     quorums: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
@@ -91,7 +91,7 @@ class RemovalResult:
     refusal: RefusedError | None = None
 
     def as_dict(self) -> dict[str, t.Any]:
-        """The result as keyword arguments for ``exit_json`` or, with a :attr:`refusal`, ``fail_json``."""
+        """Return the result as keyword arguments for ``exit_json`` or, with a :attr:`refusal`, ``fail_json``."""
         result: dict[str, t.Any] = {"removal": {"vms": self.vms, "quorums": self.quorums, "lines": self.lines}}
         if self.refusal is not None:
             return {**result, **self.refusal.as_result()}
@@ -99,11 +99,11 @@ class RemovalResult:
 
 
 def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = None) -> RemovalResult:
-    """Take back what made a server a node; only with ``remove_vms`` its VMs, only with ``erase: disks`` their disks.
+    """Remove the node; with ``remove_vms`` also its VMs, with ``erase: disks`` also their disks.
 
-    What is refused is told in the result, together with what stands there.
+    A refusal is returned in the result, together with the VMs of the node.
 
-    :raises FootprintError: bad input, libvirt out of reach, a VM that does not obey.
+    :raises FootprintError: invalid input, libvirt does not answer, or a VM cannot be removed.
     """
     backend = backend or RemovalBackend()
     node = parse_node(request.name, request.cluster, request.roles, request.vms)
@@ -112,18 +112,18 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
         node.cluster, request.remove_vms, request.break_quorum, tuple(parse_name(role, f"quorum_roles[{i}]") for i, role in enumerate(request.quorum_roles))
     )
     if request.erase == DISKS and not request.remove_vms:
-        raise InputError("erases the disks of VMs that are removed, and none are.", "erase", "Add remove_vms: true, or leave erase out.")
+        raise InputError("disks requires remove_vms.", "erase", "Set remove_vms: true, or omit erase.")
     text, recorded = backend.read_recorded(request.facts_file)
     removal = _Removal(request, policy, backend, check_mode)
     there = removal.read(_details(node, recorded, request.cluster))
     if not there and ROLE_VIRT in (_recorded(recorded, "roles") or ()):
-        raise BackendError(removal.unreachable, hint="Start libvirt on the host: nobody can tell which VMs stand there.")
+        raise BackendError(removal.unreachable, hint="Start libvirt on the host; without it its VMs cannot be listed.")
     plan = plan_removal.plan_removal(node.name, [guest for guest, unused in removal.guests], quorums, policy)
     removal.decide(plan, text)
     if removal.result.actions:
         removal.result.refusal = plan_removal.refusal(node.name, plan, policy, request.confirm, removal.busy() + removal.refused)
         if removal.result.refusal is not None:
-            # they would read as if something had been done
+            # the warnings describe actions that are not performed
             removal.result.warnings = []
         if not check_mode and removal.result.refusal is None:
             removal.do(plan, bool(text))
@@ -131,7 +131,7 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
 
 
 def _details(node: t.Any, recorded: t.Mapping[str, t.Any], cluster: str) -> dict[tuple[str, str], dict[str, t.Any]]:
-    """(cluster, id) → roles and protection of each VM, as the details say it now or said it when they were recorded."""
+    """Return (cluster, id) → roles and protection of each VM, from the recorded and the current details."""
     found: dict[tuple[str, str], dict[str, t.Any]] = {}
     owner = str(_recorded(recorded, "cluster") or cluster)
     for vm in _recorded(recorded, "vms") or ():
@@ -149,7 +149,7 @@ def _recorded(recorded: t.Mapping[str, t.Any], key: str) -> t.Any:
 
 
 class _Removal:
-    """One call: what stands on the node, and what goes."""
+    """The state of one call: the VMs, pools and networks of the node, and the result."""
 
     def __init__(self, request: RemovalRequest, policy: RemovalPolicy, backend: t.Any, check_mode: bool) -> None:
         self.request, self.policy, self.backend, self.check_mode = request, policy, backend, check_mode
@@ -162,7 +162,7 @@ class _Removal:
         self.result = RemovalResult()
 
     def read(self, details: t.Mapping[tuple[str, str], t.Mapping[str, t.Any]]) -> bool:
-        """Ask libvirt; false where there is none to be asked."""
+        """Read the state from libvirt; returns whether it answered."""
         try:
             with self.backend.libvirt(self.request.uri) as host:
                 self.pools, self.networks = host.pools(), host.networks()
@@ -178,29 +178,29 @@ class _Removal:
         return True
 
     def busy(self) -> list[str]:
-        """Migrations and moves to this node that have not ended."""
+        """Return unfinished migrations and moves to this node."""
         found = [f"{name} ({state})" for name, state in sorted(self.backend.migrations().items()) if state in _UNFINISHED]
         return found + [f"the move of {note.name} ({note.state})" for note in self.backend.moved().values() if note.state in (MOVING, ARRIVING)]
 
     def decide(self, plan: RemovalPlan, record: str) -> None:
-        """All that is to be done, in its order, and what is told."""
+        """Decide all actions in order, with their warnings and diffs."""
         result = self.result
-        result.vms = [_told(guest, fate, plan) for guest, fate in plan.fates]
+        result.vms = [_vm_result(guest, fate, plan) for guest, fate in plan.fates]
         result.quorums = [{**dataclasses.asdict(loss), "members": list(loss.members), "kept": loss.kept} for loss in plan.losses]
         result.lines = plan_removal.listing(plan)
-        # asked first in check mode: what it refuses is refused before anything is touched
-        for told in self._define(plan, check_mode=True):
-            result.actions += [f"{action} {vm.name}" if " " not in action else f"{action} of {vm.name}" for vm in told.vms for action in vm.actions]
-            self.refused += [f"{vm.name}: {vm.error}" for vm in told.vms if vm.error]
-            result.warnings += told.warnings
-            result.diff += told.diff
+        # check mode first, so that a refusal comes before any change
+        for done in self._define(plan, check_mode=True):
+            result.actions += [f"{action} {vm.name}" if " " not in action else f"{action} of {vm.name}" for vm in done.vms for action in vm.actions]
+            self.refused += [f"{vm.name}: {vm.error}" for vm in done.vms if vm.error]
+            result.warnings += done.warnings
+            result.diff += done.diff
         self.quiet = [guest for guest in plan.with_fate(plan_removal.LEFT) if guest.autostart and guest.persistent]
         for guest in self.quiet:
             result.actions.append(f"autostart_off {guest.name}")
             result.diff.append(_change(f"VM {guest.name}", "autostart: true\n", "autostart: false\n"))
         left = [guest.name for guest in plan.with_fate(plan_removal.LEFT) if guest.active]
         if left:
-            result.warnings.append(f"left running, because remove_vms is not set: {', '.join(left)}; they do not start with the host any more")
+            result.warnings.append(f"still running, because remove_vms is not set: {', '.join(left)}; their autostart is disabled")
         gone = {guest.uuid for guest in plan.with_fate(plan_removal.REMOVED)}
         uses = [(guest.name, use) for guest, use in self.guests if guest.uuid not in gone]
         self.networks = [network for network in self.networks if network.ours and not self._held("network", network.name, uses)]
@@ -212,20 +212,20 @@ class _Removal:
             result.actions.append(f"remove pool {pool.name}")
             result.diff.append(_change(f"pool {pool.name}", pool_text(pool.type, pool.path, pool.source, active, autostart), ""))
             if pool.volumes and self.request.erase == NONE:
-                result.warnings.append(f"the {len(pool.volumes)} volumes of the pool {pool.name} stay in {pool.path}")
+                result.warnings.append(f"the {len(pool.volumes)} volumes of the pool {pool.name} are kept in {pool.path}")
         if record:
-            result.actions.append("forget record")
+            result.actions.append("remove record")
             result.diff.append(_change(self.request.facts_file, record, ""))
 
     def _held(self, kind: str, what: t.Any, uses: t.Sequence[tuple[str, Uses]]) -> bool:
-        """Whether a pool or network of ours stays because a VM that stays needs it."""
+        """Return whether a pool or network is kept because a remaining VM needs it."""
         users = [name for name, use in uses if (use.pool(what) if kind == "pool" else what in use.networks)]
         if users:
-            self.result.warnings.append(f"the {kind} {what.name if kind == 'pool' else what} stays: needed by {', '.join(sorted(users))}")
+            self.result.warnings.append(f"the {kind} {what.name if kind == 'pool' else what} is kept: it is needed by {', '.join(sorted(users))}")
         return bool(users)
 
     def _define(self, plan: RemovalPlan, *, check_mode: bool) -> t.Iterator[t.Any]:
-        """Remove the VMs of each driver the way ``vm_define`` does it: killed at any moment, the next run goes on."""
+        """Remove the VMs of each driver with the use case of ``vm_define``; an interrupted removal is completed by the next run."""
         going = plan.with_fate(plan_removal.REMOVED)
         for uri in sorted({guest.uri for guest in going}):
             yield self.backend.define(
@@ -242,14 +242,14 @@ class _Removal:
             )
 
     def do(self, plan: RemovalPlan, recorded: bool) -> None:
-        """Do it: VMs, networks, pools, and the record last.
+        """Execute the removal: VMs, networks, pools, and the record last.
 
-        :raises BackendError: a VM does not obey; what is left is done by the next run.
+        :raises BackendError: a VM cannot be removed; the next run completes the removal.
         """
-        for told in self._define(plan, check_mode=False):
-            failed = [f"{vm.name}: {vm.error}" for vm in told.vms if vm.error]
+        for done in self._define(plan, check_mode=False):
+            failed = [f"{vm.name}: {vm.error}" for vm in done.vms if vm.error]
             if failed:
-                raise BackendError(f"{len(failed)} of {len(told.vms)} VMs are still there. {'; '.join(failed)}", hint="Look at them, then run again.")
+                raise BackendError(f"{len(failed)} of {len(done.vms)} VMs could not be removed. {'; '.join(failed)}", hint="Fix the problems, then run again.")
         for uri in sorted({guest.uri for guest in self.quiet}):
             with self.backend.domains(uri) as host:
                 for guest in self.quiet:
@@ -265,7 +265,7 @@ class _Removal:
             self.backend.forget(self.request.facts_file)
 
 
-def _told(guest: Guest, fate: str, plan: RemovalPlan) -> dict[str, t.Any]:
+def _vm_result(guest: Guest, fate: str, plan: RemovalPlan) -> dict[str, t.Any]:
     return {
         "name": guest.name,
         "id": guest.id,

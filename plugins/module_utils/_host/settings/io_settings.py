@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a host's virtualisation is set, read and written: files, units of systemd, limits, huge pages, groups, labels."""
+"""Read and write host settings: files, systemd units, kernel limits, huge pages, groups, labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.m
 
 KVM_DEVICE = "/dev/kvm"
 _PAGES = "sys/kernel/mm/hugepages"
-#: What the kernel could not give; forgotten with the host's restart, after which it is worth another try.
+#: Requests that the kernel could not fulfil; lost at a reboot, after which they are tried again.
 _TRIED = "run/reduced.footprint/huge-pages.json"
 _PROPERTIES = "Id,LoadState,ActiveState,UnitFileState,ExecMainStartTimestampMonotonic,NeedDaemonReload,MainPID"
 _START_TIMEOUT = 120
@@ -29,9 +29,9 @@ _PATIENCE = 1.0
 
 
 class SettingsHost:
-    """This host.
+    """Access to this host.
 
-    :arg root: where its files are; tests give another place.
+    :arg root: root folder of its files; tests use another one.
     """
 
     def __init__(self, root: str = "/") -> None:
@@ -42,7 +42,7 @@ class SettingsHost:
         return self._root / path.lstrip("/")
 
     def files(self, paths: t.Iterable[str]) -> dict[str, FileFound]:
-        """Those of the files that exist."""
+        """Return the existing files."""
         found = {}
         for path in paths:
             try:
@@ -54,11 +54,11 @@ class SettingsHost:
         return found
 
     def times(self, folders: t.Iterable[str]) -> dict[str, float]:
-        """When something was last put into each of the folders, or taken out of it."""
+        """Return the modification times of the existing folders."""
         return {folder: self._at(folder).stat().st_mtime for folder in folders if self._at(folder).is_dir()}
 
     def write(self, step: WriteFile) -> None:
-        """Write or remove a file; one that is a link stays a link."""
+        """Write or remove a file; symbolic links are followed."""
         path = pathlib.Path(os.path.realpath(self._at(step.path)))
         if step.text is None:
             with contextlib.suppress(FileNotFoundError):
@@ -66,30 +66,30 @@ class SettingsHost:
         else:
             write_atomic(path, step.text, step.mode)
 
-    def put_back(self, steps: t.Sequence[WriteFile]) -> None:
+    def restore(self, steps: t.Sequence[WriteFile]) -> None:
         """Undo :meth:`write`."""
         for step in reversed(steps):
             self.write(WriteFile(step.path, step.text, step.before, step.mode))
 
     def units(self, names: t.Sequence[str]) -> dict[str, Unit]:
-        """What systemd knows of each unit."""
-        said = run(["systemctl", "show", f"--property={_PROPERTIES}", "--", *names], timeout=60).stdout
-        blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in said.split("\n\n") if block.strip()]
+        """Return the state of each unit from systemd."""
+        output = run(["systemctl", "show", f"--property={_PROPERTIES}", "--", *names], timeout=60).stdout
+        blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in output.split("\n\n") if block.strip()]
         began = time.time() - time.monotonic()
-        # an alias answers by its own name, so they are told apart by their order
+        # an alias is shown with another name, so they are matched by their order
         return {name: _unit(name, block, began) for name, block in zip(names, blocks)}
 
     def limits(self, paths: t.Mapping[str, str]) -> dict[str, int | None]:
-        """The number in each file of the kernel, ``None`` where there is none."""
+        """Return the number in each file of the kernel, ``None`` if there is none."""
         return {name: _number(read_text(self._at(path)) if self._at(path).is_file() else None) for name, path in paths.items()}
 
     def memory(self) -> tuple[int, int]:
-        """KiB of the host's memory, and of its usual huge page."""
+        """Return the host's memory and the default huge page size, in KiB."""
         lines = dict(line.split(":", 1) for line in (read_text(self._at("proc/meminfo")) or "").splitlines() if ":" in line)
         return tuple(_number(lines.get(name, "").replace("kB", "")) or 0 for name in ("MemTotal", "Hugepagesize"))  # type: ignore[return-value]
 
     def pages(self) -> dict[int, PagesFound]:
-        """The huge pages of each size the kernel has."""
+        """Return the huge pages of each supported size."""
         tried = self._tried()
         found = {}
         for folder in sorted(self._at(_PAGES).glob("hugepages-*kB")):
@@ -99,7 +99,10 @@ class SettingsHost:
         return found
 
     def give_pages(self, size_kib: int, count: int) -> int:
-        """Ask the kernel for huge pages; what it gave."""
+        """Request huge pages from the kernel; returns the allocated number.
+
+        :raises BackendError: the kernel refuses the request.
+        """
         path = self._at(f"{_PAGES}/hugepages-{size_kib}kB/nr_hugepages")
         tried = self._tried()
         _put(path, count)
@@ -123,30 +126,33 @@ class SettingsHost:
         return value if isinstance(value, dict) else {}
 
     def set_number(self, path: str, value: int) -> None:
-        """Write a number into a file of the kernel."""
+        """Write a number to a file of the kernel.
+
+        :raises BackendError: the kernel refuses it.
+        """
         _put(self._at(path), value)
 
     def modules(self) -> dict[str, str]:
-        """The modules of KVM that are loaded, with what they say of nested guests."""
+        """Return the value of the parameter nested of each loaded KVM module."""
         found = {name: read_text(self._at(f"sys/module/{name}/parameters/nested")) for name in ("kvm_intel", "kvm_amd")}
         return {name: text for name, text in found.items() if text is not None}
 
     def has_kvm(self) -> bool:
-        """Whether the host shows the device of KVM."""
+        """Whether the KVM device exists."""
         return self._at(KVM_DEVICE).is_char_device()
 
     @staticmethod
     def prove_kvm(facts_file: str, timeout: float) -> tuple[bool | None, str]:
-        """Whether a guest runs under KVM and why not, from the node's record where that holds; ``None`` where nothing can tell yet.
+        """Return whether a guest runs under KVM and the reason, from the node's record if that is valid; ``None`` without QEMU.
 
-        The guest is this process' own, which sees the device whatever the daemon of libvirt sees.
+        The test guest is a child of this process, which sees the device even if it is hidden from libvirt.
         """
-        # they bring half of this collection along, and most hosts never ask
+        # imported on demand, because these modules have many dependencies and most hosts do not need them
         from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, io_hypervisor_probe
         from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HypervisorProof
 
         if io_facts.qemu_binary() is None or os.uname().machine != "x86_64":
-            return None, "there is nothing here yet that could prove it"
+            return None, "QEMU for x86_64 is not installed yet"
         facts = io_facts.measure()
         known = io_facts.read_recorded(facts_file)[1].get("hypervisors")
         proof = HypervisorProof.from_dict("kvm", known.get("kvm")) if isinstance(known, dict) else None
@@ -155,7 +161,7 @@ class SettingsHost:
         return proof.usable, proof.reason
 
     def hides_kvm(self, pid: int) -> bool:
-        """Whether the device this host shows is another one, or none, for a process."""
+        """Whether a process sees another KVM device than the host, or none."""
         try:
             real = os.stat(self._at(KVM_DEVICE))
         except OSError:
@@ -172,8 +178,8 @@ class SettingsHost:
 
     @staticmethod
     def members(group: str) -> frozenset[str] | None:
-        """The users in a group, ``None`` without the group."""
-        import grp  # only hosts that are asked for users need them
+        """Return the members of a group, ``None`` if the group does not exist."""
+        import grp  # only needed if users are configured
         import pwd
 
         try:
@@ -184,7 +190,7 @@ class SettingsHost:
 
     @staticmethod
     def known_users(names: t.Iterable[str]) -> frozenset[str]:
-        """Those of the users that exist."""
+        """Return the existing users."""
         import pwd
 
         found = set()
@@ -194,7 +200,7 @@ class SettingsHost:
         return frozenset(found)
 
     def labels(self, paths: t.Iterable[str]) -> tuple[Label, ...] | None:
-        """The SELinux types of folders, ``None`` where SELinux is off."""
+        """Return the SELinux types of folders, ``None`` if SELinux is disabled."""
         if not self._at("sys/fs/selinux/enforce").exists():
             return None
         found = []
@@ -210,7 +216,7 @@ class SettingsHost:
         return tuple(found)
 
     def make_folder(self, path: str) -> None:
-        """A folder others pass through and do not list, as libvirt makes its own."""
+        """Create a folder with mode 0711, as libvirt does."""
         self._at(path).mkdir(mode=0o711, parents=True, exist_ok=True)
 
     @staticmethod
@@ -222,19 +228,20 @@ class SettingsHost:
         run(argv, timeout=_START_TIMEOUT)
 
     def restart(self, daemon: str, read: t.Iterable[str]) -> None:
-        """Start a daemon anew; its guests run on.
+        """Restart a daemon; its guests continue to run.
 
-        :arg read: what it reads. What seems to be written in times to come (the clock was set back) would look
-            younger than each start.
+        :arg read: the files it reads. Modification times in the future (after the clock was set back) are reset, because
+            they would be newer than any start.
+        :raises BackendError: it does not start.
         """
-        # a daemon that ended again and again may not be started any more, and its socket with it
+        # reset the start limit after repeated failures, of the daemon and its socket
         run(["systemctl", "reset-failed", daemon], ok=range(256), timeout=60)
         self._restarted = time.time()
         try:
             run(["systemctl", "restart", daemon], timeout=_START_TIMEOUT)
         except CommandError as error:
-            # on a busy host it has ended before systemd took it for started
-            raise BackendError(_last_words(daemon, self._restarted) or error.message) from error
+            # on a busy host it can fail before systemd considers it started
+            raise BackendError(_last_errors(daemon, self._restarted) or error.message) from error
         now = time.time()
         for path in read:
             with contextlib.suppress(FileNotFoundError):
@@ -242,16 +249,16 @@ class SettingsHost:
                     os.utime(self._at(path))
 
     def answers(self, daemon: str, uri: str) -> str | None:
-        """``None`` when libvirt's driver for QEMU answers, else what it says, or what the daemon's last words were."""
+        """Return ``None`` if libvirt's QEMU driver answers, else the error of the daemon's log or of the connection."""
         since = self._restarted or time.time()
         try:
             run(["virsh", "--connect", uri, "uri"], timeout=_START_TIMEOUT)
         except CommandError as error:
-            return _last_words(daemon, since) or error.message
+            return _last_errors(daemon, since) or error.message
         return None
 
     def revive(self, daemon: str) -> None:
-        """After settings were put back: the daemon, and the sockets that gave it up."""
+        """Start the daemon and its socket after the old settings were restored."""
         socket = daemon.replace(".service", ".socket")
         run(["systemctl", "daemon-reload"], timeout=60)
         run(["systemctl", "reset-failed", daemon, socket], ok=range(256), timeout=60)
@@ -273,31 +280,31 @@ def _unit(name: str, block: t.Mapping[str, str], began: float) -> Unit:
     )
 
 
-def _last_words(daemon: str, since: float) -> str:
-    """Why a daemon ended, in its own words; the journal may have them a little later than the one who asked."""
-    words: list[str] = []
+def _last_errors(daemon: str, since: float) -> str:
+    """Return the last errors of a daemon from the journal, which may contain them with a short delay."""
+    errors: list[str] = []
     for unused in range(10):
-        # the journal no longer knows the unit of a process that has ended when it reads its last words
+        # the journal may not assign the last messages of an ended process to its unit
         ended = [line for line in _errors(since) if "Initialization of" in line]
         if ended:
-            # among other complaints a daemon lives with
+            # the fatal one among other errors
             return ended[-1]
-        words = _errors(since, "--unit", daemon)
+        errors = _errors(since, "--unit", daemon)
         time.sleep(_PATIENCE)
-    return " | ".join(dict.fromkeys(words[-2:]))
+    return " | ".join(dict.fromkeys(errors[-2:]))
 
 
 def _errors(since: float, *which: str) -> list[str]:
     argv = ["journalctl", *which, f"--since=@{int(since)}", "--lines=200", "--output=cat", "--no-pager"]
-    said = run(argv, ok=range(256), timeout=60).stdout
-    return [line.partition("error : ")[2] or line for line in said.splitlines() if "error" in line.lower()]
+    output = run(argv, ok=range(256), timeout=60).stdout
+    return [line.partition("error : ")[2] or line for line in output.splitlines() if "error" in line.lower()]
 
 
 def _put(path: pathlib.Path, value: int) -> None:
     try:
         path.write_text(str(value), encoding="ascii")
     except OSError as error:
-        raise BackendError(f"the kernel does not take {value} in {path}: {error.strerror}.", hint="A host inside a container may not write it.") from error
+        raise BackendError(f"cannot write {value} to {path}: {error.strerror}.", hint="Check whether the host is a container.") from error
 
 
 def _number(text: str | None) -> int | None:

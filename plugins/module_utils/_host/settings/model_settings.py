@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host's virtualisation is to be set to, what was found there, and the steps between the two."""
+"""The requested host settings, the current state of the host, and the steps of a change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _USER = re.compile(r"\A[A-Za-z_][A-Za-z0-9_.@-]*\$?\Z")
 
 @dataclasses.dataclass(frozen=True)
 class Pages:
-    """Huge pages of one size; ``path`` is where the wish stands."""
+    """Huge pages of one size; ``path`` is the path in the input."""
 
     size_kib: int
     count: int
@@ -31,7 +31,7 @@ class Pages:
 
 @dataclasses.dataclass(frozen=True)
 class HostSettings:
-    """The validated wish. ``nested`` is ``None`` where the host's own setting stays."""
+    """The validated settings. ``nested`` is ``None`` if the setting of the host is not changed."""
 
     qemu_conf: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     guests_conf: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -46,7 +46,7 @@ class HostSettings:
 
 @dataclasses.dataclass(frozen=True)
 class FileFound:
-    """A file that is there; ``written`` in seconds since 1970."""
+    """An existing file; ``written`` in Unix seconds."""
 
     text: str
     written: float
@@ -54,7 +54,7 @@ class FileFound:
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
-    """A unit of systemd; ``started`` in seconds since 1970, by today's clock, ``None`` when it does not run."""
+    """A systemd unit; ``started`` in Unix seconds, by the current clock, ``None`` if it is not running."""
 
     name: str
     load: str = "not-found"
@@ -66,23 +66,23 @@ class Unit:
 
     @property
     def installed(self) -> bool:
-        """Whether systemd knows a file for it."""
+        """Whether its unit file exists."""
         return self.load not in ("not-found", "")
 
     @property
     def is_active(self) -> bool:
-        """Whether it runs or is being started."""
+        """Whether it is running or starting."""
         return self.active in ("active", "activating", "reloading")
 
     @property
     def is_enabled(self) -> bool:
-        """Whether it comes with the host."""
+        """Whether it is enabled at boot."""
         return self.file_state in ("enabled", "static", "indirect", "alias", "generated", "linked-runtime", "enabled-runtime")
 
 
 @dataclasses.dataclass(frozen=True)
 class PagesFound:
-    """Huge pages of one size as they are; ``tried`` is a count the kernel could not give since the host was started."""
+    """Huge pages of one size as found; ``tried`` is a count that the kernel could not allocate since boot."""
 
     count: int
     free: int
@@ -91,7 +91,7 @@ class PagesFound:
 
 @dataclasses.dataclass(frozen=True)
 class Kvm:
-    """The device of KVM: ``usable`` is ``None`` where nothing was proven; ``hidden`` from the daemon that runs now."""
+    """The KVM device: ``usable`` is ``None`` without a proof; ``hidden`` from the running daemon."""
 
     device: bool = False
     usable: bool | None = None
@@ -101,7 +101,7 @@ class Kvm:
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-    """The SELinux type of a pool's folder: what the policy says, what it bears; ``None`` when it is not there."""
+    """The SELinux type of a pool folder: that of the policy and the actual one, ``None`` if the folder does not exist."""
 
     path: str
     policy: str
@@ -110,10 +110,10 @@ class Label:
 
 @dataclasses.dataclass(frozen=True)
 class HostFound:
-    """The host as it is.
+    """The current state of the host.
 
-    ``folders`` tells when something was last put into a folder of drop-ins or taken out of it; ``labels`` is
-    ``None`` where SELinux is off, ``members`` where the group does not exist.
+    ``folders`` are the modification times of the drop-in folders; ``labels`` is
+    ``None`` if SELinux is disabled, ``members`` if the group does not exist.
     """
 
     files: t.Mapping[str, FileFound]
@@ -132,7 +132,7 @@ class HostFound:
 
 @dataclasses.dataclass(frozen=True)
 class WriteFile:
-    """Replace a file as a whole; ``text`` is ``None`` to remove it."""
+    """Replace a whole file; ``text`` is ``None`` to remove it."""
 
     path: str
     before: str | None
@@ -140,34 +140,34 @@ class WriteFile:
     mode: int = 0o644
 
     @property
-    def told(self) -> str:
-        """What it does, for the result."""
+    def action(self) -> str:
+        """The description for the result."""
         return f"remove {self.path}" if self.text is None else f"write {self.path}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """Run a command; ``told`` is what it does."""
+    """Run a command; ``action`` describes it."""
 
     argv: tuple[str, ...]
-    told: str
+    action: str
 
 
 @dataclasses.dataclass(frozen=True)
 class MakeFolder:
-    """Make a folder only root writes to."""
+    """Create a folder that only root can write to."""
 
     path: str
 
     @property
-    def told(self) -> str:
-        """What it does, for the result."""
-        return f"make {self.path}"
+    def action(self) -> str:
+        """The description for the result."""
+        return f"create {self.path}"
 
 
 @dataclasses.dataclass(frozen=True)
 class SetNumber:
-    """Write a number into a file of the kernel; ``name`` for the result."""
+    """Write a number to a file of the kernel; ``name`` for the result."""
 
     path: str
     name: str
@@ -175,14 +175,14 @@ class SetNumber:
     value: int
 
     @property
-    def told(self) -> str:
-        """What it does, for the result."""
+    def action(self) -> str:
+        """The description for the result."""
         return f"set {self.name} from {self.before} to {self.value}"
 
 
 @dataclasses.dataclass(frozen=True)
 class GivePages:
-    """Ask the kernel for huge pages, and remember what it could not give."""
+    """Request huge pages from the kernel, and record what it could not allocate."""
 
     size_kib: int
     name: str
@@ -190,23 +190,23 @@ class GivePages:
     count: int
 
     @property
-    def told(self) -> str:
-        """What it does, for the result."""
-        return f"set the huge pages of {self.name} from {self.before} to {self.count}"
+    def action(self) -> str:
+        """The description for the result."""
+        return f"set huge pages of {self.name} from {self.before} to {self.count}"
 
 
 Step = t.Union[WriteFile, Command, MakeFolder, SetNumber, GivePages]
 
 
 def parse_settings(raw: t.Mapping[str, t.Any]) -> HostSettings:
-    """The wish of a user, checked.
+    """Parse and validate the settings.
 
-    :arg raw: the module's parameters by their names.
-    :raises InputError: with the path of the bad value.
+    :arg raw: the module parameters by name.
+    :raises InputError: with the path of the invalid value.
     """
     guests_file = raw.get("guests_file") or GUESTS_FILE
     if not str(guests_file).startswith("/"):
-        raise InputError(f"{shown(guests_file)} is not an absolute path.", "guests_file", "Write it from / on.")
+        raise InputError(f"{shown(guests_file)} is not an absolute path.", "guests_file", "Use an absolute path.")
     qemu, guests, limits = (raw.get(name) or {} for name in ("qemu_conf", "guests_conf", "sysctl"))
     return HostSettings(
         qemu_conf={_key(key, _QEMU_KEY, "qemu_conf", "vnc_listen"): _qemu_value(value, f"qemu_conf.{key}") for key, value in qemu.items()},
@@ -223,18 +223,18 @@ def parse_settings(raw: t.Mapping[str, t.Any]) -> HostSettings:
 
 def _key(key: t.Any, form: re.Pattern[str], path: str, like: str) -> str:
     if not isinstance(key, str) or not form.match(key):
-        raise InputError(f"{shown(key)} is no name of a setting here.", path, f"Write it like {like}.")
+        raise InputError(f"{shown(key)} is not a valid name of a setting.", path, f"Use a name such as {like}.")
     return key
 
 
 def _line(value: t.Any, path: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)) or any(ord(letter) < 32 for letter in str(value)):
-        raise InputError(f"{shown(value)} is not text of one line.", path, "Write text or a number.")
+        raise InputError(f"{shown(value)} is not a single line of text.", path, "Use text or a number.")
     return str(value)
 
 
 def _qemu_value(value: t.Any, path: str) -> t.Any:
-    """Text, a number, a truth value (libvirt counts them) or a list of texts."""
+    """Return a string, an integer (also for booleans, as in libvirt) or a list of strings."""
     if isinstance(value, (list, tuple)):
         return [_line(item, f"{path}[{index}]") for index, item in enumerate(value)]
     if isinstance(value, bool):
@@ -242,8 +242,8 @@ def _qemu_value(value: t.Any, path: str) -> t.Any:
     if isinstance(value, int):
         return value
     if not isinstance(value, str) or '"' in value:
-        # libvirt's configuration files know no way to write a quote
-        raise InputError(f"{shown(value)} is nothing libvirt's configuration can hold.", path, "Write text without double quotes, a whole number or a list.")
+        # libvirt's configuration files do not support escaped quotes
+        raise InputError(f"{shown(value)} is not supported in libvirt's configuration.", path, "Use text without double quotes, an integer or a list.")
     return _line(value, path)
 
 
@@ -253,19 +253,19 @@ def _number(value: t.Any, path: str) -> int:
     except ValueError:
         number = -1
     if isinstance(value, (bool, float)) or number < 0:
-        raise InputError(f"{shown(value)} is no whole number from 0 on.", path, "Write digits alone, for example 1024.")
+        raise InputError(f"{shown(value)} is not an integer of at least 0.", path, "Use digits only, for example 1024.")
     return number
 
 
 def _user(value: t.Any, path: str) -> str:
     if not isinstance(value, str) or not _USER.match(value):
-        raise InputError(f"{shown(value)} is no name of a user.", path, "Name a user of the host.")
+        raise InputError(f"{shown(value)} is not a valid user name.", path, "Use the name of a user of the host.")
     return value
 
 
 def _folder(value: t.Any, path: str) -> str:
     if not isinstance(value, str) or not re.match(r"\A/[^\x00-\x1f]*[^\x00-\x1f/]/*\Z", value):
-        raise InputError(f"{shown(value)} is not an absolute path of a folder.", path, "Write the pool's folder from / on.")
+        raise InputError(f"{shown(value)} is not an absolute path of a folder.", path, "Use the absolute path of the pool's folder.")
     return re.sub(r"/{2,}", "/", value).rstrip("/")
 
 
@@ -276,8 +276,8 @@ def _pages(entries: t.Sequence[t.Any]) -> tuple[Pages, ...]:
         size = parse_size(entry.get("size"), "MiB", f"{path}.size")
         count = _number(entry.get("count"), f"{path}.count")
         if size % KIB:
-            raise InputError(f"{shown(entry.get('size'))} is no size of pages.", f"{path}.size", "Write for example 2 MiB or 1 GiB.")
+            raise InputError(f"{shown(entry.get('size'))} is not a valid page size.", f"{path}.size", "Use for example 2 MiB or 1 GiB.")
         if any(pages.size_kib == size // KIB for pages in found):
-            raise InputError(f"{shown(entry.get('size'))} is named twice.", f"{path}.size", "Name each size once.")
+            raise InputError(f"{shown(entry.get('size'))} is listed twice.", f"{path}.size", "List each size once.")
         found.append(Pages(size // KIB, count, path))
     return tuple(found)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files that hold a host's settings: which there are, and what belongs into them."""
+"""The configuration files of a virt host and their content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.m
 MONOLITHIC, MODULAR = "libvirtd.service", "virtqemud.service"
 QEMU_CONF = "/etc/libvirt/qemu.conf"
 SYSCTL = "/etc/sysctl.d/60-reduced-footprint.conf"
-# after qemu-system-x86.conf of Debian, which has a word on nested: the last word counts
+# sorts after Debian's qemu-system-x86.conf, which also sets nested: the last setting is effective
 MODPROBE = "/etc/modprobe.d/zz-reduced-footprint-kvm.conf"
 HUGE_PAGES = "/etc/tmpfiles.d/reduced-footprint-huge-pages.conf"
 HIDE_KVM = "/etc/systemd/system/reduced-footprint-hide-kvm.service"
@@ -27,9 +27,9 @@ _MARK = "reduced.footprint.virt_host"
 _HEAD = f"# Made by {_MARK}\n"
 
 _STAND_IN = "/run/reduced.footprint/no-kvm"
-# Over what is not there nothing can be mounted: systemd would make an empty file /dev/kvm for all to see. So then there is nothing to mount either.
+# Without the device there must be no file to mount over it: systemd would create an empty /dev/kvm that is visible to all processes.
 HIDE_KVM_TEXT = f"""{_HEAD}[Unit]
-Description=What libvirt sees in place of a KVM that runs no guest
+Description=Placeholder for an unusable KVM device, for libvirt
 
 [Service]
 Type=oneshot
@@ -44,38 +44,38 @@ After=libvirtd.service virtqemud.service virtlxcd.service
 
 
 def drop_in(daemon: str) -> str:
-    """Our settings of the daemon's unit."""
+    """Return the path of the drop-in of the daemon's unit."""
     return _DROP_IN.format(unit=daemon)
 
 
 def mount_point(size_kib: int) -> str:
-    """Where pages of a size other than the kernel's own are found, e.g. ``/dev/hugepages1G``."""
+    """Return the mount point of pages with another size than the kernel's default, e.g. ``/dev/hugepages1G``."""
     return "/dev/hugepages" + size_text(size_kib * KIB).replace(" ", "").replace("iB", "")
 
 
 def mount_unit(size_kib: int) -> str:
-    """The unit file of that mount."""
+    """Return the path of the unit of that mount."""
     return f"/etc/systemd/system/{mount_point(size_kib)[1:].replace('/', '-')}.mount"
 
 
 def paths(settings: HostSettings, page_sizes: t.Iterable[int]) -> tuple[str, ...]:
-    """All files that may have to change."""
+    """Return all files that may need changes."""
     fixed = (QEMU_CONF, settings.guests_file, SYSCTL, MODPROBE, HUGE_PAGES, GUESTS_DROP_IN, HIDE_KVM, drop_in(MONOLITHIC), drop_in(MODULAR))
     return (*fixed, *(mount_unit(size) for size in sorted(page_sizes)))
 
 
 def daemon_paths(daemon: str, page_sizes: t.Iterable[int]) -> tuple[str, ...]:
-    """Those the daemon reads when it is started."""
+    """Return the files that the daemon reads at its start."""
     return (QEMU_CONF, HIDE_KVM, drop_in(daemon), *(mount_unit(size) for size in page_sizes))
 
 
 def drop_in_folders() -> tuple[str, ...]:
-    """A file that was taken out of them has no time of its own; the folder has."""
+    """Return the folders of the drop-ins, whose modification time shows the removal of a file."""
     return tuple(drop_in(daemon).rpartition("/")[0] for daemon in (MONOLITHIC, MODULAR))
 
 
 def wanted_texts(settings: HostSettings, found: HostFound, daemon: str, hide_kvm: bool) -> dict[str, tuple[str | None, int]]:
-    """Text and mode of each file, ``None`` where there is to be none."""
+    """Return text and mode of each file; the text is ``None`` for a file that must not exist."""
     old = {path: found.files[path].text if path in found.files else None for path in paths(settings, found.pages)}
     mounted = sorted(pages.size_kib for pages in settings.huge_pages if pages.count and pages.size_kib != found.default_page_kib)
     qemu = [f"{key} = {_libvirt_value(value)}" for key, value in sorted(settings.qemu_conf.items())]
@@ -84,13 +84,13 @@ def wanted_texts(settings: HostSettings, found: HostFound, daemon: str, hide_kvm
     nested = [f"options {module} nested={int(bool(settings.nested))}" for module in ("kvm_amd", "kvm_intel")]
     pages = [f"w {PAGES_FOLDER}/hugepages-{one.size_kib}kB/nr_hugepages - - - - {one.count}" for one in settings.huge_pages]
     wanted: dict[str, tuple[str | None, int]] = {
-        # libvirt takes the first of two settings with the same name, the script of libvirt-guests the last
+        # of two settings with the same name libvirt uses the first, the script of libvirt-guests the last
         QEMU_CONF: (with_block(old[QEMU_CONF], qemu, at_top=True), 0o600),
         settings.guests_file: (with_block(old[settings.guests_file], guests, at_top=False), 0o644),
-        SYSCTL: (_ours(limits), 0o644),
-        MODPROBE: (None if settings.nested is None else _ours(nested), 0o644),
-        HUGE_PAGES: (_ours(pages), 0o644),
-        # both stop at once otherwise, and libvirt-guests finds nobody who could shut anything down: the guests are killed
+        SYSCTL: (_whole_file(limits), 0o644),
+        MODPROBE: (None if settings.nested is None else _whole_file(nested), 0o644),
+        HUGE_PAGES: (_whole_file(pages), 0o644),
+        # otherwise both stop together, libvirt-guests cannot reach the daemon, and the guests are killed
         GUESTS_DROP_IN: (GUESTS_TEXT, 0o644),
         HIDE_KVM: (HIDE_KVM_TEXT if hide_kvm else None, 0o644),
     }
@@ -102,13 +102,13 @@ def wanted_texts(settings: HostSettings, found: HostFound, daemon: str, hide_kvm
 
 
 def pages_before(found: HostFound) -> list[int]:
-    """The sizes of pages an earlier wish gave a number."""
+    """Return the page sizes in KiB that an earlier run configured."""
     text = found.files[HUGE_PAGES].text if HUGE_PAGES in found.files else ""
     return [int(size) for size in re.findall(r"/hugepages-([0-9]+)kB/", text)]
 
 
 def file_steps(settings: HostSettings, found: HostFound, daemon: str, hide_kvm: bool) -> list[WriteFile]:
-    """The files that differ from what they are to be."""
+    """Return steps for the files that differ."""
     steps = []
     for path, (text, mode) in wanted_texts(settings, found, daemon, hide_kvm).items():
         before = found.files[path].text if path in found.files else None
@@ -118,7 +118,7 @@ def file_steps(settings: HostSettings, found: HostFound, daemon: str, hide_kvm: 
 
 
 def with_block(text: str | None, lines: t.Sequence[str], *, at_top: bool) -> str | None:
-    """A file with our lines between our marks, all else as it is; without lines the marks go, too."""
+    """Replace the block between the markers, everything else is kept; without lines the markers are removed, too."""
     begin, end = f"# BEGIN {_MARK}", f"# END {_MARK}"
     rest = (text or "").splitlines(keepends=True)
     marks = [index for index, line in enumerate(rest) if line.strip() in (begin, end)]
@@ -134,7 +134,7 @@ def with_block(text: str | None, lines: t.Sequence[str], *, at_top: bool) -> str
     return "".join([*rest[:place], *(f"{line}\n" for line in (begin, *lines, end)), *rest[place:]])
 
 
-def _ours(lines: t.Sequence[str]) -> str | None:
+def _whole_file(lines: t.Sequence[str]) -> str | None:
     return _HEAD + "".join(f"{line}\n" for line in lines) if lines else None
 
 
@@ -149,10 +149,10 @@ def _daemon_text(mounted: t.Sequence[int], hide_kvm: bool) -> str | None:
     if not needed:
         return None
     units = " ".join(path.rpartition("/")[2] for path in needed)
-    # libvirt looks for the places of huge pages when it is started
+    # libvirt detects the mounts of huge pages at its start
     text = f"{_HEAD}[Unit]\nWants={units}\nAfter={units}\n"
     if hide_kvm:
-        text += "[Service]\n# The device exists and runs no guest; in sight of it libvirt examines QEMU anew at every define.\n"
+        text += "[Service]\n# The device exists but is unusable; if libvirt sees it, it probes QEMU again at every define.\n"
         text += f"BindPaths=-{_STAND_IN}:/dev/kvm\n"
     return text
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What has to be done for a host's virtualisation to be as it is wanted; decisions only."""
+"""Plan the steps from the current to the requested host settings. No I/O."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.p
 GROUP = "libvirt"
 POOL_TYPE = "virt_image_t"
 _GUESTS = "libvirt-guests.service"
-#: Units with whether they are started now; all are enabled. Sockets start their daemon when it is asked for.
+#: Units and whether they are started; all are enabled. Sockets start their daemon on demand.
 _UNITS = {
     MONOLITHIC: (("virtlogd.socket", True), ("libvirtd.socket", True), ("libvirtd.service", False)),
     MODULAR: (("virtlogd.socket", True), ("virtqemud.socket", True), ("virtqemud.service", False)),
 }
-#: What a host with a daemon per driver has beside virtqemud, each where it is installed.
+#: The other modular daemons in addition to virtqemud, each if it is installed.
 _DRIVERS = (
     ("virtlxcd.socket", True), ("virtlxcd.service", False), ("virtstoraged.socket", True), ("virtstoraged.service", False),
     ("virtnetworkd.socket", True), ("virtnetworkd.service", False), ("virtnodedevd.socket", True), ("virtnwfilterd.socket", True),
     ("virtsecretd.socket", True), ("virtinterfaced.socket", True),
 )  # fmt: skip
-#: Types a policy gives to folders that guests' disks lie in.
+#: SELinux types of folders with disks of guests.
 _POOL_TYPES = frozenset({POOL_TYPE, "svirt_image_t", "virt_content_t", "svirt_home_t"})
 _NETWORK_TYPES = {"nfs_t": "virt_use_nfs", "cifs_t": "virt_use_samba", "fusefs_t": "virt_use_fusefs"}
 
 
 @dataclasses.dataclass(frozen=True)
 class HostPlan:
-    """The steps in their order, then the restart; and what only a restart of the host brings.
+    """The steps in order, the restart of the daemon, and what requires a reboot.
 
-    ``daemon_files`` are those of the steps the daemon reads: it has to be asked whether it lives with them.
+    ``daemon_files`` are the steps with files that the daemon reads, so that it must be tested with them.
     """
 
     daemon: str | None
@@ -69,13 +69,13 @@ class HostPlan:
 
 
 def unit_names() -> tuple[str, ...]:
-    """All units somebody here may ask for."""
+    """Return all units that are used here."""
     listed = [name for units in (*_UNITS.values(), _DRIVERS) for name, unused in units]
     return tuple(dict.fromkeys((*listed, "virtqemud.service", _GUESTS)))
 
 
 def daemon_of(units: t.Mapping[str, Unit]) -> str | None:
-    """The daemon that speaks to QEMU on this host: what runs, else what comes with it, else what is there."""
+    """Return libvirt's QEMU daemon of this host: the running one, else the enabled one, else the installed one."""
     choices = {MONOLITHIC: ("libvirtd.socket", MONOLITHIC), MODULAR: ("virtqemud.socket", MODULAR)}
     for able in (lambda unit: unit.is_active, lambda unit: unit.is_enabled, lambda unit: unit.installed):
         for daemon, names in choices.items():
@@ -85,23 +85,23 @@ def daemon_of(units: t.Mapping[str, Unit]) -> str | None:
 
 
 def plan_host(settings: HostSettings, found: HostFound) -> HostPlan:
-    """The way from what was found to what is wanted.
+    """Plan the changes from the current to the requested settings.
 
-    :raises FootprintError: a wish this host cannot fulfil.
+    :raises FootprintError: the host does not support a setting.
     """
     daemon = daemon_of(found.units)
     warnings: list[str] = []
     reasons: list[str] = []
     hide_kvm = settings.mask_broken_kvm and found.kvm.device and found.kvm.usable is False
     if settings.mask_broken_kvm and found.kvm.device and found.kvm.usable is None:
-        warnings.append(f"/dev/kvm is not hidden: {found.kvm.reason or 'nothing was proven'}.")
+        warnings.append(f"/dev/kvm is not hidden: {found.kvm.reason or 'no proof exists'}.")
     files = file_steps(settings, found, daemon or MONOLITHIC, hide_kvm)
-    # pages before the file that remembers them: what is no longer wished for is known by it alone
+    # pages before their file, because only that file shows which earlier sizes must be released
     steps: list[Step] = [*_page_steps(settings, found, reasons), *files, *_limit_steps(settings, found)]
     steps += [*_user_steps(settings, found), *_label_steps(settings, found, warnings)]
     units = [found.units[name] for name, unused in _wanted_units(daemon, found)]
     if any("/systemd/system/" in step.path for step in files) or any(unit.needs_reload for unit in units):
-        steps.append(Command(("systemctl", "daemon-reload"), "reload the units of systemd"))
+        steps.append(Command(("systemctl", "daemon-reload"), "reload systemd units"))
     steps += _unit_steps(daemon, found)
     _nested_reasons(settings, found, reasons)
     if daemon is None:
@@ -112,11 +112,11 @@ def plan_host(settings: HostSettings, found: HostFound) -> HostPlan:
 
 
 def _restart(daemon: str, found: HostFound, files: t.Sequence[WriteFile], hide_kvm: bool) -> HostPlan:
-    """Compared by time instead of by what this run wrote: a run killed between writing and restarting is not the last word."""
+    """Plan the restart by comparing times, so that a run that was killed between writing and restarting is completed."""
     unit = found.units[daemon]
     read = daemon_paths(daemon, found.pages)
     changed = tuple(step for step in files if step.path in read)
-    # a daemon that does not run reads its settings when it is next asked for
+    # an inactive daemon reads its settings at its next start
     if not unit.is_active:
         return HostPlan(daemon, hide_kvm=hide_kvm, daemon_files=changed)
     times = [found.files[path].written for path in read if path in found.files]
@@ -138,9 +138,9 @@ def _unit_steps(daemon: str | None, found: HostFound) -> list[Step]:
     for name, started in _wanted_units(daemon, found):
         unit = found.units[name]
         if not unit.installed:
-            raise BackendError(f"{name} is not installed beside {daemon}.", hint="Install the packages of libvirt as a whole.")
+            raise BackendError(f"{name} is not installed, but {daemon} is.", hint="Install all packages of libvirt.")
         if unit.load == "masked":
-            raise RefusedError(f"{name} is masked on this host.", None, f"Somebody has forbidden it on purpose; systemctl unmask {name} allows it again.")
+            raise RefusedError(f"{name} is masked on this host.", None, f"Run systemctl unmask {name} if it may be used.")
         if not unit.is_enabled:
             enable.append(name)
         if started and not unit.is_active:
@@ -148,7 +148,7 @@ def _unit_steps(daemon: str | None, found: HostFound) -> list[Step]:
     steps: list[Step] = []
     if enable:
         steps.append(Command(("systemctl", "enable", *enable), f"enable {', '.join(enable)}"))
-    # systemd starts no socket of a service that runs without it
+    # systemd does not start the socket of a running service
     alone = [name.replace(".socket", ".service") for name in start if name.endswith(".socket") and _runs(found, name.replace(".socket", ".service"))]
     if alone:
         steps.append(Command(("systemctl", "stop", *alone), f"stop {', '.join(alone)}"))
@@ -164,19 +164,19 @@ def _runs(found: HostFound, name: str) -> bool:
 
 
 def _limit_steps(settings: HostSettings, found: HostFound) -> list[Step]:
-    """Where the limit suffices already nothing is written: a host inside a container may not write it."""
+    """Return steps for the limits that are too low; others are not written, because a host in a container must not write them."""
     steps: list[Step] = []
     for name, value in sorted(settings.sysctl.items()):
         now = found.limits.get(name)
         if now is None:
-            raise InputError(f"the kernel has no limit {name} that is one number.", f"sysctl.{name}", "Name a limit that sysctl shows as a number.")
+            raise InputError(f"{name} is not a numeric setting of the kernel.", f"sysctl.{name}", "Use a setting that sysctl shows as a single number.")
         if now < value:
             steps.append(SetNumber(limit_path(name), name, now, value))
     return steps
 
 
 def limit_path(name: str) -> str:
-    """The file of a limit of the kernel; what separates first in its name separates, as with sysctl."""
+    """Return the file of a kernel limit; the first separator in its name, dot or slash, is the separator, as in sysctl."""
     by_slash = "/" in name.partition(".")[0]
     return "/proc/sys/" + (name if by_slash else name.translate({ord("."): "/", ord("/"): "."}))
 
@@ -184,26 +184,26 @@ def limit_path(name: str) -> str:
 def _user_steps(settings: HostSettings, found: HostFound) -> list[Step]:
     for index, user in enumerate(settings.users):
         if user not in found.users:
-            raise InputError(f"this host has no user {user}.", f"users[{index}]", "Make the user first, or take the name away.")
+            raise InputError(f"the user {user} does not exist on this host.", f"users[{index}]", "Create the user first, or remove it from the list.")
     missing = [user for user in settings.users if found.members is None or user not in found.members]
     return [Command(("usermod", "--append", "--groups", GROUP, user), f"add {user} to the group {GROUP}") for user in missing]
 
 
 def _label_steps(settings: HostSettings, found: HostFound, warnings: list[str]) -> list[Step]:
-    """The policy learns the folder first; then the folder and what lies in it get its type."""
+    """Return steps that add the folders to the policy, create them, and label their content."""
     steps: list[Step] = []
     for label in found.labels or ():
         if label.actual in _NETWORK_TYPES:
-            warnings.append(f"{label.path} is of the type {label.actual}, which cannot be changed: guests need setsebool -P {_NETWORK_TYPES[label.actual]} on.")
+            warnings.append(f"{label.path} has the fixed SELinux type {label.actual}: guests need setsebool -P {_NETWORK_TYPES[label.actual]} on.")
             continue
         if label.policy not in _POOL_TYPES:
             pattern = re.sub(r"([^\w/])", r"\\\1", label.path) + "(/.*)?"
-            steps.append(Command(("semanage", "fcontext", "--add", "--type", POOL_TYPE, pattern), f"tell SELinux that {label.path} holds disks"))
+            steps.append(Command(("semanage", "fcontext", "--add", "--type", POOL_TYPE, pattern), f"add {label.path} to the SELinux policy"))
         if label.actual is None:
             steps.append(MakeFolder(label.path))
         if label.actual not in _POOL_TYPES or label.policy not in _POOL_TYPES:
-            # without force: disks of running guests keep the type their guests can reach
-            steps.append(Command(("restorecon", "-R", label.path), f"label {label.path} as SELinux knows it"))
+            # without -F: disks of running guests keep the label that their guest can access
+            steps.append(Command(("restorecon", "-R", label.path), f"restore the SELinux labels of {label.path}"))
     return steps
 
 
@@ -216,13 +216,13 @@ def _page_steps(settings: HostSettings, found: HostFound, reasons: list[str]) ->
     if asked and asked * KIB > found.memory_kib * KIB - GIB:
         have = size_text(found.memory_kib * KIB)
         raise CapacityError(
-            f"{size_text(asked * KIB)} of huge pages leave less than 1 GiB of {have} for everything else.", "huge_pages", "Ask for fewer pages."
+            f"{size_text(asked * KIB)} of huge pages would leave less than 1 GiB of {have} for the host.", "huge_pages", "Reduce the number of pages."
         )
     for pages in settings.huge_pages:
         name = size_text(pages.size_kib * KIB)
         if pages.size_kib not in found.pages:
             have = ", ".join(size_text(size * KIB) for size in sorted(found.pages)) or "none"
-            raise InputError(f"the kernel has no pages of {name} (it has: {have}).", f"{pages.path}.size", "Name a size it has.")
+            raise InputError(f"the kernel does not support huge pages of {name} (supported: {have}).", f"{pages.path}.size", "Use a supported size.")
         now = found.pages[pages.size_kib]
         if now.tried == pages.count and now.count < pages.count:
             reasons.append(pages_missing(name, now.count, pages.count))
@@ -232,8 +232,8 @@ def _page_steps(settings: HostSettings, found: HostFound, reasons: list[str]) ->
 
 
 def pages_missing(name: str, given: int, asked: int) -> str:
-    """What to say of pages the kernel could not give."""
-    return f"the kernel gives {given} of {asked} huge pages of {name}, its memory is in pieces; after a restart of the host it can give them"
+    """Return the message about pages that the kernel could not allocate."""
+    return f"the kernel allocated {given} of {asked} huge pages of {name} because its memory is fragmented; reboot the host to allocate all"
 
 
 def _nested_reasons(settings: HostSettings, found: HostFound, reasons: list[str]) -> None:
@@ -242,4 +242,4 @@ def _nested_reasons(settings: HostSettings, found: HostFound, reasons: list[str]
     for module, value in sorted(found.modules.items()):
         if (value.strip() in ("Y", "1")) != settings.nested:
             want = f"nested={int(settings.nested)}"
-            reasons.append(f"the module {module} runs with nested={value.strip()}; {want} counts once it is loaded anew, without guests, or the host restarted")
+            reasons.append(f"the module {module} is loaded with nested={value.strip()}; {want} takes effect after a reload of the module or a reboot")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: a host's virtualisation is set as it is wanted, its daemon restarted only for that, its guests untouched."""
+"""Use case: apply host settings, and restart the daemon only if necessary; guests continue to run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NOT_INSTALLED = "neither libvirtd.service nor virtqemud.service is installed on
 
 @dataclasses.dataclass
 class HostResult:
-    """What was found and done; :meth:`as_dict` is the module's result."""
+    """The result of the use case."""
 
     changed: bool
     actions: list[str]
@@ -54,15 +54,15 @@ class HostResult:
     diff: list[dict[str, str]]
 
     def as_dict(self) -> dict[str, t.Any]:
-        """The result as keyword arguments for ``exit_json``."""
+        """Return the result as keyword arguments for ``exit_json``."""
         result = dataclasses.asdict(self)
-        # Ansible wants warnings told, not returned
+        # warnings are issued, not returned
         del result["warnings"]
         return result
 
 
 def hidden_values(raw: t.Mapping[str, t.Any]) -> set[str]:
-    """The passwords among the settings, so that a module can keep them out of whatever it says."""
+    """Return the passwords among the settings, which the module must mask in its output."""
     settings = raw.get("qemu_conf")
     if not isinstance(settings, dict):
         return set()
@@ -72,20 +72,20 @@ def hidden_values(raw: t.Mapping[str, t.Any]) -> set[str]:
 def set_host(raw: t.Mapping[str, t.Any], *, check_mode: bool, backend: t.Any = None) -> HostResult:
     """Read, plan, and apply unless in check mode.
 
-    :arg raw: the module's parameters by their names.
-    :raises FootprintError: bad input, a host that cannot be set so, settings libvirt does not live with.
+    :arg raw: the module parameters by name.
+    :raises FootprintError: invalid input, an unsupported setting, or libvirt does not start with the settings.
     """
     backend = backend or SettingsHost()
     settings = parse_settings(raw)
-    found, plan = _look(settings, raw, backend)
+    found, plan = _read_and_plan(settings, raw, backend)
     if check_mode or not (plan.steps or plan.restart):
         return _result(settings, found, plan, check_mode, backend)
     with host_lock("host-settings", 120):
-        # somebody else may have brought it since
-        return _result(settings, *_look(settings, raw, backend), check_mode, backend)
+        # another process may have applied the settings meanwhile
+        return _result(settings, *_read_and_plan(settings, raw, backend), check_mode, backend)
 
 
-def _look(settings: HostSettings, raw: t.Mapping[str, t.Any], backend: t.Any) -> tuple[HostFound, HostPlan]:
+def _read_and_plan(settings: HostSettings, raw: t.Mapping[str, t.Any], backend: t.Any) -> tuple[HostFound, HostPlan]:
     found = _read(settings, raw, backend)
     return found, plan_host(settings, found)
 
@@ -112,7 +112,7 @@ def _read(settings: HostSettings, raw: t.Mapping[str, t.Any], backend: t.Any) ->
 
 
 def _kvm(settings: HostSettings, raw: t.Mapping[str, t.Any], backend: t.Any, pid: int) -> Kvm:
-    """What is known of the device; only who wants it hidden when broken needs to know whether it is."""
+    """Return the state of the KVM device; it is only tested if it may be hidden."""
     if not backend.has_kvm():
         return Kvm()
     hidden = backend.hides_kvm(pid)
@@ -126,37 +126,40 @@ def _result(settings: HostSettings, found: HostFound, plan: HostPlan, check_mode
     warnings, reasons = list(plan.warnings), list(plan.restart_required)
     if plan.daemon is None:
         if not check_mode:
-            raise BackendError(_NOT_INSTALLED, hint="Install libvirt first; the role reduced.footprint.virt_host does.")
-        warnings.append(f"{_NOT_INSTALLED[:1].upper()}{_NOT_INSTALLED[1:]} Check mode tells what it can without it.")
+            raise BackendError(_NOT_INSTALLED, hint="Install libvirt first, for example with the role reduced.footprint.virt_host.")
+        warnings.append(f"{_NOT_INSTALLED[:1].upper()}{_NOT_INSTALLED[1:]} Check mode reports what is possible without it.")
     given = {}
     if not check_mode:
         given = _apply(plan, found, backend)
         for step in plan.steps:
             if isinstance(step, GivePages) and given[step.size_kib] < step.count:
                 reasons.append(pages_missing(step.name, given[step.size_kib], step.count))
-    told = [step.told for step in plan.steps] + ([f"restart {plan.daemon}"] if plan.restart else [])
+    actions = [step.action for step in plan.steps] + ([f"restart {plan.daemon}"] if plan.restart else [])
     return HostResult(
-        changed=bool(told),
-        actions=told,
+        changed=bool(actions),
+        actions=actions,
         daemon=plan.daemon,
         restarted=plan.restart,
         kvm={"device": found.kvm.device, "usable": found.kvm.usable, "reason": found.kvm.reason or None, "hidden": plan.hide_kvm},
-        huge_pages=[_pages_told(pages.size_kib, pages.count, found, given, check_mode) for pages in settings.huge_pages],
+        huge_pages=[_pages_result(pages.size_kib, pages.count, found, given, check_mode) for pages in settings.huge_pages],
         restart_required=reasons,
         warnings=[*warnings, *(f"{reason[:1].upper()}{reason[1:]}." for reason in reasons)],
         diff=_diff(plan),
     )
 
 
-def _pages_told(size_kib: int, asked: int, found: HostFound, given: t.Mapping[int, int], check_mode: bool) -> dict[str, t.Any]:
+def _pages_result(size_kib: int, asked: int, found: HostFound, given: t.Mapping[int, int], check_mode: bool) -> dict[str, t.Any]:
     now = found.pages[size_kib]
-    # check mode cannot know what the kernel has to give
+    # in check mode the result of the request is unknown
     count = given.get(size_kib, asked if check_mode and now.tried != asked else now.count)
     return {"size_kib": size_kib, "asked": asked, "given": count}
 
 
 def _apply(plan: HostPlan, found: HostFound, backend: t.Any) -> dict[int, int]:
-    """All steps in their order; then the daemon, which gets its old files back when it does not live with the new ones."""
+    """Apply all steps in order, restart and test the daemon, and restore its old files if it fails.
+
+    :raises BackendError: the daemon does not answer.
+    """
     given: dict[int, int] = {}
     for step in plan.steps:
         if isinstance(step, GivePages):
@@ -165,22 +168,22 @@ def _apply(plan: HostPlan, found: HostFound, backend: t.Any) -> dict[int, int]:
             _do(step, backend)
     if plan.daemon is None or not (plan.restart or plan.daemon_files):
         return given
-    said: str | None
+    problem: str | None
     try:
         if plan.restart:
             backend.restart(plan.daemon, (*daemon_paths(plan.daemon, found.pages), *drop_in_folders()))
-        said = backend.answers(plan.daemon, "qemu:///system")
+        problem = backend.answers(plan.daemon, "qemu:///system")
     except FootprintError as error:
-        said = error.message
-    if said is None:
+        problem = error.message
+    if problem is None:
         return given
     if not plan.daemon_files:
-        raise BackendError(f"{plan.daemon} was started anew and does not answer: {said}.", hint="Correct the setting it names and run again; guests run on.")
-    backend.put_back(plan.daemon_files)
+        raise BackendError(f"{plan.daemon} was restarted and does not answer: {problem}.", hint="Correct the reported setting and run again.")
+    backend.restore(plan.daemon_files)
     backend.revive(plan.daemon)
     files = ", ".join(step.path for step in plan.daemon_files)
-    hint = f"The old text of {files} is back and {plan.daemon} runs with it; fix the setting and run again."
-    raise BackendError(f"libvirt does not live with these settings: {said}.", "qemu_conf", hint)
+    hint = f"Correct the setting and run again; {files} was restored and {plan.daemon} runs with the old settings."
+    raise BackendError(f"libvirt does not start with these settings: {problem}.", "qemu_conf", hint)
 
 
 def _do(step: Step, backend: t.Any) -> None:
@@ -195,7 +198,7 @@ def _do(step: Step, backend: t.Any) -> None:
 
 
 def _diff(plan: HostPlan) -> list[dict[str, str]]:
-    """The files, then what has a number or a name."""
+    """Return the diff of the files, followed by that of the running host."""
     shown = [(step.path, step.before or "", step.text or "") for step in plan.steps if isinstance(step, WriteFile)]
     before, after = "", ""
     for step in plan.steps:
@@ -204,7 +207,7 @@ def _diff(plan: HostPlan) -> list[dict[str, str]]:
         elif isinstance(step, GivePages):
             before, after = f"{before}huge pages of {step.name}: {step.before}\n", f"{after}huge pages of {step.name}: {step.count}\n"
         elif not isinstance(step, WriteFile):
-            after += f"{step.told}\n"
+            after += f"{step.action}\n"
     after += f"restart {plan.daemon}\n" if plan.restart else ""
     if after:
         shown.append(("the running host", before, after))

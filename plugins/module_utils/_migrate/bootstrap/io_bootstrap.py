@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A kernel and an initramfs from what this host has installed: no download, nothing that its distribution does not maintain."""
+"""Build a kernel and an initramfs from the installed packages of this host, without downloads."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ BOOT, MODULES = pathlib.Path("/boot"), pathlib.Path("/lib/modules")
 _ROMS = ("/usr/lib/ipxe/qemu", "/usr/share/ipxe/qemu", "/usr/share/qemu", "/usr/share/qemu-kvm", "/usr/share/ipxe")
 _ROM_NAMES = ("pxe-virtio.rom", "efi-virtio.rom", "1af41000.rom")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# programs that sshd starts, where its release has them apart
+# helper programs of sshd in newer releases
 _SSHD_PARTS = ("/usr/lib/openssh/sshd-session", "/usr/lib/openssh/sshd-auth", "/usr/libexec/openssh/sshd-session", "/usr/libexec/openssh/sshd-auth")
 _FOLDERS = ("/proc", "/sys", "/dev", "/run/sshd", "/tmp", "/var/empty/sshd", "/usr/share/empty.sshd")
 
 
-#: The bootstrap system's own files, path → (mode, text), from the folders of libraries and the paths of modules.
+#: Returns the bootstrap system's own files, path → (mode, text), for library folders and module paths.
 Texts = t.Callable[[list[str], list[str]], t.Mapping[str, tuple[int, str]]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """A kernel of this host: its image, and its modules in the order they are loaded."""
+    """A kernel of this host: its image, its modules in loading order, and the missing modules."""
 
     version: str
     image: pathlib.Path
@@ -42,15 +42,15 @@ class Kernel:
 
 
 def paths(programs: t.Sequence[str]) -> dict[str, str | None]:
-    """Where programs of this host are."""
+    """Return the paths of programs on this host, ``None`` for missing ones."""
     return {each: shutil.which(each, path=_PATH) for each in programs}
 
 
 def gather(tools: t.Sequence[str], modules: t.Sequence[str], helpful: t.Sequence[str]) -> dict[str, t.Any]:
-    """Facts of this host as the maker of a bootstrap system.
+    """Return the facts of this host that are required to build a bootstrap system.
 
-    :arg tools: programs whose paths are wanted.
-    :arg modules: names of kernel modules a kernel must have, ``helpful`` of those it may have.
+    :arg tools: programs to locate.
+    :arg modules: names of required kernel modules; ``helpful`` are optional ones.
     """
     found = paths(tools)
     kernel = find_kernel(modules, helpful) if found.get("modprobe") else None
@@ -66,7 +66,7 @@ def gather(tools: t.Sequence[str], modules: t.Sequence[str], helpful: t.Sequence
 
 
 def find_kernel(modules: t.Sequence[str], helpful: t.Sequence[str], boot: pathlib.Path = BOOT, folder: pathlib.Path = MODULES) -> Kernel | None:
-    """The kernel for the bootstrap system: the one that runs here where it can be had, else the newest; one that lacks a module comes last."""
+    """Return the kernel for the bootstrap system: the running one if possible, else the newest; kernels with missing modules come last."""
     images = {}
     for version in sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []:
         image = next((each for each in (boot / f"vmlinuz-{version}", folder / version / "vmlinuz") if each.is_file()), None)
@@ -82,7 +82,7 @@ def find_kernel(modules: t.Sequence[str], helpful: t.Sequence[str], boot: pathli
 
 
 def _module_files(version: str, names: t.Sequence[str]) -> tuple[list[str], list[str]]:
-    """Files of modules and of those they need, in loading order, and the names that this kernel knows nothing of."""
+    """Files of modules and their dependencies in loading order, and the names of missing modules."""
     files, missing = [], []
     for name in names:
         done = run(["modprobe", "--show-depends", "--ignore-install", "--set-version", version, name], ok=range(256))
@@ -95,18 +95,18 @@ def _module_files(version: str, names: t.Sequence[str]) -> tuple[list[str], list
 
 
 def libraries(programs: t.Iterable[str]) -> list[str]:
-    """The libraries that programs need, their loader among them, as absolute paths.
+    """Return the absolute paths of the libraries of programs, including the dynamic loader.
 
-    :raises BackendError: one of them is not installed.
+    :raises BackendError: a library is not installed.
     """
     found: dict[str, None] = {}
     for program in programs:
-        # a program without libraries is an exit code to ldd
+        # ldd fails for a statically linked program
         done = run(["ldd", program], ok=(0, 1))
         for line in done.stdout.splitlines():
             name, _arrow, rest = line.strip().partition(" => ")
             if rest.startswith("not found"):
-                raise BackendError(f"{program} needs {name}, which is not installed.", hint="Install the package it belongs to.")
+                raise BackendError(f"{program} requires {name}, which is not installed.", hint="Install the package with this library.")
             path = (rest or name).split(" (")[0].strip()
             if path.startswith("/"):
                 found[path] = None
@@ -114,9 +114,9 @@ def libraries(programs: t.Iterable[str]) -> list[str]:
 
 
 def build(folder: pathlib.Path, kernel: Kernel, programs: t.Mapping[str, str], texts: Texts) -> int:
-    """Make kernel and initramfs in a folder, anew; returns the bytes of both. The files are no secret, and the server of TFTP is not root.
+    """Create kernel and initramfs in a folder; returns the bytes of both. The files are world-readable for the TFTP server.
 
-    :arg programs: path in the bootstrap system → path of this host.
+    :arg programs: path in the bootstrap system → path on this host.
     """
     parts = {path: path for path in _SSHD_PARTS if os.path.exists(path)}
     inside = {**programs, **parts}
@@ -134,7 +134,7 @@ def build(folder: pathlib.Path, kernel: Kernel, programs: t.Mapping[str, str], t
 
 
 def place(path: pathlib.Path, content: bytes) -> int:
-    """Write a file that everybody may read, whole or not at all; returns its bytes."""
+    """Write a world-readable file atomically; returns its bytes."""
     half_made = path.with_name(f".{path.name}.new")
     half_made.write_bytes(content)
     os.chmod(half_made, 0o644)
@@ -143,10 +143,10 @@ def place(path: pathlib.Path, content: bytes) -> int:
 
 
 def archive(entries: t.Mapping[str, tuple[int, bytes]], folders: t.Iterable[str] = ()) -> bytes:
-    """A cpio archive (newc) as the kernel unpacks it; everything belongs to root, and the same content gives the same bytes.
+    """Return a reproducible cpio archive (newc) for an initramfs; all files belong to root.
 
-    :arg entries: absolute path → (mode, content); the folders they lie in are made.
-    :arg folders: more folders.
+    :arg entries: absolute path → (mode, content); their parent folders are added.
+    :arg folders: additional folders.
     """
     needed: dict[str, None] = {}
     for path in [*(os.path.dirname(each) for each in entries), *folders]:

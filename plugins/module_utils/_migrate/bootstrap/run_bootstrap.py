@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""``boot: pxe``: the new master's VM boots a bootstrap system over the network, which hands its disks out over ssh.
+"""``boot: pxe``: the new master's VM boots a bootstrap system over the network, which exports its disks over ssh.
 
-Whatever is missing is made when the disks are wanted, so a worker that was killed, or a host that
-was restarted, goes on without a word. What is made is named in the journal before it is made.
+Missing parts are created when the disks are accessed, so that a migration continues after a kill of the worker
+or a restart of the host. Everything is recorded in the journal before it is created.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_dom
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
 
-#: Kernel and initramfs; nothing in them is secret, and they can be made again.
+#: Kernel and initramfs; they contain no secrets and can be created again.
 CACHE = pathlib.Path("/var/cache/reduced.footprint")
-#: Keys of a bootstrap system that runs; gone with a restart of the host, as it is.
+#: Keys of a running bootstrap system; removed by a restart of the host.
 KEYS = pathlib.Path("/run/reduced.footprint")
 
 PXE = "pxe"
@@ -40,13 +40,13 @@ _IN_ERROR = 8
 
 
 def facts(serve: bool) -> dict[str, t.Any]:
-    """What preflight asks of this host."""
+    """Return the facts of this host that preflight checks."""
     tools = (*plan_bootstrap.TOOLS, *(plan_bootstrap.SERVING_TOOLS if serve else ()))
     return io_bootstrap.gather(tools, plan_bootstrap.MODULES, plan_bootstrap.HELPFUL)
 
 
 class BootstrapMachine:
-    """The machine that has the disks of a migration's VM: the port ``Machine`` of the remote disk."""
+    """The machine with the disks of a migration's VM; implements ``Machine`` of the remote disk."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -58,33 +58,33 @@ class BootstrapMachine:
         self.keys = KEYS / f"bootstrap-{name}"
 
     def socket(self, disk: int) -> str:
-        """Where the bootstrap system exports a disk."""
+        """The socket on which the bootstrap system exports a disk."""
         return f"{plan_bootstrap.SOCKET}{disk}"
 
     def build(self) -> None:
-        """Kernel and initramfs of this host's packages, and the script that boots them."""
+        """Create kernel, initramfs and boot script from this host's packages."""
         self._note()
         programs = self._programs()
         kernel = io_bootstrap.find_kernel(plan_bootstrap.MODULES, plan_bootstrap.HELPFUL)
         if kernel is None or kernel.missing:
-            raise BackendError("This host has no kernel that a VM could boot.", hint="Install its distribution's kernel package.")
+            raise BackendError("This host has no kernel with virtio modules for a VM.", hint="Install its distribution's kernel package.")
         began = time.monotonic()
         size = io_bootstrap.build(self.folder, kernel, plan_bootstrap.places(programs), plan_bootstrap.files)
         io_bootstrap.place(self.folder / plan_bootstrap.SCRIPT, plan_bootstrap.boot_script().encode("ascii"))
-        self._context.log(f"bootstrap system made of kernel {kernel.version}, {size} bytes in {time.monotonic() - began:.1f} s")
+        self._context.log(f"bootstrap system built from kernel {kernel.version}, {size} bytes in {time.monotonic() - began:.1f} s")
 
     def _programs(self) -> dict[str, str]:
         found = io_bootstrap.paths(plan_bootstrap.PROGRAMS)
         missing = [name for name, path in found.items() if path is None]
         if missing:
-            raise BackendError(f"This host lacks {', '.join(missing)}.", hint="Install them; the role master_migrate does.")
+            raise BackendError(f"{', '.join(missing)} not found on this host.", hint="Install them; the role master_migrate does.")
         return {name: os.path.realpath(path) for name, path in found.items()}
 
     def up(self) -> list[str]:
-        """Let it run and answer; what is there already is taken as it is.
+        """Start the bootstrap system and wait until it answers; a running one is reused.
 
-        :returns: ssh to it, its address last.
-        :raises BackendError: it does not come up.
+        :returns: the ssh command to it, with its address last.
+        :raises BackendError: it does not answer.
         """
         self._note()
         spec = self._context.spec
@@ -103,7 +103,7 @@ class BootstrapMachine:
         return ssh
 
     def _hold(self) -> int:
-        """The unit with the network, and the wire to the VM's bridge."""
+        """Start the unit with the network namespace, and connect it to the VM's bridge; returns the PID."""
         spec, way = self._context.spec, self._wire
         number = io_pxe.process(self.unit)
         if number is None:
@@ -112,7 +112,7 @@ class BootstrapMachine:
             io_pxe.start(self.unit, argv, f"Network boot of {spec.name} (reduced.footprint)")
             number = io_pxe.process(self.unit)
             if number is None:
-                raise BackendError(f"{self.unit} ended at once.", hint=f"Look at journalctl -u {self.unit}.")
+                raise BackendError(f"{self.unit} ended immediately.", hint=f"Check journalctl -u {self.unit}.")
         io_pxe.connect(number, t.cast(str, self._context.bridge), way.inner, way.outer, way.mac, way.server, way.prefix)
         return number
 
@@ -125,12 +125,12 @@ class BootstrapMachine:
             "UserKnownHostsFile": str(self.keys / "known_hosts"),
             "GlobalKnownHostsFile": "/dev/null",
             "ConnectTimeout": "5",
-            # it is on this very host: what keeps it from answering is load, and not the way
+            # it runs on this host: missing answers are caused by load, not by the network
             "ServerAliveInterval": "5",
             "ServerAliveCountMax": "12",
             "ControlPath": "none",
             "Compression": "no",
-            # what processors help with the most
+            # ciphers with hardware support first
             "Ciphers": "aes128-gcm@openssh.com,aes128-ctr,chacha20-poly1305@openssh.com",
             "LogLevel": "ERROR",
         }
@@ -140,7 +140,7 @@ class BootstrapMachine:
         return io_pxe.inside(holder, [*argv, f"{plan_bootstrap.link_local(self._context.vm.macs[0])}%{self._wire.inner}"])
 
     def _switch_on(self, host: DomainHost) -> None:
-        """New keys, and the machine that boots with them."""
+        """Create new keys and start the machine with them."""
         context = self._context
         self._make_keys()
         name = plan_bootstrap.stand_in_name(context.journal.facts["vm"]["name"])
@@ -159,7 +159,7 @@ class BootstrapMachine:
             seed=(plan_bootstrap.SEED_SERIAL, left["seed"]),
             console=left["console"],
         )
-        with libvirt_errors("libvirt does not start the bootstrap system", "Look at the log of libvirt on the destination."):
+        with libvirt_errors("libvirt could not start the bootstrap system", "Check the log of libvirt on the destination."):
             host.connection.createXML(xml_bootstrap.bootstrap_xml(xml, machine), 0)
         context.log(f"the bootstrap system boots as {name}")
 
@@ -172,9 +172,9 @@ class BootstrapMachine:
         write_atomic(self.keys / "known_hosts", f"bootstrap {' '.join(public)}\n")
 
     def _await(self, host: DomainHost, ssh: t.Sequence[str]) -> None:
-        """Wait until it exports every disk.
+        """Wait until the bootstrap system exports all disks.
 
-        :raises BackendError: it does not in ``boot_timeout`` seconds, or says that it never will.
+        :raises BackendError: it does not within ``boot_timeout`` seconds, or its console shows an error.
         """
         context = self._context
         wanted = {each.index for each in context.layout().disks}
@@ -185,7 +185,7 @@ class BootstrapMachine:
                 found = plan_bootstrap.exported(run([*ssh, "ready"], timeout=_LOGIN).stdout)
                 if wanted <= set(found):
                     break
-                reason: str | None = f"it exports the disks {sorted(found)} and not {sorted(wanted)}"
+                reason: str | None = f"it exports the disks {sorted(found)}, expected {sorted(wanted)}"
             except CommandError:
                 reason = stuck(io_rehearsal.read_console(left["console"]))
             try:
@@ -194,15 +194,15 @@ class BootstrapMachine:
                 reason = error.message
             seconds = time.monotonic() - began
             if reason or seconds > context.spec.boot_timeout:
-                said = tail(io_rehearsal.read_console(left["console"]), _IN_ERROR)
-                message, hint = plan_bootstrap.unreached(seconds, said, serve=context.spec.pxe_serve, unit=self.unit, folder=str(self.folder))
+                lines = tail(io_rehearsal.read_console(left["console"]), _IN_ERROR)
+                message, hint = plan_bootstrap.unreached(seconds, lines, serve=context.spec.pxe_serve, unit=self.unit, folder=str(self.folder))
                 raise BackendError(f"{message}{f' ({reason})' if reason else ''}", hint=hint)
             context.progress(phase=context.journal.phase, waiting_for="the bootstrap system to boot")
             time.sleep(_POLL)
         context.log(f"the bootstrap system answers after {time.monotonic() - began:.1f} s")
 
     def _note(self) -> dict[str, t.Any]:
-        """Name in the journal what is about to be made, once."""
+        """Record in the journal what is about to be created; returns the record."""
         journal = self._context.journal
         left = journal.facts.get("bootstrap")
         if left is None:
@@ -216,7 +216,7 @@ class BootstrapMachine:
         return dict(left)
 
     def down(self) -> None:
-        """Switch it off; keys, wire and server are gone with it. What was served stays where somebody else serves it."""
+        """Power off the bootstrap system, and remove keys, network and server. Boot files that another server serves are kept."""
         left = self._context.journal.facts.get("bootstrap")
         if not left:
             return
@@ -231,7 +231,7 @@ class BootstrapMachine:
         del self._context.journal.facts["bootstrap"]
         self._context.save()
         if ran:
-            self._context.log("the bootstrap system is switched off")
+            self._context.log("the bootstrap system was powered off")
 
 
 def _write_secret(path: pathlib.Path, content: bytes) -> None:
@@ -241,26 +241,26 @@ def _write_secret(path: pathlib.Path, content: bytes) -> None:
 
 
 def prepare(context: Context) -> None:
-    """Make the bootstrap system, serve it, and boot it once: the phase that shows that the way to the disks is open.
+    """Build, serve and boot the bootstrap system once, to check access to the disks.
 
-    Where the source serves, and the run is to stop here, nothing is booted: somebody has to place the files first.
+    It is not booted when another server serves and the run stops after this phase: the files must be copied there first.
     """
     machine = BootstrapMachine(context)
     machine.build()
     if not context.spec.pxe_serve:
         names = f"{plan_bootstrap.SCRIPT}, {plan_bootstrap.KERNEL} and {plan_bootstrap.INITRD}"
-        context.log(f"serve {names} of {machine.folder} by TFTP, and answer {context.vm.macs[0]} with the boot file {plan_bootstrap.SCRIPT}")
+        context.log(f"serve {names} of {machine.folder} by TFTP, and answer DHCP of {context.vm.macs[0]} with the boot file {plan_bootstrap.SCRIPT}")
         if context.spec.stop_after == "prepare":
             return
     machine.up()
 
 
 def sweep(context: Context) -> None:
-    """Take away what a bootstrap system left that nobody uses now; what cannot be taken away is said, and tried again by the next run."""
+    """Remove the leftovers of an unused bootstrap system; a failure is logged, and the next run tries again."""
     machine = BootstrapMachine(context)
     try:
         machine.down()
     except (FootprintError, OSError) as error:
-        context.log(f"what the bootstrap system left cannot be swept yet: {error}")
+        context.log(f"leftovers of the bootstrap system cannot be removed yet: {error}")
     if context.journal.state in ("done", "rolled_back", "retired"):
         shutil.rmtree(machine.folder, ignore_errors=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The machine that runs the bootstrap system: the VM's processor, card and disks, a boot from the network, nothing else."""
+"""The domain that runs the bootstrap system: the VM's processor, network card and disks, with a network boot."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_
 try:
     from lxml import etree
 except ImportError:
-    # whoever parses a document says so
+    # parse() reports the missing library
     etree = None
 
-# kernel, its unpacked initramfs and what is under way; more would only be a second cache
+# enough for kernel, unpacked initramfs and pending writes; more would only be an additional cache
 _MEMORY_MIB = 768
-# of the processor's definition: what would have to fit the number of processors and the memory
+# parts of the CPU definition that depend on the number of processors and the memory
 _OF_SIZE = ("topology", "numa", "cache")
 _REBOOT_MS = "5000"
 
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """What differs from the VM.
+    """The values that differ from the VM.
 
-    :arg disks: serial number → path, raw, as files or block devices of the host.
+    :arg disks: serial number → path of a raw file or block device on the host.
     :arg seed: serial number and path of the disk with the keys, read-only.
-    :arg console: file that gets what the serial console says.
+    :arg console: file for the output of the serial console.
     """
 
     name: str
@@ -44,10 +44,9 @@ class Machine:
 
 
 def bootstrap_xml(xml: str, machine: Machine) -> str:
-    """The document of the bootstrap machine.
+    """Return the domain XML of the bootstrap machine.
 
-    It starts from BIOS whatever the VM does: no signature stands in the way of its kernel, and what it
-    writes to the disks does not depend on the firmware.
+    It always uses BIOS, so that its unsigned kernel boots; the written disks do not depend on the firmware.
 
     :arg xml: the VM's definition.
     """
@@ -60,7 +59,7 @@ def bootstrap_xml(xml: str, machine: Machine) -> str:
     system = etree.SubElement(document, "os")
     system.append(copy.deepcopy(vm.find("os/type")))
     etree.SubElement(system, "boot", {"dev": "network"})
-    # a machine that was not answered asks again
+    # retry the network boot after a failure
     etree.SubElement(system, "bios", {"rebootTimeout": _REBOOT_MS})
     features = etree.SubElement(document, "features")
     etree.SubElement(features, "acpi")
@@ -89,7 +88,7 @@ def _devices(vm: t.Any, machine: Machine) -> t.Any:
     for number, (serial, path) in enumerate(machine.disks.items()):
         driver = given.get(path)
         caching = {key: driver.get(key) for key in ("cache", "io") if driver is not None and driver.get(key)}
-        # a full pool must be an error here: a paused machine would hold up whoever writes
+        # a full pool must be reported as an error: a paused machine would block the writer
         _disk(devices, number, serial, path, {**caching, "error_policy": "report", "rerror_policy": "report", "discard": "unmap"})
     etree.SubElement(_disk(devices, len(machine.disks), *machine.seed, {}), "readonly")
     card = etree.SubElement(devices, "interface", {"type": "bridge"})

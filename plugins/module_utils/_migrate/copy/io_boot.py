@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Making the copy start as a VM: fix-ups written, initramfs rebuilt, GRUB put onto its disk."""
+"""Make the copy bootable as a VM: write the fix-ups, rebuild the initramfs, install GRUB."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.m
 _EFI_TARGETS = {"x86_64": "x86_64-efi", "aarch64": "arm64-efi"}
 _EFI_NAMES = {"x86_64": "BOOTX64.EFI", "aarch64": "BOOTAA64.EFI"}
 _EFI_MODULES = ("part_gpt", "fat", "ext2", "xfs", "btrfs", "search", "search_fs_uuid", "normal", "configfile", "linux", "echo", "test", "ls")
-# What is made here and not copied; the last rsync leaves it alone.
+# Created here and not copied; excluded from the last rsync.
 MADE_HERE = (
     "/boot/initrd.img-*",
     "/boot/initramfs-*",
@@ -43,7 +43,7 @@ MADE_HERE = (
 
 
 def write_changes(root: pathlib.Path, changes: t.Mapping[str, str | None]) -> None:
-    """Change files of the copy: path → new text, ``None`` takes the file away. Owner and mode stay."""
+    """Write files of the copy: path → new text, ``None`` removes the file. Owner and mode are kept."""
     for path, text in changes.items():
         target = inside(root, path)
         if text is None:
@@ -57,7 +57,7 @@ def write_changes(root: pathlib.Path, changes: t.Mapping[str, str | None]) -> No
 
 
 def fill_holes(root: pathlib.Path, swap_files: t.Sequence[str]) -> None:
-    """Give swap files all their blocks again: a copy leaves out zeros, and a swap file with holes is refused."""
+    """Allocate all blocks of swap files: the copy leaves out zeros, and the kernel rejects a swap file with holes."""
     for path in swap_files:
         target = inside(root, path)
         if target.is_file() and not target.is_symlink():
@@ -66,23 +66,25 @@ def fill_holes(root: pathlib.Path, swap_files: t.Sequence[str]) -> None:
 
 
 def inside(root: pathlib.Path, path: str) -> pathlib.Path:
-    """A path of the copy, made sure not to lead out of it through a link.
+    """Return a path inside the copy.
 
-    :raises BackendError: it does.
+    :raises BackendError: a symbolic link in the path leads out of the copy.
     """
     target = root / path.lstrip("/")
     if not str(pathlib.Path(os.path.realpath(target.parent)) / target.name).startswith(f"{os.path.realpath(root)}/"):
-        raise BackendError(f"{path} leads out of the copy through a link.", hint="Turn absolute links of the source in that path into relative ones.")
+        raise BackendError(
+            f"{path} leads out of the copy through a symbolic link.", hint="Replace absolute symbolic links in that path on the source by relative ones."
+        )
     return target
 
 
 def kernels(root: pathlib.Path) -> list[str]:
-    """Versions of the kernels in the copy."""
+    """The versions of the kernels in the copy."""
     return sorted(os.path.basename(each)[len("vmlinuz-") :] for each in glob.glob(str(root / "boot" / "vmlinuz-*")))
 
 
 def make_bootable(image: DiskImage, root: pathlib.Path) -> None:
-    """Rebuild initramfs and boot loader with the copy's own programs.
+    """Rebuild initramfs and boot loader with the programs of the copy.
 
     :raises BackendError: the result would not boot.
     """
@@ -116,21 +118,21 @@ def _grub(system: Chroot, image: DiskImage) -> None:
     else:
         system.run([install, "--target=i386-pc", "--recheck", f"/dev/{os.path.basename(image.loop)}"])
         if (system.root / "var/lib/dpkg/info/grub-pc.list").exists():
-            # the next upgrade of GRUB asks debconf where to install itself; the old disk is no answer
-            _answer(system, "grub-pc grub-pc/install_devices multiselect /dev/vda")
+            # upgrades of GRUB read the install device from debconf, which still has the old disk
+            _set_debconf(system, "grub-pc grub-pc/install_devices multiselect /dev/vda")
     system.run([mkconfig, "-o", f"/boot/{folder}/grub.cfg"])
 
 
 def _grub_efi(system: Chroot, image: DiskImage, two: bool) -> None:
-    """GRUB where firmware that remembers nothing looks for it: at the fallback path.
+    """Install GRUB at the fallback path, which firmware without boot entries uses.
 
-    grub-install wants that partition mounted; an image that finds the rest by itself does not.
+    Uses grub-mkimage: grub-install requires the EFI partition to be mounted.
     """
     folder = _efi_folder(image, system.root)
     fallback = folder / "BOOT"
     signed = [each for each in sorted(folder.glob("*/shim*.efi")) if (each.parent / "grub.cfg").exists()]
     if signed:
-        # complete, it came with the copy; only its few lines of configuration differ, and those are fixed up
+        # the signed boot loader is part of the copy; only its configuration changes, by the fix-ups
         if not list(fallback.glob("[Bb][Oo][Oo][Tt]*.[Ee][Ff][Ii]")):
             fallback.mkdir(exist_ok=True)
             for each in signed[0].parent.glob("*.efi"):
@@ -145,12 +147,12 @@ def _grub_efi(system: Chroot, image: DiskImage, two: bool) -> None:
     early = f"search.fs_uuid {homes.get('/boot', homes['/']).uuid} root\nset prefix=($root){inner}\n"
     (modules / "early.cfg").write_text(early, encoding="ascii")
     fallback.mkdir(parents=True, exist_ok=True)
-    # wherever firmware starts it from, the place of the rest is built in
-    where = ["-O", target, "-p", inner, "-c", f"/boot/{grub}/{target}/early.cfg", "-o", f"{_esp_mount(image)}/EFI/BOOT/{_EFI_NAMES[platform.machine()]}"]
-    system.run([f"{grub}-mkimage", *where, *_EFI_MODULES])
+    # prefix and early configuration are built into the image
+    options = ["-O", target, "-p", inner, "-c", f"/boot/{grub}/{target}/early.cfg", "-o", f"{_esp_mount(image)}/EFI/BOOT/{_EFI_NAMES[platform.machine()]}"]
+    system.run([f"{grub}-mkimage", *options, *_EFI_MODULES])
     if (system.root / "etc/debian_version").exists():
-        # upgrades of GRUB keep that path up to date then
-        _answer(system, "grub-efi-amd64 grub2/force_efi_extra_removable boolean true")
+        # makes upgrades of GRUB update the fallback path
+        _set_debconf(system, "grub-efi-amd64 grub2/force_efi_extra_removable boolean true")
 
 
 def _esp_mount(image: DiskImage) -> str:
@@ -162,15 +164,15 @@ def _efi_folder(image: DiskImage, root: pathlib.Path) -> pathlib.Path:
     return root / _esp_mount(image).lstrip("/") / "EFI"
 
 
-def _answer(system: Chroot, line: str) -> None:
+def _set_debconf(system: Chroot, line: str) -> None:
     if system.has("debconf-set-selections"):
         system.run(["debconf-set-selections"], stdin=f"{line}\n", ok=range(256))
 
 
 def check_bootable(image: DiskImage, root: pathlib.Path) -> None:
-    """Look at what was made.
+    """Check boot loader configuration, EFI boot loader and initramfs.
 
-    :raises BackendError: the boot loader would look for a disk that is not there.
+    :raises BackendError: one of them is missing, or the configuration names an old disk.
     """
     found = [each for each in (root / "boot/grub/grub.cfg", root / "boot/grub2/grub.cfg") if each.exists()]
     text = found[0].read_text(encoding="utf-8", errors="replace") if found else ""
@@ -179,8 +181,8 @@ def check_bootable(image: DiskImage, root: pathlib.Path) -> None:
     if entries.is_dir():
         text += "".join(each.read_text(encoding="utf-8", errors="replace") for each in entries.glob("*.conf"))
     if f"root=UUID={uuid}" not in text or "/dev/loop" in text:
-        raise BackendError("The boot loader's configuration does not find the new root by its UUID.", hint="Look at boot/grub/grub.cfg of the copy.")
+        raise BackendError("The boot loader configuration does not name the new root by its UUID.", hint="Check boot/grub/grub.cfg of the copy.")
     if image.layout.firmware == EFI and not list(_efi_folder(image, root).glob("[Bb][Oo][Oo][Tt]/[Bb][Oo][Oo][Tt]*.[Ee][Ff][Ii]")):
-        raise BackendError("There is no boot loader where UEFI firmware looks for one.", hint=f"Look at {_esp_mount(image)}/EFI/BOOT of the copy.")
+        raise BackendError("The UEFI fallback path has no boot loader.", hint=f"Check {_esp_mount(image)}/EFI/BOOT of the copy.")
     if not any((root / "boot").glob("init*")):
-        raise BackendError("The copy has no initramfs.", hint="Look at the log of the migration.")
+        raise BackendError("The copy has no initramfs.", hint="Check the log of the migration.")

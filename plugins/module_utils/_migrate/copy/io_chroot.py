@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Running the copy's own programs in the copy, which sees no device but its own disk."""
+"""A chroot for the programs of the copy, with no block devices except its own disks."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ENVIRONMENT = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 
 
 class Chroot:
-    """The copy as a system whose programs can be run.
+    """The mounted copy as a chroot; use as a context manager.
 
     :arg root: where the copy is mounted.
-    :arg devices: folder with the block devices it may see.
+    :arg devices: folder with the block devices that are visible inside.
     """
 
     def __init__(self, root: pathlib.Path, devices: pathlib.Path) -> None:
@@ -37,7 +37,7 @@ class Chroot:
             if not (self.devices / name).is_symlink():
                 (self.devices / name).symlink_to(target)
         self._mount("proc", ["-t", "proc", "proc"])
-        # with what is mounted below it: in a container /sys is made of several mounts
+        # recursive: in a container /sys consists of several mounts
         self._mount("sys", ["--rbind", "/sys"])
         self._mount("dev", ["--bind", str(self.devices)])
         self._mount("run", ["-t", "tmpfs", "-o", "mode=0755", "tmpfs"])
@@ -54,18 +54,18 @@ class Chroot:
         place.mkdir(exist_ok=True)
         if not os.path.ismount(place):
             run(["mount", *how, str(place)])
-            # or taking this away later would take away what it is a copy of
+            # otherwise unmounting it would propagate to the original
             run(["mount", "--make-rprivate", str(place)])
 
     def run(self, argv: t.Sequence[str], *, stdin: str | None = None, timeout: float | None = 1800, ok: t.Container[int] = (0,)) -> Completed:
-        """One of the copy's programs.
+        """Run a program of the copy.
 
         :raises CommandError: it failed.
         """
         return run(["chroot", str(self.root), "/usr/bin/env", "-i", *_ENVIRONMENT, *argv], stdin=stdin, timeout=timeout, ok=ok)
 
     def has(self, program: str) -> str | None:
-        """Path of a program inside the copy."""
+        """Path of a program inside the copy, ``None`` when it is not installed."""
         for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"):
             if (self.root / folder.lstrip("/") / program).exists():
                 return f"{folder}/{program}"

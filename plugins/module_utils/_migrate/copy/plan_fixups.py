@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What has to change in the copy so that it boots as a VM and stays who it was.
+"""The fix-ups: changes of the copy that let it boot as a VM with the source's identity.
 
-Pure text: a tree (path → text of the source's files) and a :class:`Context` give the changed
-files. The same function makes the diff of check mode and the change of the real run.
+Text only: a tree (path → text of the source's files) and a :class:`Context` give the changed
+files. The same function is used for the diff of check mode and for the real run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.pl
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import plan_raw_devices
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import DiskLayout
 
-# Globs of the files the functions below want to see; read on the source and on the copy alike.
+# Globs of the files that the functions below need; read on the source and on the copy.
 PATTERNS = (
     (
         "/etc/fstab",
@@ -45,12 +45,12 @@ MARK = plan_fixups_boot.MARK
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What the fix-ups need to know besides the files.
+    """Input of the fix-ups in addition to the files.
 
-    :arg nics: the cards whose place a card of the VM takes.
-    :arg layout: of the new disks.
-    :arg key_marker: comment of the one-time ssh key, which must not travel; nothing drops nothing.
-    :arg stacked: interfaces on top of those cards that have an address of their own.
+    :arg nics: network cards of the source that are replaced by a card of the VM.
+    :arg layout: layout of the new disks.
+    :arg key_marker: comment of the one-time ssh key, which is removed from the copy; empty removes none.
+    :arg stacked: interfaces on top of those cards that have their own MAC.
     """
 
     nics: tuple[plan_fixups_network.NicChange, ...]
@@ -60,7 +60,7 @@ class Context:
 
 
 def plan_fixups(tree: t.Mapping[str, str], context: Context) -> dict[str, str | None]:
-    """The files that change: path → new text, ``None`` takes the file away."""
+    """Return the files that change: path → new text, ``None`` for a file to remove."""
     changes: dict[str, str | None] = {}
     changes["/etc/fstab"] = fix_fstab(tree.get("/etc/fstab", ""), context.layout)
     for path, text in tree.items():
@@ -76,12 +76,12 @@ def plan_fixups(tree: t.Mapping[str, str], context: Context) -> dict[str, str | 
 
 
 def drop_key(text: str, marker: str) -> str:
-    """authorized_keys without the lines that end in the marker."""
+    """Return authorized_keys without the lines that end in the marker."""
     return "".join(line for line in text.splitlines(keepends=True) if not line.rstrip().endswith(f" {marker}"))
 
 
 def fixups_diff(tree: t.Mapping[str, str], changes: t.Mapping[str, str | None]) -> str:
-    """The changes as one unified diff, secrets masked."""
+    """Return the changes as a unified diff with masked secrets."""
     parts = []
     for path in sorted(changes):
         before = mask_text(tree.get(path, ""), path).splitlines(keepends=True)

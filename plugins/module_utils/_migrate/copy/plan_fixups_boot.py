@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Boot loader and initramfs of the copy: the new root, the new drivers, a console that can be read. Pure text."""
+"""Fix-ups of boot loader and initramfs: new root, new drivers, serial console. Text only."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ PATTERNS = (
 
 MARK = "# reduced.footprint:"
 CONSOLE = "console=tty0 console=ttyS0,115200"
-# what a kernel command line may say about disks that stay behind
+# kernel arguments that may name disks of the old machine
 _OLD = r"resume|resume_offset|root|rootflags|rootfstype|cryptdevice|rd\.luks(?:\.\w+)?|rd\.lvm(?:\.\w+)?|rd\.md(?:\.\w+)?|rd\.dm(?:\.\w+)?|rd\.multipath"
 _OLD_DISK_ARGUMENT = re.compile(rf"(?<![\w.=-])(?:{_OLD})=[^\s\"']*\s?")
 _SEARCH = re.compile(r"(?m)^(\s*search(?:\.fs_uuid)?\s[^\n]*?)\b([0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9A-F]{4}-[0-9A-F]{4})\b")
-# the environment block of GRUB has this size, whatever is in it
+# fixed size of GRUB's environment block
 _GRUBENV = 1024
 _DRIVERS = "virtio_blk virtio_scsi virtio_net virtio_pci"
 
 
 def fix_boot(tree: t.Mapping[str, str], layout: DiskLayout) -> dict[str, str | None]:
-    """Everything that tells a boot loader or an initramfs where the root is and what is needed to find it."""
+    """Return the changed files that configure root and drivers for boot loader and initramfs."""
     changes: dict[str, str | None] = {path: None for path in ("/boot/grub/device.map", "/boot/grub2/device.map") if path in tree}
     for path, text in tree.items():
         if path == "/etc/default/grub" or path.startswith("/etc/default/grub.d/"):
@@ -63,7 +63,7 @@ def fix_boot(tree: t.Mapping[str, str], layout: DiskLayout) -> dict[str, str | N
 def _debian(tree: t.Mapping[str, str]) -> dict[str, str | None]:
     return {
         "/etc/default/grub.d/zz-reduced-footprint.cfg": (
-            f"{MARK} a VM is watched through its serial console and comes up without waiting for a key\n"
+            f"{MARK} serial console and unattended boot of the VM\n"
             f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {CONSOLE}"\n'
             'GRUB_TERMINAL="console serial"\n'
             'GRUB_SERIAL_COMMAND="serial --unit=0 --speed=115200"\n'
@@ -71,7 +71,7 @@ def _debian(tree: t.Mapping[str, str]) -> dict[str, str | None]:
             "GRUB_DISABLE_OS_PROBER=true\n"
         ),
         "/etc/initramfs-tools/conf.d/resume": "RESUME=none\n",
-        "/etc/initramfs-tools/conf.d/zz-reduced-footprint": f"{MARK} the drivers of the new machine, not those of the old\nMODULES=most\n",
+        "/etc/initramfs-tools/conf.d/zz-reduced-footprint": f"{MARK} drivers for the VM, not only for the old machine\nMODULES=most\n",
     }
 
 
@@ -82,13 +82,13 @@ def _red_hat(tree: t.Mapping[str, str]) -> dict[str, str | None]:
     return {
         "/etc/default/grub": _append_argument(clean_command_line(grub), CONSOLE),
         "/etc/dracut.conf.d/90-reduced-footprint.conf": (
-            f'{MARK} the drivers of the new machine, not those of the old\nhostonly="no"\nadd_drivers+=" {_DRIVERS} "\n'
+            f'{MARK} drivers for the VM, not only for the old machine\nhostonly="no"\nadd_drivers+=" {_DRIVERS} "\n'
         ),
     }
 
 
 def clean_command_line(text: str) -> str:
-    """/etc/default/grub without kernel arguments that name disks of the old machine."""
+    """Return /etc/default/grub without kernel arguments that name disks of the old machine."""
     return _clean_lines(text, r"\s*GRUB_CMDLINE_LINUX\w*=")
 
 
@@ -97,13 +97,13 @@ def _clean_lines(text: str, begin: str) -> str:
 
 
 def _comment_roots(text: str) -> str:
-    """What an installer told the initramfs of the old root and its keys."""
+    """Comment out the old root and its keys that an installer configured for the initramfs."""
     wanted = re.compile(r"\s*(ROOT|CRYPTROOT|target)=")
     return "".join(f"{MARK} the old disk stayed behind: {line}" if wanted.match(line) else line for line in text.splitlines(keepends=True))
 
 
 def fix_arguments(text: str, layout: DiskLayout) -> str:
-    """A whole kernel command line for the new root."""
+    """Return a complete kernel command line for the new root."""
     root = next(each for each in layout.mounts if each.mount == "/")
     flags = f" rootflags=subvol={root.subvolume}" if root.subvolume else ""
     left = _OLD_DISK_ARGUMENT.sub("", text).strip()
@@ -112,7 +112,7 @@ def fix_arguments(text: str, layout: DiskLayout) -> str:
 
 
 def fix_entry(text: str, layout: DiskLayout) -> str:
-    """An entry of the boot loader specification; one that speaks of a variable alone is left alone."""
+    """Return a boot loader specification entry for the new root; options that are only a variable are kept."""
     lines = []
     for line in text.splitlines(keepends=True):
         found = re.match(r"(options\s+)(.*?)(\s*)\Z", line, re.DOTALL)
@@ -123,10 +123,10 @@ def fix_entry(text: str, layout: DiskLayout) -> str:
 
 
 def fix_environment(text: str, layout: DiskLayout) -> str:
-    """GRUB's environment block: its kernel options for the new root, its size kept."""
+    """Return GRUB's environment block with kernel options for the new root, in its fixed size."""
     head = text.rstrip("#")
     changed = re.sub(r"(?m)^(kernelopts=)(.*)$", lambda found: f"{found.group(1)}{fix_arguments(found.group(2), layout)} ", head)
-    # what another system had asked for at its next start
+    # one-time boot selections of the old machine
     changed = re.sub(r"(?m)^(boot_once|next_entry|prev_saved_entry)=.*\n", "", changed)
     if changed == head:
         return text
@@ -134,7 +134,7 @@ def fix_environment(text: str, layout: DiskLayout) -> str:
 
 
 def fix_stub(text: str, layout: DiskLayout) -> str:
-    """The few lines on the partition UEFI starts from that lead to the real configuration."""
+    """Return the grub.cfg of the EFI system partition, which loads the main configuration, with the new UUID."""
     homes = {each.mount: each.partition for each in layout.mounts}
     uuid = homes.get("/boot", homes["/"]).uuid
     return _SEARCH.sub(rf"\g<1>{uuid}", text)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""fstab and mount units of the copy: the new file systems in place of the old disks. Pure text."""
+"""Fix-ups of fstab and mount units: the new file systems instead of the old disks. Text only."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ MARK = "# reduced.footprint:"
 _BEHIND = f"{MARK} the old disk stayed behind:"
 _DISK_SPEC = re.compile(r"\A(/dev/|UUID=|LABEL=|PARTUUID=|PARTLABEL=)", re.IGNORECASE)
 _NO_DISK = re.compile(r"\A/dev/(shm|pts|mqueue|hugepages|fuse)\b")
-# keys of the boot loader lie there
+# the EFI system partition may hold keys of the boot loader
 _PRIVATE = "umask=0077"
-# what getmntent(3) reads: fields end at blanks and tabs only, other characters are given in octal
+# getmntent(3): fields are separated by spaces and tabs only, other characters are escaped in octal
 _BLANKS = " \t"
 _ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")
-# these four and no others: glibc reads no more of them
+# glibc decodes only these four
 _TO_ESCAPE = re.compile(r"[ \t\n\\]")
 
 
 def encode(field: str) -> str:
-    """A field as fstab wants it: a space is ``\\040``, a tab ``\\011``, a line feed ``\\012``, a backslash ``\\134``."""
+    """Escape a field for fstab: a space is ``\\040``, a tab ``\\011``, a line feed ``\\012``, a backslash ``\\134``."""
     return _TO_ESCAPE.sub(lambda found: f"\\{ord(found.group()):03o}", field)
 
 
 def decode(field: str) -> str:
-    """What a field of fstab means."""
+    """Unescape a field of fstab."""
     raw = _ESCAPED.sub(lambda found: bytes([int(found.group(1), 8)]), field.encode("utf-8", errors="surrogateescape"))
     return raw.decode("utf-8", errors="surrogateescape")
 
 
 def fields_of(line: str) -> list[str]:
-    """The fields of a line, still escaped; none for a comment or an empty line."""
+    """Return the fields of a line, still escaped; empty for a comment or an empty line."""
     fields = [each for each in re.split(f"[{_BLANKS}]+", line.rstrip("\r").strip(_BLANKS)) if each]
     return [] if fields and fields[0].startswith("#") else fields
 
 
 def fix_fstab(text: str, layout: DiskLayout) -> str:
-    """fstab for the new disks: their file systems by UUID, old disks commented out, everything else untouched."""
+    """Return fstab for the new disks: their file systems by UUID, old disks commented out, all other lines unchanged."""
     homes = {each.mount: each for each in layout.mounts}
     swaps = {f"uuid={each.uuid}".lower(): each for each in layout.partitions if each.fs == "swap"}
-    # what an earlier run wrote stays as it is
-    ours = {f"uuid={each.uuid}".lower() for each in layout.partitions}
+    # lines of an earlier run are kept
+    new_specs = {f"uuid={each.uuid}".lower() for each in layout.partitions}
     seen: set[str] = set()
     lines = []
     for line in text.removesuffix("\n").split("\n") if text else []:
@@ -55,7 +55,7 @@ def fix_fstab(text: str, layout: DiskLayout) -> str:
             lines.append(line)
             continue
         mount = _mount_point(fields[1])
-        if fields[0].lower() in ours:
+        if fields[0].lower() in new_specs:
             seen.add(fields[0].lower() if fields[0].lower() in swaps else mount)
             lines.append(line)
             continue
@@ -81,11 +81,11 @@ def _mount_point(field: str) -> str:
 
 def _fstab_line(home: PlannedMount, fields: t.Sequence[str]) -> str:
     fs = home.partition.fs
-    # ext3 and its elders are read by the same driver and take the same options
+    # ext2 and ext3 use the same driver and options
     same = len(fields) > 3 and (fields[2] == fs or (fs == "ext4" and fields[2] in ("ext2", "ext3")))
     options = fields[3].split(",") if same else [_PRIVATE if fs == "vfat" else "defaults"]
     if fs == "btrfs":
-        # the numbers of subvolumes are new
+        # subvolume IDs are new
         options = [each for each in options if not each.startswith(("subvol=", "subvolid="))]
         options += [f"subvol={encode('/' + home.subvolume)}"] if home.subvolume is not None else []
     check = "0" if fs in ("xfs", "btrfs") else "1" if home.mount == "/" else "2"
@@ -93,11 +93,11 @@ def _fstab_line(home: PlannedMount, fields: t.Sequence[str]) -> str:
 
 
 def fix_mount_unit(text: str, layout: DiskLayout) -> str:
-    """A mount unit of systemd for one of the new file systems; all others are left alone."""
+    """Return a systemd mount unit with the new file system for its mount point; all other units are unchanged."""
     where = re.search(r"(?m)^[ \t]*Where[ \t]*=[ \t]*(\S[^\n]*)$", text)
     what = re.search(r"(?m)^[ \t]*What[ \t]*=[ \t]*(\S[^\n]*)$", text)
     homes = {each.mount: each for each in layout.mounts}
-    # a percent sign is written twice; specifiers are for templates, which no disk is
+    # a percent sign is doubled; specifiers occur in template units only
     home = homes.get(where.group(1).rstrip().replace("%%", "%").rstrip("/") or "/") if where else None
     if home is None or what is None or not is_disk(what.group(1)):
         return text

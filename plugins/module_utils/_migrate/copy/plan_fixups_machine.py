@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What in the copy speaks of the old machine's hardware: volume managers, sensors, firmware, its clock. Pure text."""
+"""Fix-ups of files about the old machine's hardware: volume managers, sensors, firmware, clock. Text only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typing as t
 MARK = "# reduced.footprint:"
 BEHIND = f"{MARK} the old disk stayed behind:"
 
-#: Services that have nothing to do without the metal they watch; in a VM they fail, or take hold of its disks.
+#: Hardware services that are useless in a VM: they fail there, or claim its disks.
 METAL_UNITS = (
     "bolt.service", "bluetooth.service", "cpufrequtils.service", "edac.service", "fancontrol.service", "fwupd.service", "fwupd-refresh.service",
     "fwupd-refresh.timer", "hddtemp.service", "hp-health.service", "ipmi.service", "ipmievd.service", "laptop-mode.service", "lm-sensors.service",
@@ -20,9 +20,9 @@ METAL_UNITS = (
     "multipathd.service", "multipathd.socket", "nvidia-persistenced.service", "openipmi.service", "powertop.service", "rasdaemon.service",
     "sensord.service", "smartd.service", "smartmontools.service", "thermald.service", "tlp.service",
 )  # fmt: skip
-_METAL_ONLY = f"{MARK} there is no such hardware in a VM\n[Unit]\nConditionVirtualization=no\n"
+_METAL_ONLY = f"{MARK} a VM does not have this hardware\n[Unit]\nConditionVirtualization=no\n"
 _UNIT_FOLDERS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
-# drivers of sensors and management controllers, which complain where there is none
+# drivers of sensors and management controllers, which log errors without the hardware
 _METAL_MODULES = frozenset(
     "coretemp k10temp it87 nct6775 nct6683 w83627ehf w83627hf w83795 f71882fg lm78 lm85 adt7475 drivetemp ipmi_si ipmi_ssif applesmc dell_smm_hwmon "
     "thinkpad_acpi iTCO_wdt i8k".split()
@@ -53,7 +53,7 @@ PATTERNS = (
 
 
 def fix_machine(tree: t.Mapping[str, str]) -> dict[str, str | None]:
-    """The files that change: path → new text, ``None`` takes the file away."""
+    """Return the files that change: path → new text, ``None`` for a file to remove."""
     changes: dict[str, str | None] = {}
     for path, text in tree.items():
         if path == "/etc/crypttab":
@@ -63,7 +63,7 @@ def fix_machine(tree: t.Mapping[str, str]) -> dict[str, str | None]:
         elif path in ("/etc/lvm/lvm.conf", "/etc/lvm/lvmlocal.conf"):
             changes[path] = drop_filters(text)
         elif path in ("/etc/lvm/devices/system.devices", "/etc/multipath/bindings", "/etc/multipath/wwids"):
-            # lists of the old machine's disks: with them, the volume managers know no other
+            # lists of the old machine's disks; they would restrict the volume managers to these
             changes[path] = None
         elif path == "/etc/adjtime":
             changes[path] = re.sub(r"(?m)^LOCAL$", "UTC", text)
@@ -72,9 +72,9 @@ def fix_machine(tree: t.Mapping[str, str]) -> dict[str, str | None]:
     if "/etc/multipath.conf" in tree:
         changes["/etc/multipath/conf.d/zz-reduced-footprint.conf"] = f'{MARK} the disks of a VM have one path\nblacklist {{\n\tdevnode "^vd[a-z]+"\n}}\n'
     if "/etc/cloud/cloud.cfg" in tree:
-        changes["/etc/cloud/cloud-init.disabled"] = f"{MARK} this machine was moved, not made\n"
+        changes["/etc/cloud/cloud-init.disabled"] = f"{MARK} this machine was migrated and must not be initialized\n"
     if re.search(r"(?m)^\s*SELINUX=(enforcing|permissive)\b", tree.get("/etc/selinux/config", "")):
-        # files written from outside have no label; the first start gives them theirs and starts anew
+        # files written from outside have no label; the first boot relabels and reboots
         changes["/.autorelabel"] = "-F\n"
     for unit in METAL_UNITS:
         if any(f"{folder}/{unit}" in tree for folder in _UNIT_FOLDERS):
@@ -83,13 +83,13 @@ def fix_machine(tree: t.Mapping[str, str]) -> dict[str, str | None]:
 
 
 def comment_out(text: str, pattern: str) -> str:
-    """Lines that begin with ``pattern`` become comments that say why."""
+    """Comment out lines that begin with ``pattern``, with the reason."""
     wanted = re.compile(rf"\A\s*{pattern}", re.IGNORECASE)
     return "".join(f"{BEHIND} {line}" if wanted.match(line) else line for line in text.splitlines(keepends=True))
 
 
 def drop_filters(text: str) -> str:
-    """LVM's configuration without the filters that name the disks of the old machine; a list may go over several lines."""
+    """Comment out LVM's device filters, which name disks of the old machine; a list may span several lines."""
     lines = []
     inside = False
     for line in text.splitlines(keepends=True):
@@ -101,6 +101,6 @@ def drop_filters(text: str) -> str:
 
 def _drop_modules(text: str) -> str:
     return "".join(
-        f"{MARK} there is no such hardware in a VM: {line}" if (line.split() or [""])[0].replace("-", "_") in _METAL_MODULES else line
+        f"{MARK} a VM does not have this hardware: {line}" if (line.split() or [""])[0].replace("-", "_") in _METAL_MODULES else line
         for line in text.splitlines(keepends=True)
     )

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""MAC addresses that a configuration gives to interfaces, or that they have without it: in the copy they must be others.
+"""Configured or derived MAC addresses of interfaces, which must be different in the copy.
 
-A parked source keeps running on the same network. An address that is not its card's own (a spoofed one,
-one derived from the machine-id, one of a bond or bridge) would come along with the files. Pure text.
+A parked source keeps running on the same network. A MAC that does not come from the card (a spoofed one,
+one derived from the machine-id, one of a bond or bridge) would be copied with the files. Text only.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_yaml_scan
 from ansible_collections.reduced.footprint.plugins.module_utils._network import model_interfaces_file
 
-#: Interfaces on top of a card that may have an address of their own.
+#: Interfaces on top of a card that may have their own MAC.
 STACKED = ("bridge", "bond", "team", "vlan", "macvlan")
-# derived from a key that comes along with the files: the same on both machines
+# derived from a key in the copied files: the same on both machines
 _DERIVED = ("stable", "stable-ssid")
 _OWN = "permanent"
 _MAC = r"[0-9A-Fa-f]{1,2}(?:[:-][0-9A-Fa-f]{1,2}){5}|[0-9A-Fa-f]{4}(?:\.[0-9A-Fa-f]{4}){2}"
@@ -28,7 +28,7 @@ _COMMAND = re.compile(rf"\b(?:address|lladdr|hw\s+ether|--mac[= ]|-m)\s*({_MAC})
 
 
 class Setting(t.NamedTuple):
-    """A place of a file that gives an interface an address: ``name`` of it or ``match``, the card's own MAC, as far as the file tells."""
+    """A MAC setting in a file, with the interface's ``name`` or its permanent MAC (``match``) if the file has them."""
 
     name: str | None
     match: str | None
@@ -38,7 +38,7 @@ class Setting(t.NamedTuple):
 
 
 class StackChange(t.NamedTuple):
-    """An interface on top of a card that has an address of its own on the source, and the one it gets."""
+    """An interface on top of a card with its own MAC on the source, and its new MAC."""
 
     name: str
     old_mac: str
@@ -46,7 +46,7 @@ class StackChange(t.NamedTuple):
 
 
 def normal(mac: str) -> str | None:
-    """A MAC in lower case with colons, ``None`` for what is none."""
+    """Return a MAC in lower case with colons, ``None`` for an invalid one."""
     if not _WHOLE.match(mac):
         return None
     if "." in mac:
@@ -57,17 +57,17 @@ def normal(mac: str) -> str | None:
 
 
 def generated(old: str, base: str) -> str:
-    """The address that takes the place of one whose card is not known; the same in every run, and left alone by the next."""
+    """Return the replacement of a MAC whose card is unknown; the same in every run, and not replaced again."""
     return f"{_tag(base)}:{_hash(old)}"
 
 
 def is_generated(mac: str, base: str) -> bool:
-    """Whether an address was made by :func:`generated`."""
+    """Whether a MAC was created by :func:`generated`."""
     return mac.startswith(_tag(base) + ":")
 
 
 def _tag(base: str) -> str:
-    # locally administered, for one machine
+    # locally administered, specific to one machine
     return "0a:" + _hash(base)[:5]
 
 
@@ -77,7 +77,7 @@ def _hash(text: str) -> str:
 
 
 def settings(path: str, text: str) -> list[Setting]:
-    """All places of a file of a network manager that set an address; what only matches one is none."""
+    """Return all MAC settings of a network manager's file, without those that only match a MAC."""
     if path.startswith("/etc/netplan/"):
         return _netplan(text)
     if path.startswith("/etc/systemd/network/"):
@@ -112,7 +112,7 @@ def _lines(text: str) -> t.Iterator[tuple[int, str]]:
 
 
 def _ini(text: str, wanted: t.Collection[tuple[str, str]] | None) -> list[Setting]:
-    """Settings of systemd (``wanted``: section and key) or of NetworkManager."""
+    """MAC settings of systemd (``wanted``: section and key) or of NetworkManager."""
     section, name, match, found = "", None, None, []
     for position, line in _lines(text):
         head = re.match(r"\s*\[([^\]]*)\]", line)
@@ -165,9 +165,9 @@ def _udev(text: str) -> list[Setting]:
 
 
 class Macs:
-    """Which address takes the place of which.
+    """The mapping of old to new MACs.
 
-    :arg cards: name, own MAC, the one it has instead (or nothing), and the MAC of its successor.
+    :arg cards: name, permanent MAC, current MAC (or empty), and the MAC of the replacing card.
     :arg stacked: interfaces on top of cards.
     """
 
@@ -183,7 +183,7 @@ class Macs:
             self.by_mac.setdefault(each.old_mac.lower(), each.new_mac)
 
     def of(self, setting: Setting) -> str:
-        """What a place is to say; the same where it is fine as it is."""
+        """Return the new value of a setting; the old value when it needs no change."""
         if setting.value.lower() in _DERIVED:
             return _OWN
         old = normal(setting.value)
@@ -193,7 +193,7 @@ class Macs:
         return next(filter(None, known), None) or generated(old, self.base)
 
     def learn(self, tree: t.Mapping[str, str]) -> list[tuple[str, str, str]]:
-        """Path, old and new value of every setting that changes; other files may speak of the old ones, too."""
+        """Return path, old and new value of every setting that changes, and map the old MACs for other files."""
         changes = []
         for path, text in sorted(tree.items()):
             for setting in settings(path, text):
@@ -205,7 +205,7 @@ class Macs:
         return changes
 
     def fix(self, path: str, text: str) -> str:
-        """A file with other addresses where it set or named those of the source; old separators are kept where it only names them."""
+        """Return a file with new MACs instead of the source's; outside of settings their separators are kept."""
         for setting in sorted(settings(path, text), key=lambda each: -each.start):
             new = self.of(setting)
             if new != setting.value:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Network names and addresses of cards in the copy, and of the source that steps aside."""
+"""Fix-ups of interface names and MACs in the copy, and of the admin address of a parked source."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ PATTERNS = (
     "/etc/iftab",
     "/etc/mactab",
     "/etc/ethers",
-    # what a master tells others of itself
+    # configuration of services that a master offers
     "/etc/dnsmasq.conf",
     "/etc/dnsmasq.d/*",
     "/etc/dhcp/*.conf",
     "/etc/fuel/*.yaml",
 )
-# in them the cards may be named, but they give the machine no address
+# files that may name the cards, but do not configure them
 _OWN = ("/etc/iftab", "/etc/mactab", "/etc/ethers", "/etc/dnsmasq.conf", "/etc/dnsmasq.d/", "/etc/dhcp/", "/etc/fuel/")
 
 
 @dataclasses.dataclass(frozen=True)
 class NicChange:
-    """A card of the source whose name goes to a card of the VM.
+    """A card of the source whose name is passed to a card of the VM.
 
-    ``old_mac`` is the card's own; ``worn_mac`` the one it has instead, where somebody gave it another.
+    ``old_mac`` is the permanent MAC; ``worn_mac`` the current one if it differs.
     """
 
     name: str
@@ -51,15 +51,15 @@ class NicChange:
 
 
 def macs_of(nics: t.Sequence[NicChange], stacked: t.Sequence[StackChange] = ()) -> Macs:
-    """Which address takes the place of which."""
+    """Return the mapping of old to new MACs."""
     return Macs([(nic.name, nic.old_mac, nic.worn_mac, nic.new_mac) for nic in nics], stacked)
 
 
 def fix_network(tree: t.Mapping[str, str], nics: t.Sequence[NicChange], stacked: t.Sequence[StackChange] = ()) -> dict[str, str | None]:
-    """The old names stay valid on the new cards, and the old MACs vanish from the configuration.
+    """Return the changed files: the new cards keep the old names, and the old MACs are replaced.
 
-    The names are kept because everything else on the master (dnsmasq's ``interface=``, firewall
-    rules, monitoring) speaks of them.
+    The names are kept because other configuration on the master (dnsmasq's ``interface=``, firewall
+    rules, monitoring) refers to them.
     """
     changes: dict[str, str | None] = {}
     macs = macs_of(nics, stacked)
@@ -68,23 +68,22 @@ def fix_network(tree: t.Mapping[str, str], nics: t.Sequence[NicChange], stacked:
         if is_network_file(path) or path.startswith(_OWN):
             changes[path] = macs.fix(path, text)
     for nic in nics:
-        # named so that it sorts before every link file a distribution or a person brings; a VLAN wears the
-        # MAC of its card and must not be taken for it
+        # the name sorts before all other link files; Type= excludes VLANs, which have the MAC of their card
         changes[f"/etc/systemd/network/01-reduced-footprint-{nic.name}.link"] = (
             "# reduced.footprint: the card keeps the name it had on the old machine\n"
             f"[Match]\nMACAddress={nic.new_mac}\nType=ether\n\n[Link]\nName={nic.name}\n"
         )
     for each in stacked:
-        # without it systemd derives the address from the machine-id, which is the same
+        # otherwise systemd derives the MAC from the machine-id, which is the same on the source
         changes[f"/etc/systemd/network/01-reduced-footprint-{each.name}.link"] = (
-            "# reduced.footprint: the old machine still has the address this had\n"
+            "# reduced.footprint: the old machine still uses the previous MAC\n"
             f"[Match]\nOriginalName={each.name}\n\n[Link]\nMACAddress={each.new_mac}\n"
         )
     return changes
 
 
 def is_network_file(path: str) -> bool:
-    """Whether a path belongs to the configuration of a network manager."""
+    """Whether a path belongs to a network manager's configuration."""
     return path.startswith(
         (
             "/etc/systemd/network/",
@@ -98,9 +97,9 @@ def is_network_file(path: str) -> bool:
 
 
 def replace_address(text: str, old: str, new: str) -> str:
-    """One address for another, whole addresses only (10.0.0.2 is not in 10.0.0.20 nor in 110.0.0.2).
+    """Replace an address, complete addresses only (10.0.0.2 does not match in 10.0.0.20 or 110.0.0.2).
 
-    Comments are left alone, and so are lines that name the address as somebody else's.
+    Comments and lines that name the address as a gateway, name server or other peer are unchanged.
     """
     pattern = re.compile(rf"(?<![0-9.]){re.escape(old)}(?![0-9]|\.[0-9])")
     others = re.compile(r"(?i)^\s*(#|;|dns|gateway\b|ntp|destination|dns-nameservers|nameserver)")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The phases before the services stop: nothing here is felt on the source."""
+"""The phases before the pause, which do not affect the source's services, and the copy passes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TOOLS = (*DESTINATION_TOOLS, *MKFS_TOOLS.values(), ESP_TOOL)
 
 
 def destination(context_spec: t.Any, vm: t.Any, source: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
-    """Facts of this host, the source's own cards known."""
+    """Return the facts of this host; the source's MACs are taken into account."""
     macs = [each["mac"] for each in (source or {}).get("interfaces", [])]
     facts = io_destination_facts.gather(context_spec, vm, _TOOLS, macs)
     if context_spec.boot == run_bootstrap.PXE:
@@ -55,17 +55,17 @@ def destination(context_spec: t.Any, vm: t.Any, source: t.Mapping[str, t.Any] | 
 
 
 def preflight(context: Context) -> None:
-    """Look at both machines; raise one error with everything that is wrong."""
+    """Check source and destination; raises one error with all problems found."""
     source: dict[str, t.Any] | None = None
     problems: list[Problem] = []
     try:
-        asked = time.time()
+        sent = time.time()
         containers = [dataclasses.asdict(each) for each in context.spec.containers]
         answer = context.source.ask("facts", {"services": list(context.spec.services), "containers": containers, "address": context.spec.admin.address})
         source = answer["facts"]
-        source["clock_offset"] = source["time"] - (asked + time.time()) / 2
+        source["clock_offset"] = source["time"] - (sent + time.time()) / 2
     except FootprintError as error:
-        problems.append(Problem(f"The source does not answer: {error.message}", error.hint or "Look at the log.", "source.address"))
+        problems.append(Problem(f"The source does not answer: {error.message}", error.hint or "Check the log.", "source.address"))
     layout = layout_of(context.spec, context.vm, source)
     problems += find_problems(context.spec, context.vm, layout, source, destination(context.spec, context.vm, source))
     context.journal.problems = [each.as_dict() for each in problems]
@@ -86,15 +86,15 @@ def preflight(context: Context) -> None:
 
 
 def problem_text(problems: t.Sequence[Problem]) -> str:
-    """All problems in one message."""
+    """Return all problems as one message."""
     lines = [f"{number}. {f'{each.path}: ' if each.path else ''}{each.message} {each.hint}" for number, each in enumerate(problems, start=1)]
-    return f"The migration cannot begin; nothing was touched. {len(lines)} thing(s) to hint: " + " ".join(lines)
+    return f"The migration cannot start; nothing was changed. {len(lines)} problem(s): " + " ".join(lines)
 
 
 def define(context: Context) -> None:
-    """The VM from the libvirt template, stopped and without autostart; its empty disk."""
+    """Define the VM from the libvirt template, stopped and without autostart, and create its empty disks."""
     stop_clone(context)
-    # it has the old disks
+    # a running bootstrap system uses the old disks
     run_bootstrap.sweep(context)
     spec = context.spec
     request = DefineRequest(
@@ -106,7 +106,7 @@ def define(context: Context) -> None:
         pool=spec.pool,
         autostart=False,
         origin="migration",
-        # their content comes from the source: a disk image that somebody removed before the first copy is no loss
+        # their content comes from the source, so a removed disk image is created again
         recreate_disks=[disk.name for disk in context.vm.disks],
     )
     result = define_vms(request, check_mode=False)
@@ -116,7 +116,7 @@ def define(context: Context) -> None:
         record = host.domain(context.vm.uuid)
     disks = io_destination_facts.disk_paths(record.config_xml) if record else []
     if record is None or len(disks) < 1 + max(each.index for each in context.layout().disks):
-        raise BackendError(f"{context.vm.name} was defined without a disk that is to be filled.", "template", "Let the template name the disks.")
+        raise BackendError(f"{context.vm.name} was defined without all disks of the layout.", "template", "Add the disks of vm.disks to the template.")
     context.journal.facts["vm"] = {
         "name": record.name,
         "uuid": record.uuid,
@@ -128,12 +128,12 @@ def define(context: Context) -> None:
 
 
 def partition(context: Context) -> None:
-    """Table and file systems; what was on the disk is gone."""
+    """Create partition tables and file systems; all data on the disks is lost."""
     layout = context.layout()
     for each in layout.disks:
         size = os.stat(context.journal.facts["vm"]["disks"][each.index]).st_size
         if size < each.size:
-            raise BackendError(f"The disk image has {size} bytes, {each.size} are needed.", f"vm.disks[{each.index}].size", "Remove the image and run again.")
+            raise BackendError(f"The disk image has {size} bytes, expected {each.size}.", f"vm.disks[{each.index}].size", "Remove the image and run again.")
     run_blocks.forget(context)
     context.manifests()[1].unlink(missing_ok=True)
     context.disk().write_table()
@@ -143,7 +143,7 @@ def partition(context: Context) -> None:
 
 
 def precopy(context: Context) -> None:
-    """Copy while the source serves, again and again until a pass is short."""
+    """Copy while the source serves, in passes until one is short enough."""
     passes = context.journal.passes = []
     while not converged(passes, context.spec.max_passes, context.spec.max_downtime):
         copy_pass(context, "live", tolerate_vanished=True)
@@ -151,14 +151,14 @@ def precopy(context: Context) -> None:
 
 
 def final(context: Context) -> None:
-    """The last copy, of a source that keeps still."""
+    """The last copy pass, from the quiesced source."""
     copy_pass(context, "final", tolerate_vanished=False, excludes=io_boot.MADE_HERE)
 
 
 def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes: t.Sequence[str] = ()) -> None:
-    """One run over all file systems of the source, noted in the journal.
+    """Copy all file systems of the source once, and record the pass in the journal.
 
-    :raises BackendError: it did not end well; a full disk is told as such.
+    :raises BackendError: the pass failed; a full disk is reported as such.
     """
     root = context.disk().mount()
     drop_flags(context, root)
@@ -168,15 +168,15 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     entry: dict[str, t.Any] = {"number": number, "kind": kind, "seconds": 0.0, "bytes": 0, "files": 0, "total_bytes": 0}
     started = time.monotonic()
     whole = max(1, sum(int(each["used"]) for each in systems) + sum(raw.size for _partition, raw in context.layout().raws))
-    there = context.disk().used()
+    used_before = context.disk().used()
 
-    def told(moved: int, looked_at: int = 0, rate: str | None = None) -> None:
-        # what rsync counts has holes in it; what the copy takes on its disk has none
-        now = context.disk().used() + looked_at
+    def report_progress(moved: int, compared: int = 0, rate: str | None = None) -> None:
+        # rsync counts holes of sparse files, the used space of the copy does not
+        now = context.disk().used() + compared
         values: dict[str, t.Any] = {"number": number, "bytes": entry["bytes"] + moved, "percent": min(100, 100 * now // whole), "rate": rate}
-        if number == 1 and now > there:
-            # only the first pass brings all; how much a later one brings is known when it is over
-            values["seconds_left"] = round((time.monotonic() - started) * max(0, whole - now) / (now - there))
+        if number == 1 and now > used_before:
+            # only the first pass copies everything; the size of a later one is known at its end
+            values["seconds_left"] = round((time.monotonic() - started) * max(0, whole - now) / (now - used_before))
         context.progress(phase=context.journal.phase, **values)
 
     for system in systems:
@@ -189,22 +189,22 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
                 target,
                 io_rsync.filters(system["mount"], mounts, [*SOURCE_OWN, *context.spec.excludes, *excludes]),
                 tolerate_vanished=tolerate_vanished,
-                # in the pause nobody is disturbed any more, and everybody waits
+                # in the pause the services are stopped and clients wait
                 limit=context.spec.bandwidth_limit if kind == "live" else 0,
-                progress=lambda done, percent, rate: told(done, rate=rate),
+                progress=lambda done, percent, rate: report_progress(done, rate=rate),
             )
         except CommandError as error:
-            # also what came before it may be lost
+            # writes before the error may be lost as well
             context.settle()
             full = io_rsync.full_disk(error, system["mount"], target, context.journal.facts["vm"]["disk"])
             raise full or error from error
         entry["bytes"] += copied.bytes
         entry["files"] += copied.files
         entry["total_bytes"] += copied.total_bytes
-    moved, looked_at = run_blocks.bring_all(context, kind, lambda seen, came: told(came, seen))
+    moved, compared = run_blocks.bring_all(context, kind, lambda seen, came: report_progress(came, seen))
     entry["bytes"] += moved
-    entry["total_bytes"] += looked_at
-    # what is still on its way is not copied
+    entry["total_bytes"] += compared
+    # the pass includes writing everything to the disk
     context.settle()
     entry["seconds"] = round(time.monotonic() - started, 3)
     context.journal.passes.append(entry)
@@ -218,7 +218,7 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
 
 
 def drop_flags(context: Context, root: pathlib.Path) -> None:
-    """Let the copy be written to again where an earlier attempt made it immutable, as the source is."""
+    """Remove the immutable and append-only flags that an earlier attempt set on the copy."""
     for path in context.journal.facts.get("flags", ()):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             io_manifest.set_flags(os.fsencode(root) + os.fsencode(path), NONE)
@@ -227,17 +227,17 @@ def drop_flags(context: Context, root: pathlib.Path) -> None:
 
 
 def _prepare_boot(context: Context) -> None:
-    """Make the copy bootable while the source still serves: this is the slow part of the fix-ups."""
+    """Make the copy bootable while the source still serves, because this is slow."""
     root = context.disk().mount()
     apply_fixups(context)
     io_boot.make_bootable(context.disk(), root)
     context.journal.facts["kernels"] = io_boot.kernels(root)
-    # what the source wrote meanwhile is better copied now than in the pause
+    # copy what the source wrote meanwhile, to shorten the pause
     copy_pass(context, "live", tolerate_vanished=True, excludes=io_boot.MADE_HERE)
 
 
 def fixup(context: Context) -> None:
-    """The fix-ups anew, for the last copy brought the originals back; let go of the disk."""
+    """Apply the fix-ups again, because the last copy pass restored the original files."""
     apply_fixups(context)
     root = context.disk().mount()
     if io_boot.kernels(root) != context.journal.facts.get("kernels"):
@@ -245,7 +245,7 @@ def fixup(context: Context) -> None:
 
 
 def apply_fixups(context: Context) -> None:
-    """Change the copy's configuration; repeated after every copy, which brings the originals back."""
+    """Change the copy's configuration; repeated after every copy pass, which restores the original files."""
     began = time.monotonic()
     root = context.disk().mount()
     tree = read_tree(PATTERNS, str(root))
@@ -261,9 +261,9 @@ def apply_fixups(context: Context) -> None:
 
 
 def stop_clone(context: Context) -> bool:
-    """Cut the VM's power if it runs, and see to it that it does not come up with its host.
+    """Power off the VM if it runs, and disable its autostart; returns whether it ran.
 
-    A libvirtd that does not answer keeps nobody from that.
+    If libvirtd does not answer, the VM's process is killed.
     """
     try:
         stopped = _stop(context)
@@ -276,7 +276,7 @@ def stop_clone(context: Context) -> bool:
         try:
             run_blocks.forget(context)
         except OSError as error:
-            context.log(f"what is known of the copy's blocks stays: {error}")
+            context.log(f"the block hashes of the copy could not be removed: {error}")
     return stopped
 
 
@@ -286,7 +286,7 @@ def _stop(context: Context) -> bool:
         if record is None:
             return False
         if record.active:
-            # before all else: somebody waits for that
+            # first, because clients wait for it
             host.shutdown(context.vm.uuid, timeout=0, force=True)
         if record.autostart:
             host.set_autostart(context.vm.uuid, False)

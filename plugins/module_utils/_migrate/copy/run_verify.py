@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The proof that the copy is what the source is: two manifests compared, what differs fetched anew, compared again.
+"""Verification of the copy: compare the manifests of source and copy, transfer what differs again, compare again.
 
-Nearly all is read while the source serves; in the pause only what changed since then is.
+Nearly all files are read while the source serves; in the pause only those that changed since then.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import FIELDS, Line, parse_own, printable
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.plan_manifest import Difference, compare, excluded, matters
 
-# how often what differs is fetched anew before it counts as an error
+# how often differing files are transferred again before they count as an error
 _ATTEMPTS = 2
-# more than so many differences are no files that changed, but a copy that went wrong
+# more differences than this mean a failed copy
 _MOST = 20_000
 _HOLES = ("sparse",)
 _FLAGS = FIELDS.index("flags")
 
 
 @dataclasses.dataclass
-class Look:
-    """One comparison: what differs and should not, flags the copy lacks, what it cost."""
+class Comparison:
+    """One comparison: relevant differences, flags the copy lacks, and the effort."""
 
-    wrong: dict[bytes, Difference]
+    differing: dict[bytes, Difference]
     flags: dict[bytes, bytes]
     files: int = 0
     bytes: int = 0
@@ -45,156 +45,159 @@ class Look:
 
 
 def live(context: Context) -> None:
-    """Read both sides whole while the source serves; the copy is to hold all that the source does not change meanwhile.
+    """Read both sides completely while the source serves; the copy must match where the source does not change meanwhile.
 
-    :raises BackendError: the copy cannot hold something, or it was spoilt.
+    :raises BackendError: files of the copy differ from unchanged files of the source.
     """
-    first = _look(context, settle=True)
-    if first.wrong:
-        _hint(context, first.wrong, tolerate_vanished=True)
-    # what was not written to between the two looks must be the same now; and this is what a look costs in the pause
-    again = _look(context)
-    bad = {path: each for path, each in again.wrong.items() if path in first.wrong and each.source == first.wrong[path].source and each.what != _HOLES}
-    _note(context, again, whole=first)
+    first = _compare(context, settle=True)
+    if first.differing:
+        _transfer_again(context, first.differing, tolerate_vanished=True)
+    # files that the source did not change between the two comparisons must match now; the second one also predicts the effort in the pause
+    second = _compare(context)
+    bad = {
+        path: each for path, each in second.differing.items() if path in first.differing and each.source == first.differing[path].source and each.what != _HOLES
+    }
+    _record(context, second, whole=first)
     if bad:
-        raise BackendError(_told(bad, "of the copy are not as on the source, though nothing changed them there"), hint=_HINT_COPY)
+        raise BackendError(_describe(bad, "of the copy differ from the source, although the source did not change them"), hint=_HINT_COPY)
 
 
 def catch_up(context: Context) -> None:
-    """Bring copy and manifests up to date right before the pause, which then has little left to do."""
+    """Bring copy and manifests up to date immediately before the pause, to shorten it."""
     run_copy.copy_pass(context, "live", tolerate_vanished=True, excludes=io_boot.MADE_HERE)
     live(context)
     run_copy.copy_pass(context, "live", tolerate_vanished=True, excludes=io_boot.MADE_HERE)
 
 
 def verify(context: Context) -> None:
-    """Compare the source, which keeps still, with the copy; the copy is the source's equal afterwards.
+    """Compare the quiesced source with the copy; the copy equals the source afterwards.
 
-    :raises BackendError: something goes on changing on the source, or the copy does not take it.
+    :raises BackendError: files still change on the source, or differ on the copy after being transferred again.
     """
     context.journal.verified = False
     fixed = [os.fsencode(each) for each in context.journal.facts.get("fixups", ())]
     for attempt in range(_ATTEMPTS + 1):
-        look = _look(context, fixed=fixed)
-        if not look.wrong or (attempt and _only_holes(context, look)):
+        found = _compare(context, fixed=fixed)
+        if not found.differing or (attempt and _only_holes(context, found)):
             break
         if attempt == _ATTEMPTS:
-            raise BackendError(_told(look.wrong, "differ between source and copy after the services were stopped"), hint=_HINT_SOURCE)
-        context.log(f"fetched anew: {_told(look.wrong, 'differ')}")
-        _hint(context, look.wrong, tolerate_vanished=False)
+            raise BackendError(_describe(found.differing, "differ between source and copy after the services were stopped"), hint=_HINT_SOURCE)
+        context.log(f"transferred again: {_describe(found.differing, 'differ')}")
+        _transfer_again(context, found.differing, tolerate_vanished=False)
     run_blocks.verify(context)
-    _set_flags(context, look.flags)
-    _note(context, look)
-    # whoever goes on after a kill starts the VM from what is on its disks
+    _set_flags(context, found.flags)
+    _record(context, found)
+    # after a kill the next worker starts the VM from the content of the disks
     context.settle()
     context.journal.verified = True
 
 
-_HINT_COPY = "Look at the log, and whether the copy's file system and its disk are sound."
-_HINT_SOURCE = "List what writes them in services, so that it is stopped for the last copy, or leave them out with excludes."
+_HINT_COPY = "Check the log, and the copy's file system and disk for errors."
+_HINT_SOURCE = "Add the service that writes them to services, so that it is stopped for the last copy, or exclude them with excludes."
 
 
-def _only_holes(context: Context, look: Look) -> bool:
-    """Whether all that is wrong is room: file systems have views of their own on what a hole is."""
-    if any(each.what != _HOLES for each in look.wrong.values()):
+def _only_holes(context: Context, found: Comparison) -> bool:
+    """Whether the files differ in sparseness only, which depends on the file system."""
+    if any(each.what != _HOLES for each in found.differing.values()):
         return False
-    context.journal.warnings.append(_told(look.wrong, "need more room on the copy than on the source; their content is the same"))
+    context.journal.warnings.append(_describe(found.differing, "use more space on the copy than on the source; their content is the same"))
     return True
 
 
-def _note(context: Context, look: Look, whole: Look | None = None) -> None:
-    noted = {"files": look.files, "bytes": (whole or look).bytes, "seconds": look.seconds, "differing": len(look.wrong)}
-    context.journal.facts["manifest"] = noted
-    context.log(f"compared {look.files} files, {noted['bytes']} bytes read anew in {(whole or look).seconds} s, {noted['differing']} differ")
+def _record(context: Context, found: Comparison, whole: Comparison | None = None) -> None:
+    recorded = {"files": found.files, "bytes": (whole or found).bytes, "seconds": found.seconds, "differing": len(found.differing)}
+    context.journal.facts["manifest"] = recorded
+    context.log(f"compared {found.files} files: {recorded['bytes']} bytes read in {(whole or found).seconds} s, {recorded['differing']} differ")
     context.save()
 
 
-def _look(context: Context, *, settle: bool = False, fixed: t.Sequence[bytes] = ()) -> Look:
-    """Both manifests as things are now, and what they say."""
+def _compare(context: Context, *, settle: bool = False, fixed: t.Sequence[bytes] = ()) -> Comparison:
+    """Take both manifests and compare them."""
     began = time.monotonic()
-    theirs, ours = context.manifests()
+    source_manifest, copy_manifest = context.manifests()
     root = context.disk().mount()
-    # what is read is worth something only where it would be read after a power loss, too
+    # the comparison is valid only for content that is on the disk
     context.settle()
     systems = context.source_facts["filesystems"]
     mounts = [each["mount"] for each in systems]
-    # the copy may lie on more partitions than the source
+    # the copy may have more partitions than the source
     lost = sorted({f"{each.rstrip('/')}/lost+found" for each in [*mounts, *(each.mount for each in context.layout().mounts)]})
     patterns = [*io_rsync.ALWAYS_OUT, *SOURCE_OWN, *lost, *context.spec.excludes, *io_boot.MADE_HERE]
     given = {"patterns": patterns, "names": [io_rsync.HELD], "mounts": mounts, "settle": settle, "nice": settle}
-    source = _Fetch(context.source.program(run_manifest_agent.MODULE), given, theirs)
+    source = _Fetch(context.source.program(run_manifest_agent.MODULE), given, source_manifest)
     source.start()
-    told = _teller(context)
-    copy = io_manifest.take(
-        os.fsencode(root), ours, excluded(patterns, [io_rsync.HELD]), io_manifest.new_header(ours, (lambda: None) if settle else None), told=told
-    )
+    progress = _progress(context)
+    header = io_manifest.new_header(copy_manifest, (lambda: None) if settle else None)
+    copy = io_manifest.take(os.fsencode(root), copy_manifest, excluded(patterns, [io_rsync.HELD]), header, progress=progress)
     while source.is_alive():
         source.join(1.0)
-        told(copy.files, copy.bytes)
+        progress(copy.files, copy.bytes)
     taken = source.result()
-    look = Look({}, {}, taken.files, max(taken.bytes, copy.bytes))
+    found = Comparison({}, {}, taken.files, max(taken.bytes, copy.bytes))
     plain = [each["mount"] for each in systems if each["fstype"] == "vfat"] + [each.mount for each in context.layout().mounts if each.partition.fs == "vfat"]
-    for each in compare(io_manifest.read(theirs), io_manifest.read(ours)):
+    for each in compare(io_manifest.read(source_manifest), io_manifest.read(copy_manifest)):
         if "flags" in each.what and each.source is not None:
-            look.flags[each.path] = each.source.same.split(b" ")[_FLAGS]
+            found.flags[each.path] = each.source.same.split(b" ")[_FLAGS]
         what = tuple(name for name in matters(each, fixed, plain) if name != "flags")
         if what:
-            look.wrong[each.path] = each._replace(what=what)
-            if len(look.wrong) > _MOST:
-                raise BackendError(_told(look.wrong, "or more differ between source and copy"), hint=_HINT_COPY)
-    look.seconds = round(time.monotonic() - began, 3)
-    return look
+            found.differing[each.path] = each._replace(what=what)
+            if len(found.differing) > _MOST:
+                raise BackendError(_describe(found.differing, "or more differ between source and copy"), hint=_HINT_COPY)
+    found.seconds = round(time.monotonic() - began, 3)
+    return found
 
 
 class _Fetch(threading.Thread):
-    """The source's manifest, on its way while the copy's is taken."""
+    """Thread that fetches the source's manifest while the copy's is taken."""
 
     def __init__(self, argv: t.Sequence[str], given: t.Mapping[str, t.Any], stored: pathlib.Path) -> None:
         super().__init__(daemon=True)
-        self.asked = (argv, given, stored)
+        self.request = (argv, given, stored)
         self.taken: io_manifest.Taken | None = None
         self.error: Exception | None = None
 
     def run(self) -> None:
-        """Fetch it."""
+        """Fetch the manifest."""
         try:
-            self.taken = io_manifest_wire.fetch(*self.asked)
-        except Exception as error:  # raised where it is waited for
+            self.taken = io_manifest_wire.fetch(*self.request)
+        except Exception as error:  # raised by result()
             self.error = error
 
     def result(self) -> io_manifest.Taken:
-        """What came.
+        """Return the result.
 
-        :raises BackendError: nothing did.
+        :raises BackendError: the manifest was not received.
         """
         if self.error is not None:
             raise self.error
         if self.taken is None:
-            raise BackendError("The source's list of files did not come.")
+            raise BackendError("The source's list of files was not received.")
         return self.taken
 
 
-def _teller(context: Context) -> t.Callable[[int, int], None]:
+def _progress(context: Context) -> t.Callable[[int, int], None]:
     used = max(1, sum(int(each["used"]) for each in context.source_facts["filesystems"]))
 
-    def told(files: int, size: int) -> None:
+    def report(files: int, size: int) -> None:
         context.progress(phase=context.journal.phase, step="compare", files=files, bytes=size, percent=min(100, 100 * size // used))
 
-    return told
+    return report
 
 
-def _hint(context: Context, wrong: t.Mapping[bytes, Difference], *, tolerate_vanished: bool) -> None:
-    """Fetch anew what differs, take away what is too much."""
+def _transfer_again(context: Context, differing: t.Mapping[bytes, Difference], *, tolerate_vanished: bool) -> None:
+    """Transfer differing files again, and remove those that exist on the copy only."""
     root = context.disk().mount()
-    for path, each in wrong.items():
-        if "too much" in each.what:
+    for path, each in differing.items():
+        if "extra" in each.what:
             io_manifest.remove(os.fsencode(io_boot.inside(root, os.fsdecode(path))))
-    paths = {path for path, each in wrong.items() if "too much" not in each.what}
+    paths = {path for path, each in differing.items() if "extra" not in each.what}
     inodes = {
-        parse_own(each.source.own)[1:3] for path, each in wrong.items() if path in paths and each.source is not None and not each.source.own.startswith(b"1 ")
+        parse_own(each.source.own)[1:3]
+        for path, each in differing.items()
+        if path in paths and each.source is not None and not each.source.own.startswith(b"1 ")
     }
     if inodes:
-        # one name of a file is linked to the others only when all are told of
+        # rsync links the names of a file only when all of them are listed
         paths |= {line.path for line in _linked(context.manifests()[0]) if parse_own(line.own)[1:3] in inodes}
     if paths:
         io_rsync.pull_paths(context.source.ssh_argv(), context.source.address, sorted(paths), str(root), tolerate_vanished=tolerate_vanished)
@@ -204,21 +207,21 @@ def _linked(path: pathlib.Path) -> t.Iterator[Line]:
     return (line for line in io_manifest.read(path) if not line.own.startswith(b"1 "))
 
 
-def _told(found: t.Mapping[bytes, Difference], how: str) -> str:
-    """What differs, for a person."""
+def _describe(found: t.Mapping[bytes, Difference], how: str) -> str:
+    """The differences as text, with the first five paths."""
     some = [f"{printable(path)} ({', '.join(each.what)})" for path, each in list(found.items())[:5]]
     return f"{len(found)} file(s) {how}: {', '.join(some)}{' and more' if len(found) > 5 else ''}."
 
 
 def _set_flags(context: Context, flags: t.Mapping[bytes, bytes]) -> None:
-    """Make immutable and append-only on the copy what is so on the source; nothing is written to it afterwards.
+    """Set the source's immutable and append-only flags on the copy, after the last write to it.
 
-    :raises BackendError: the copy's file system does not take that.
+    :raises BackendError: the copy's file system does not support them.
     """
     root = os.fsencode(context.disk().mount())
     if not flags:
         return
-    # written down first: the next copy has to take them off again, whatever happens to this one
+    # recorded first: the next copy pass must remove them, even if this run fails
     context.journal.facts["flags"] = sorted(os.fsdecode(path) for path in flags)
     context.save()
     for path, text in flags.items():

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A block device brought from the source: only the blocks that are other than those that are here, each proven by its hash.
+"""Copy a block device from the source: only blocks that differ from the copy, each verified by its hash.
 
-Both sides know a device as a list of hashes (SHA-256) of blocks of a fixed size. The wire, to the source: a line of JSON and
-the list of what is here. Back: a line of JSON, records, and an end that names the hash of the whole list.
-A device that nothing was written to since it was read last is not read again: the kernel counts what is written.
+Both sides represent a device as a list of SHA-256 hashes of blocks of a fixed size. Protocol, to the source: a line of JSON and
+the list of the copy's hashes. Back: a line of JSON, records, and an end record with the hash of the source's whole list.
+A device that was not written to since the last read is not read again: the kernel counts writes.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size
 BLOCK = 256 * KIB
 _HASH = 32
 _ZERO = bytes(BLOCK)
-# records: a block's number and data; one that is all zeros; so much was read; nothing was written since; the end
+# records: number and data of a block; number of a block of zeros; bytes read so far; not written to since the last read; end
 _DATA, _HOLE, _AT, _SAME, _END = b"D", b"Z", b"~", b"S", b"E"
-_TELL_EVERY = 64
-_SECTOR = 512
-# where /sys tells how many sectors were written and how many discarded; how often would count the flush that comes before the question
+_PROGRESS_EVERY = 64
+# fields of /sys/dev/block/*/stat with the sectors written and discarded; the numbers of requests would include the flush in send()
 _WRITTEN = (6, 13)
 SYS = pathlib.Path("/sys/dev/block")
-_HINT = "Look whether the source runs and can be reached."
+_HINT = "Check whether the source is running and reachable."
 
 
-class Brought(t.NamedTuple):
-    """What one look at a device of the source brought: ``changed`` blocks of ``bytes``, ``read`` there (nothing when nobody wrote to it)."""
+class Fetched(t.NamedTuple):
+    """Result of one :func:`fetch`: ``changed`` blocks, ``bytes`` transferred, bytes ``read`` on the source (0 if it was not written to)."""
 
     read: int
     changed: int
@@ -51,7 +50,7 @@ class Brought(t.NamedTuple):
 
 
 def written(device: str) -> list[int] | None:
-    """What the kernel counted of writes to a device since its start, ``None`` where it does not count."""
+    """The kernel's counters of sectors written to and discarded on a device since boot; ``None`` if it does not count."""
     number = os.stat(device).st_rdev
     place = pathlib.Path(os.path.realpath(SYS / f"{os.major(number)}:{os.minor(number)}"))
     queue = (place.parent if (place / "partition").exists() else place) / "queue" / "iostats"
@@ -64,18 +63,20 @@ def written(device: str) -> list[int] | None:
         return None
 
 
-def send(stream: t.BinaryIO, asked: t.BinaryIO, boot_id: str) -> None:
-    """Tell a device of this machine: what is other than what the other side has.
+def send(stream: t.BinaryIO, request: t.BinaryIO, boot_id: str) -> None:
+    """Send the blocks of a device of this machine that differ from those of the destination.
 
-    :arg asked: where the question is read from.
-    :raises OSError: it is no block device, or cannot be read.
+    :arg stream: where to write the records.
+    :arg request: where to read the request from.
+    :arg boot_id: of this machine; the kernel's counters are valid for one boot.
+    :raises OSError: the path is not a block device, or cannot be read.
     """
-    given = json.loads(asked.readline())
-    have = _exactly(asked, _HASH * count(given["size"]))
+    given = json.loads(request.readline())
+    have = _exactly(request, _HASH * count(given["size"]))
     if not stat.S_ISBLK(os.stat(given["device"]).st_mode):
-        raise OSError(f"{given['device']} is no block device.")
+        raise OSError(f"{given['device']} is not a block device.")
     with open(given["device"], "rb", buffering=0) as source:
-        # what is still in memory goes to the disk, so that it is counted before it is asked how much that was
+        # flush data in memory to the disk, so that it is included in the counter
         os.fsync(source.fileno())
         counter = written(given["device"])
         size = source.seek(0, os.SEEK_END)
@@ -96,17 +97,17 @@ def _send_blocks(stream: t.BinaryIO, source: t.BinaryIO, size: int, have: bytes,
         whole.update(found)
         if have[index * _HASH : (index + 1) * _HASH] != found:
             stream.write(_HOLE + struct.pack(">Q", index) if _is_zero(data) else _DATA + struct.pack(">QI", index, len(data)) + data)
-        if index % _TELL_EVERY == 0:
+        if index % _PROGRESS_EVERY == 0:
             stream.write(_AT + struct.pack(">Q", index * BLOCK))
             stream.flush()
             if not keep_cache:
-                # nobody's cache is to be filled with what is read once
-                os.posix_fadvise(source.fileno(), max(0, index - _TELL_EVERY) * BLOCK, _TELL_EVERY * BLOCK, os.POSIX_FADV_DONTNEED)
+                # keep the source's page cache free of data that is read only once
+                os.posix_fadvise(source.fileno(), max(0, index - _PROGRESS_EVERY) * BLOCK, _PROGRESS_EVERY * BLOCK, os.POSIX_FADV_DONTNEED)
     stream.write(_END + whole.digest())
 
 
 def count(size: int) -> int:
-    """How many blocks a device has; the last one may be shorter."""
+    """Number of blocks of a device of ``size`` bytes; the last one may be shorter."""
     return -(-size // BLOCK)
 
 
@@ -123,7 +124,7 @@ def _exactly(stream: t.BinaryIO, length: int) -> bytes:
             break
         data += more
     if data is None or len(data) != length:
-        raise ValueError("it broke off")
+        raise ValueError("unexpected end of data")
     return data
 
 
@@ -136,14 +137,15 @@ _ZERO_DIGEST = hashlib.sha256(_ZERO).digest()
 
 def digest(data: bytes) -> bytes:
     """The hash of a block."""
-    # most of a new disk is empty, and comparing is ten times cheaper
+    # a new disk is mostly empty, and a comparison is ten times faster than a hash
     return _ZERO_DIGEST if data == _ZERO else hashlib.sha256(data).digest()
 
 
 class Target:
-    """A device (or file) of this host that takes a device of the source, and the list of what is on it.
+    """A device (or file) of this host that receives a device of the source, and the list of its hashes.
 
-    :arg stored: where the list is kept between two looks; without it the device is read once.
+    :arg size: in bytes, of the device of the source.
+    :arg stored: file that keeps the list between two passes; if it is missing, the device is read.
     """
 
     def __init__(self, node: str, size: int, stored: pathlib.Path) -> None:
@@ -152,7 +154,10 @@ class Target:
         self.stored = stored
 
     def hashes(self) -> bytearray:
-        """The list as it is kept, or read anew."""
+        """Return the stored list, or read the device.
+
+        :raises BackendError: the device is too small.
+        """
         with contextlib.suppress(FileNotFoundError):
             kept = self.stored.read_bytes()
             head = self._head()
@@ -161,8 +166,8 @@ class Target:
         found = bytearray()
         with open(self.node, "rb", buffering=0) as stream:
             if stream.seek(0, os.SEEK_END) < self.size:
-                said = f"{self.node} is smaller than the {size_text(self.size)} that are to lie on it."
-                raise BackendError(said, "disk_schema", "Make its partition larger.")
+                message = f"{self.node} is smaller than the {size_text(self.size)} to be copied to it."
+                raise BackendError(message, "disk_schema", "Increase the size of its partition.")
             stream.seek(0)
             for _index, data in _blocks_of(stream, self.size):
                 found += digest(data)
@@ -172,7 +177,7 @@ class Target:
         return f"blocks 1 {self.size} {BLOCK}\n".encode("ascii")
 
     def keep(self, hashes: bytes) -> None:
-        """Write the list, whole or not at all."""
+        """Store the list atomically."""
         new = self.stored.with_name(f"{self.stored.name}.new")
         with open(new, "wb") as stream:
             stream.write(self._head() + hashes)
@@ -181,68 +186,67 @@ class Target:
         os.replace(new, self.stored)
 
     def forget(self) -> None:
-        """The list is not true any more."""
+        """Discard the stored list, which is no longer valid."""
         self.stored.unlink(missing_ok=True)
 
 
 def fetch(
-    argv: t.Sequence[str], given: t.Mapping[str, t.Any], target: Target, *, limit: int = 0, told: t.Callable[[int, int], object] | None = None
-) -> Brought:
-    """Let a program that :func:`send`s do so, and write what comes; every block that was written is read back and hashed.
+    argv: t.Sequence[str], given: t.Mapping[str, t.Any], target: Target, *, limit: int = 0, progress: t.Callable[[int, int], object] | None = None
+) -> Fetched:
+    """Run a program that calls :func:`send`, and write the blocks it sends; every written block is read back and hashed.
 
     :arg argv: the program, or ssh with it.
-    :arg given: ``device``; ``counter`` and ``boot_id`` of the last look.
+    :arg given: ``device``; ``counter`` and ``boot_id`` of the last pass.
     :arg limit: KiB per second at most, 0 for none.
-    :arg told: called with the bytes read there and brought here.
-    :raises BackendError: it did not come to an end, or is not here as it was there.
+    :arg progress: called with the bytes read on the source and transferred so far.
+    :raises BackendError: the transfer failed, or the copy differs from the source.
     """
     known = target.stored.exists()
     hashes = target.hashes()
-    question = json.dumps({**given, "size": target.size, **({} if known else {"counter": None})}).encode("ascii") + b"\n"
-    # a file for the complaints: a pipe nobody reads meanwhile would block
-    with tempfile.TemporaryFile() as complaints:
+    request = json.dumps({**given, "size": target.size, **({} if known else {"counter": None})}).encode("ascii") + b"\n"
+    # a file for standard error: a pipe that is not read meanwhile would block
+    with tempfile.TemporaryFile() as errors:
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
-        with subprocess.Popen(list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, bufsize=1 << 20) as process:
+        with subprocess.Popen(list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=1 << 20) as process:
             try:
-                brought = _receive(process, question, hashes, target, limit, told)
+                return _receive(process, request, hashes, target, limit, progress)
             except (ValueError, BrokenPipeError, struct.error) as error:
                 process.kill()
                 process.wait()
-                complaints.seek(0)
-                said = complaints.read().decode(errors="replace").strip()
+                errors.seek(0)
+                stderr = errors.read().decode(errors="replace").strip()
                 lost = "The connection to the source was lost" if process.returncode == 255 else None
-                raise CommandError(argv[:1], process.returncode, said or str(error), hint=_HINT, what=lost) from error
+                raise CommandError(argv[:1], process.returncode, stderr or str(error), hint=_HINT, what=lost) from error
             except BaseException:
                 process.kill()
                 raise
-    return brought
 
 
 def _receive(
-    process: subprocess.Popen[bytes], question: bytes, hashes: bytearray, target: Target, limit: int, told: t.Callable[[int, int], object] | None
-) -> Brought:
+    process: subprocess.Popen[bytes], request: bytes, hashes: bytearray, target: Target, limit: int, progress: t.Callable[[int, int], object] | None
+) -> Fetched:
     if process.stdin is None or process.stdout is None:
         raise ValueError("no pipes")
-    process.stdin.write(question)
+    process.stdin.write(request)
     process.stdin.write(hashes)
     process.stdin.close()
     stream = t.cast(t.BinaryIO, process.stdout)
     head = json.loads(stream.readline() or b"null")
     if head is None:
-        raise ValueError("it said nothing")
-    device = json.loads(question)["device"]
+        raise ValueError("no answer")
+    device = json.loads(request)["device"]
     if head["size"] != target.size:
-        said = f"{device} has {size_text(head['size'])} now; it had {size_text(target.size)} when the disks were laid out."
-        raise BackendError(said, "disk_schema", "Change disk_schema or the VM's disks, so that the disks are made anew.")
+        message = f"The size of {device} is {size_text(head['size'])}; it was {size_text(target.size)} when the disks were laid out."
+        raise BackendError(message, "disk_schema", "Change disk_schema or the VM's disks, so that the disks are created again.")
     changed: dict[int, bytes] = {}
-    moved, began, root = 0, time.monotonic(), b""
+    moved, started, root = 0, time.monotonic(), b""
     fd = os.open(target.node, os.O_RDWR)
     try:
         while True:
             kind = _exactly(stream, 1)
             if kind == _AT:
-                if told:
-                    told(struct.unpack(">Q", _exactly(stream, 8))[0], moved)
+                if progress:
+                    progress(struct.unpack(">Q", _exactly(stream, 8))[0], moved)
                 else:
                     _exactly(stream, 8)
                 continue
@@ -256,22 +260,22 @@ def _receive(
             changed[index] = digest(data)
             moved += len(data) if kind == _DATA else 0
             if limit:
-                time.sleep(max(0.0, moved / (limit * KIB) - (time.monotonic() - began)))
+                time.sleep(max(0.0, moved / (limit * KIB) - (time.monotonic() - started)))
         process.wait()
         os.fsync(fd)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         for index, wanted in changed.items():
             found = digest(_read_at(fd, index, target.size))
             if found != wanted:
-                raise BackendError(f"A block of {device} is not on the copy's disk as it came (at {index * BLOCK}).", hint="Look at the host's disk.")
+                raise BackendError(f"The block of {device} at {index * BLOCK} differs after it was written to the copy.", hint="Check the host's disk.")
             hashes[index * _HASH : (index + 1) * _HASH] = found
     finally:
         os.close(fd)
     if root and hashlib.sha256(hashes).digest() != root:
         target.forget()
-        raise BackendError(f"{device} and its copy are not equal: something else wrote to the copy.", hint="Run again; the copy is read anew then.")
+        raise BackendError(f"{device} and its copy differ: another process wrote to the copy.", hint="Run again; the copy is then read again.")
     target.keep(bytes(hashes))
-    return Brought(target.size if root else 0, len(changed), moved, head["counter"], head["boot_id"], hashlib.sha256(hashes).hexdigest())
+    return Fetched(target.size if root else 0, len(changed), moved, head["counter"], head["boot_id"], hashlib.sha256(hashes).hexdigest())
 
 
 def _record(stream: t.BinaryIO, kind: bytes, size: int) -> tuple[int, bytes]:
@@ -283,9 +287,9 @@ def _record(stream: t.BinaryIO, kind: bytes, size: int) -> tuple[int, bytes]:
         index, length = struct.unpack(">QI", _exactly(stream, 12))
         data = _exactly(stream, length) if length <= BLOCK else b""
     else:
-        raise ValueError("it sends what is no block")
+        raise ValueError("unknown record")
     if index >= count(size) or len(data) != min(BLOCK, size - index * BLOCK):
-        raise ValueError("it sends a block that the device does not have")
+        raise ValueError("a block outside of the device")
     return index, data
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The new master's disks as files of the destination host: partition tables, file systems, mounts.
+"""The new master's disks as image files of the destination host: partition tables, file systems, mounts.
 
 Everything is mounted in the mount namespace of the calling process, so a killed worker leaves no
-mount behind; loop devices it left are found again by the image they belong to.
+mounts; loop devices it left are found by their image.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BASIC_DATA = "EBD0A0A2-B9E5-4433-87C0-68B6B72699C7"
 
 _TYPE = {"ext4": LINUX, "xfs": LINUX, "btrfs": LINUX, "swap": SWAP, "vfat": BASIC_DATA, RAW: LINUX}
 _SECTORS = MIB // 512
-# below this a FAT of 32 bits has too few clusters
+# smaller file systems have too few clusters for FAT32
 _FAT32 = 64 * MIB
 
 
@@ -60,24 +60,24 @@ class DiskImage:
 
     @property
     def loop(self) -> str:
-        """The device of the disk the machine starts from."""
+        """The loop device of the boot disk."""
         return self._loops[self.layout.disks[0].index]
 
     def _disks(self) -> list[tuple[PlannedDisk, str]]:
         return list(zip(self.layout.disks, self.images))
 
     def write_table(self) -> None:
-        """Write the partition tables; the content of partitions at the same places stays."""
+        """Write the partition tables; the content of partitions with unchanged position is kept."""
         self.detach()
         quiet = ["--quiet", "--wipe", "always", "--wipe-partitions", "always", "--no-reread", "--no-tell-kernel"]
         for disk, image in self._disks():
             run(["sfdisk", *quiet, image], stdin=sfdisk_script(self.layout, disk))
 
     def make_filesystems(self) -> None:
-        """Make every file system anew."""
+        """Create every file system; existing ones are overwritten."""
         self.attach()
         for each in self._filesystems():
-            # the room of what was there before; not every disk can give it back
+            # free the space of the previous content; not every disk supports that
             run(["blkdiscard", self.node(each)], timeout=600, ok=range(256))
             run(mkfs_argv(each, self.node(each)), timeout=600)
             if each.subvolumes:
@@ -99,13 +99,13 @@ class DiskImage:
             run(["umount", str(self.root)])
 
     def attach(self) -> None:
-        """Give the images loop devices with a node for every partition."""
+        """Attach the images to loop devices, with a device node for every partition."""
         if self._loops:
             return
         self.detach()
         self.work.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.devices.mkdir(exist_ok=True)
-        # /run is mounted without device nodes, so ours get a place of their own
+        # /run is mounted with nodev, so the device nodes need another mount
         run(["mount", "-t", "tmpfs", "-o", "mode=0755,size=1m,dev,nosuid,noexec", "footprint-dev", str(self.devices)])
         by_uuid = self.devices / "disk" / "by-uuid"
         by_uuid.mkdir(parents=True, exist_ok=True)
@@ -125,17 +125,17 @@ class DiskImage:
         for _attempt in range(10):
             name = run(["losetup", "--find"]).stdout.strip()
             if not os.path.exists(name):
-                # the kernel offers a device whose node nobody made, as it happens where no udev runs
+                # the kernel offers a device without a node, if no udev is running
                 number = int("".join(each for each in name if each.isdigit()))
                 os.mknod(name, stat.S_IFBLK | 0o660, os.makedev(7, number))
             try:
                 run(["losetup", "--partscan", name, image])
                 return name
             except CommandError as error:
-                # somebody was faster
+                # another process has attached it meanwhile
                 last = error
                 time.sleep(0.2)
-        raise BackendError(f"No loop device could be had for {image}: {last}", hint="Free one: losetup -l shows who uses them.")
+        raise BackendError(f"Failed to attach {image} to a loop device: {last}", hint="Free a loop device; losetup -l shows them.")
 
     def _make_node(self, partition: PlannedPartition) -> None:
         loop = os.path.basename(self._loops[partition.disk])
@@ -144,10 +144,10 @@ class DiskImage:
         until = time.monotonic() + 5
         while not number.exists():
             if time.monotonic() > until:
-                raise BackendError(f"The kernel shows no partition {partition.number} on {loop}.", hint="Look at partx -s on the image.")
+                raise BackendError(f"The kernel does not show partition {partition.number} of {loop}.", hint="Check the image with partx -s.")
             time.sleep(0.1)
         _node(self.devices / name, number)
-        # the mount table must speak of /dev: grub-install reads it there and knows disks by such names only
+        # the mount table must contain names below /dev: grub-install reads it and accepts only those
         if not _is_node(self.node(partition), number):
             _node(pathlib.Path(self.node(partition)), number)
 
@@ -156,9 +156,9 @@ class DiskImage:
         return f"{self._loops[partition.disk]}p{partition.number}"
 
     def mount(self) -> pathlib.Path:
-        """Mount all file systems in their order; returns the root of the copy.
+        """Mount all file systems, parents first; returns the root of the copy.
 
-        What UEFI firmware starts from is a folder meanwhile: it has to be written as a whole (:meth:`pack`).
+        The EFI system partition is not mounted but a folder: :meth:`pack` writes it as a whole.
         """
         self.attach()
         self.root.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ class DiskImage:
         return self.root
 
     def used(self) -> int:
-        """Bytes that are taken in all file systems of the copy, holes in files not counted."""
+        """Bytes used in all file systems of the copy, without holes in files."""
         spaces = {}
         for each in self.layout.mounts:
             if each.partition is not self.layout.esp:
@@ -178,9 +178,9 @@ class DiskImage:
         return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in spaces.values())
 
     def pack(self) -> None:
-        """Write the folder of what UEFI firmware starts from into its partition, anew and as a whole.
+        """Create the EFI system partition from its folder, as a whole.
 
-        A FAT knows neither a journal nor owners, and not every host's kernel knows FAT.
+        FAT has neither a journal nor owners, and not every host's kernel supports it.
         """
         esp = self.layout.esp
         if esp is None:
@@ -193,12 +193,12 @@ class DiskImage:
         run(["sync", self.node(esp)])
 
     def settle(self) -> None:
-        """See to it that what was written is on the disks, and not in this host's memory alone.
+        """Flush all written data from this host's memory to the disks.
 
-        A file system in a file takes all that is written to it, and reads it back, also when the pool below has no room for it
-        and nothing of it is ever written. Only whoever asks is told, once: unmounting tells nothing.
+        A file system in an image accepts writes, and reads them back, even if the pool below it is full and the data
+        is never written to disk. The kernel reports such an error once, to a sync; umount does not report it.
 
-        :raises LostWriteError: it is lost.
+        :raises LostWriteError: written data is lost.
         """
         if not self._loops:
             return
@@ -207,26 +207,26 @@ class DiskImage:
                 place = self.root / each.mount.lstrip("/")
                 if os.path.ismount(place):
                     run(["sync", "--file-system", str(place)])
-            # what lies beside the file systems: the boot loader, partitions without any
+            # data outside of file systems: the boot loader, raw partitions
             for path in (*self._loops.values(), *self.images):
                 sync_path(path)
         except (OSError, CommandError) as error:
             raise self._lost(error) from error
 
     def _lost(self, error: Exception) -> BackendError:
-        """What is said when something that was written is lost."""
+        """The error for lost writes."""
         for image in self.images:
             full = full_pool(image)
             if full is not None:
                 return LostWriteError(full.message, full.path, full.hint)
-        return LostWriteError(f"What was written did not reach {', '.join(self.images)}: {error}.", hint="Look at dmesg, and whether that disk is sound.")
+        return LostWriteError(f"Written data did not reach {', '.join(self.images)}: {error}.", hint="Check dmesg and the health of that disk.")
 
     def release(self) -> None:
-        """Let go of the disks, so that somebody else may use them."""
+        """Release the disks, so that another process may use them."""
         self.detach()
 
     def detach(self) -> None:
-        """Unmount and detach everything, also what a killed worker left."""
+        """Unmount and detach everything, including what a killed worker left."""
         for place in (self.root, self.devices):
             for _depth in range(8):
                 if not os.path.ismount(place):
@@ -236,7 +236,7 @@ class DiskImage:
             for loop in loops_of(image):
                 run(["partx", "--delete", loop], ok=range(256))
                 for each in self.layout.on(disk):
-                    # udev removes its own; the ones made by hand would point at the next user of the device
+                    # udev removes its own nodes; those created here would refer to the next image on the loop device
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(f"{loop}p{each.number}")
                 self._free(loop)
@@ -245,7 +245,7 @@ class DiskImage:
         for image in self.images:
             while loops_of(image):
                 if time.monotonic() > until:
-                    raise BackendError(f"{image} is still in use by a loop device.", hint="losetup -l and lsof show by whom.")
+                    raise BackendError(f"{image} is still in use by a loop device.", hint="Find the process with losetup -l and lsof.")
                 time.sleep(0.2)
 
     def _free(self, loop: str) -> None:
@@ -253,12 +253,12 @@ class DiskImage:
 
 
 def mount_options(mount: PlannedMount) -> str:
-    """How a file system of the copy is mounted while it is filled."""
+    """Mount options of a file system of the copy while it is filled."""
     options = ["noatime"]
     if mount.partition.options:
         options.append(mount.partition.options)
     if mount.partition.fs == "vfat":
-        # it knows no owners and modes; that is no reason for rsync to complain
+        # FAT has no owners and modes; without it rsync would report errors for them
         options.append("quiet")
     if mount.subvolume is not None:
         options.append(f"subvol=/{mount.subvolume}")
@@ -266,7 +266,7 @@ def mount_options(mount: PlannedMount) -> str:
 
 
 def sfdisk_script(layout: DiskLayout, disk: PlannedDisk) -> str:
-    """A partition table as sfdisk reads it from its standard input."""
+    """A partition table as input for sfdisk."""
     lines = ["label: gpt", f"label-id: {disk.uuid}", "unit: sectors", ""]
     if disk.index == 0:
         lines.append(f"start={_SECTORS}, size={_SECTORS}, type={BIOS_GRUB}, name=bios_grub")
@@ -278,7 +278,7 @@ def sfdisk_script(layout: DiskLayout, disk: PlannedDisk) -> str:
 
 
 def mkfs_argv(partition: PlannedPartition, device: str) -> list[str]:
-    """The command that makes a partition's file system on ``device``."""
+    """The command that creates a partition's file system on ``device``."""
     if partition.fs == "ext4":
         inodes = ["-N", str(partition.inodes)] if partition.inodes else []
         return ["mkfs.ext4", "-q", "-F", "-E", "nodiscard", "-U", partition.uuid, *inodes, device]
@@ -292,7 +292,7 @@ def mkfs_argv(partition: PlannedPartition, device: str) -> list[str]:
 
 
 def loops_of(image: str) -> list[str]:
-    """The loop devices an image is attached to."""
+    """The loop devices to which an image is attached."""
     done = run(["losetup", "--json", "--list", "--associated", image], ok=(0, 1))
     if not done.stdout.strip():
         return []
@@ -300,7 +300,10 @@ def loops_of(image: str) -> list[str]:
 
 
 def sync_path(path: str) -> None:
-    """Bring what was written to a file or a device to its disk; an error of that is raised."""
+    """Flush written data of a file or a device to its disk.
+
+    :raises OSError: the data could not be written.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -314,7 +317,7 @@ def _device(numbers: pathlib.Path) -> int:
 
 
 def _is_node(path: str, numbers: pathlib.Path) -> bool:
-    """Whether a path is the node of a device; where no udev runs, one of an earlier device may be left."""
+    """Whether a path is the node of this device; without udev a node of an earlier device may be left."""
     try:
         return os.stat(path).st_rdev == _device(numbers)
     except FileNotFoundError:

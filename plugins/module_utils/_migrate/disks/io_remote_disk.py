@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The new master's disks where another machine has them, brought over ssh and seen as files of this host.
+"""The new master's disks on another machine, exported over ssh as files of this host.
 
     disk of the machine → qemu-nbd → ssh → nbdfuse → file → loop device
 
-From the file on it is a :class:`DiskImage` like any other. All of it belongs to the calling process:
-its unit ends the programs with it, its mount namespace the files, and the loop devices go with their last user.
+From the file on it is a :class:`DiskImage` like any other. Everything belongs to the calling process:
+its unit ends the programs, its mount namespace the files, and the loop devices are freed with their last user.
 """
 
 from __future__ import annotations
@@ -25,31 +25,32 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage, sync_path
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import DiskLayout
 
-_CONNECTS = 60.0
-_ENDS = 20.0
+# timeouts in seconds
+_CONNECT_TIMEOUT = 60.0
+_END_TIMEOUT = 20.0
 # in sectors of 512 bytes: 4 MiB
 _READ_AHEAD = "8192"
-_HINT_LOST = "Look whether the pool of the VM's disks is full, then run again."
+_HINT_LOST = "Check whether the pool of the VM's disks is full, then run again."
 
 
 class Machine(t.Protocol):
-    """Whoever has the disks."""
+    """The machine that has the disks."""
 
     def up(self) -> list[str]:
-        """See to it that it runs and answers; returns ssh and where to, without a command."""
+        """Make sure that it is running and reachable; returns the ssh command with its address as the last argument, without a remote command."""
 
     def down(self) -> None:
-        """Switch it off and take away what it needed."""
+        """Power it off and remove its resources."""
 
     def socket(self, disk: int) -> str:
-        """Where it exports a disk, by the disk's number."""
+        """Path of the UNIX socket that exports a disk, by the disk's number."""
 
 
 class RemoteDisk(DiskImage):
     """Disks of another machine.
 
-    :arg work: as of :class:`DiskImage`.
-    :arg export: the name under which each disk is exported.
+    :arg work: as for :class:`DiskImage`.
+    :arg export: NBD export name of each disk.
     """
 
     def __init__(self, layout: DiskLayout, work: pathlib.Path, machine: Machine, export: str) -> None:
@@ -72,37 +73,37 @@ class RemoteDisk(DiskImage):
 
     def detach(self) -> None:
         super().detach()
-        # those whose file is dead are not found by it any more
+        # loop devices whose file is gone cannot be found by it
         for held in self._held.values():
             os.close(held)
         self._held = {}
 
     def settle(self) -> None:
         super().settle()
-        # with the programs in between, all that is on the way would be gone
+        # if one of the programs in between has ended, data in transit is lost
         if self._loops and not self._connected():
-            raise BackendError("The bootstrap system went away while its disks were written to.", hint=_HINT_LOST)
+            raise BackendError("The connection to the bootstrap system was lost while its disks were written to.", hint=_HINT_LOST)
 
     def _lost(self, error: Exception) -> BackendError:
-        # a disk that is gone takes nothing any more, so what is on it belongs together, as after a power loss
+        # a disconnected disk accepts no more writes, so its content is consistent, as after a power loss
         kind = LostWriteError if self._connected() else BackendError
-        return kind(f"What was written did not reach the bootstrap system's disks: {error}.", hint=_HINT_LOST)
+        return kind(f"Written data did not reach the bootstrap system's disks: {error}.", hint=_HINT_LOST)
 
     def _connected(self) -> bool:
         return self._ssh is not None and bool(self._files) and all(each.poll() is None for each in (self._ssh, *self._files))
 
     def release(self) -> None:
-        """Let go of the disks and switch the machine off that has them."""
+        """Release the disks and power off the machine that has them."""
         self.detach()
         self._disconnect()
         self.machine.down()
 
     def _loop(self, image: str) -> str:
         loop = super()._loop(image)
-        # in use while it is detached, it goes when we do: the file behind it will not outlive us
+        # a device that is detached while open is freed when this process ends, as is the file behind it
         self._held[loop] = os.open(loop, os.O_RDONLY | os.O_CLOEXEC)
         run(["losetup", "--detach", loop])
-        # each request is a way there and back, one after the other: few and large ones, and nothing cached twice
+        # each request is a network round trip: use few and large ones, and avoid double caching
         run(["losetup", "--direct-io=on", loop], ok=range(256))
         run(["blockdev", "--setra", _READ_AHEAD, loop], ok=range(256))
         return loop
@@ -114,13 +115,13 @@ class RemoteDisk(DiskImage):
             super()._free(loop)
 
     def _connect(self) -> None:
-        """Bring the disks here; nothing is done where they are."""
+        """Connect the disks to this host, unless they are connected."""
         if self._connected():
             return
         self.detach()
         self._disconnect()
         argv = self.machine.up()
-        # what is a file there now is what a killed process left
+        # existing files here are left from a killed process
         self.far.mkdir(parents=True, exist_ok=True, mode=0o700)
         forwards = []
         for disk, image in self._disks():
@@ -141,21 +142,21 @@ class RemoteDisk(DiskImage):
 
     def _start(self, name: str, argv: t.Sequence[str]) -> subprocess.Popen[bytes]:
         with open(self.far / f"{name}.log", "wb") as log:
-            # pylint: disable-next=ansible-bad-function,consider-using-with  # no AnsibleModule reaches this layer; it runs on
+            # pylint: disable-next=ansible-bad-function,consider-using-with  # no AnsibleModule reaches this layer; the process keeps running
             return subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "LC_ALL": "C"})
 
     def _await(self, name: str, process: subprocess.Popen[bytes], ready: t.Callable[[], bool]) -> None:
-        until = time.monotonic() + _CONNECTS
+        until = time.monotonic() + _CONNECT_TIMEOUT
         while not ready():
             if process.poll() is not None or time.monotonic() > until:
-                said = " | ".join((self.far / f"{name}.log").read_text(errors="replace").strip().splitlines()[-3:])
-                how = "took too long" if process.poll() is None else f"ended with exit code {process.poll()}"
+                output = " | ".join((self.far / f"{name}.log").read_text(errors="replace").strip().splitlines()[-3:])
+                how = "timed out" if process.poll() is None else f"ended with exit code {process.poll()}"
                 self._disconnect()
-                raise BackendError(f"The disks of the bootstrap system cannot be had: {name} {how}: {said or 'it said nothing'}", hint="Run again.")
+                raise BackendError(f"Failed to connect the disks of the bootstrap system: {name} {how}: {output or 'no output'}", hint="Run again.")
             time.sleep(0.1)
 
     def _disconnect(self) -> None:
-        """End the programs between the disks and here, when all is written; what cannot be written is not waited for."""
+        """Flush all writes, then end the programs between the disks and this host; failed writes are ignored."""
         for image, file in zip(self.images, self._files):
             if file.poll() is None:
                 with contextlib.suppress(OSError):
@@ -163,13 +164,13 @@ class RemoteDisk(DiskImage):
         for process in (*self._files, *([self._ssh] if self._ssh else [])):
             process.terminate()
             try:
-                process.wait(timeout=_ENDS)
+                process.wait(timeout=_END_TIMEOUT)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
         self._files, self._ssh = [], None
         for image in self.images:
-            # of a process that was killed, where it had no mount namespace of its own
+            # mounts of a killed process that shared this mount namespace
             run(["umount", "--lazy", image], ok=range(256))
             with contextlib.suppress(OSError):
                 os.unlink(image)
@@ -178,9 +179,9 @@ class RemoteDisk(DiskImage):
 
 
 def _size(path: str) -> int:
-    """Size of a file once there is more than its place; -1 before."""
+    """Size of a regular file in bytes; -1 if there is none yet."""
     try:
-        told = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return -1
-    return told.st_size if stat.S_ISREG(told.st_mode) else -1
+    return status.st_size if stat.S_ISREG(status.st_mode) else -1

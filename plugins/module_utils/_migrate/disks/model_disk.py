@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The disk schema as it is asked for, the new disks, and what the source holds, as numbers and names."""
+"""Data of disks: the requested disk schema, the layout of the new disks, the file systems of the source."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
 
 FILESYSTEMS = ("ext4", "xfs", "btrfs", "vfat", "swap")
-#: What can carry the root.
+#: File systems that are supported for the root.
 _ROOTS = ("ext4", "xfs", "btrfs")
 SAME = "same"
-#: What is copied block by block, for it holds no file system.
+#: In place of a file system: the device is copied block by block.
 RAW = "raw"
 BIOS = "bios"
 EFI = "efi"
-#: Where distributions mount the partition that UEFI firmware starts from.
+#: Where distributions mount the EFI system partition.
 ESP_MOUNTS = ("/boot/efi", "/efi")
 _LEAST = 16 * MIB
 _PERCENT = re.compile(r"\A\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*%\s*\Z")
@@ -31,7 +31,7 @@ _PERCENT = re.compile(r"\A\s*([0-9]{1,3}(?:\.[0-9]{1,3})?)\s*%\s*\Z")
 class RawDevice:
     """A block device of the source that is copied block by block.
 
-    ``path`` is a name that outlives a restart there, ``links`` its other names below ``/dev``;
+    ``path`` is a name that is the same after a restart, ``links`` its other names below ``/dev``;
     ``label`` and ``partuuid`` are those of a GPT; ``owner``, ``group`` and ``mode`` those of its node.
     """
 
@@ -48,11 +48,11 @@ class RawDevice:
 
 @dataclasses.dataclass(frozen=True)
 class Partition:
-    """One partition that is wanted.
+    """One requested partition.
 
-    ``size`` in bytes and ``percent`` of its disk exclude each other, neither takes the rest.
-    ``mount`` is ``None`` for swap and what is ``raw``. ``disk`` counts the VM's disks from 0. ``options`` are those of
-    the source's mount where it is made as it was there; ``subvolumes`` (mount, name) are btrfs's.
+    ``size`` in bytes and ``percent`` of its disk exclude each other; with neither it takes the rest of the disk.
+    ``mount`` is ``None`` for swap and ``raw``. ``disk`` counts the VM's disks from 0. ``options`` are the mount options of
+    the source that the file system needs with schema ``same``; ``subvolumes`` (mount, name) are for btrfs.
     """
 
     mount: str | None
@@ -67,7 +67,7 @@ class Partition:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedPartition:
-    """One partition with its place. ``start`` and ``size`` in bytes; ``uuid`` as blkid and fstab write it."""
+    """One partition with its position. ``start`` and ``size`` in bytes; ``uuid`` as in blkid and fstab."""
 
     number: int
     mount: str | None
@@ -84,7 +84,7 @@ class PlannedPartition:
 
 
 class PlannedMount(t.NamedTuple):
-    """One place where a partition, or one of its subvolumes, is mounted."""
+    """One mount point of a partition or of one of its subvolumes."""
 
     mount: str
     partition: PlannedPartition
@@ -92,7 +92,7 @@ class PlannedMount(t.NamedTuple):
 
 
 class PlannedDisk(t.NamedTuple):
-    """One disk of the VM that carries partitions. ``index`` counts the VM's disks, ``size`` in bytes."""
+    """One disk of the VM that has partitions. ``index`` counts the VM's disks from 0, ``size`` in bytes."""
 
     index: int
     size: int
@@ -101,10 +101,10 @@ class PlannedDisk(t.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Filesystem:
-    """What the source holds in one file system; ``used`` in bytes as allocated (sparse files count little).
+    """One file system of the source; ``used`` in allocated bytes (holes of sparse files do not count).
 
-    ``size`` is that of what carries it, ``disks`` the physical disks below it, ``subvolume`` the
-    name of a btrfs subvolume, ``options`` what of the mount's options a new file system needs.
+    ``size`` is that of its block device, ``disks`` the physical disks below it, ``subvolume`` the
+    name of a btrfs subvolume, ``options`` the mount options that a new file system needs.
     """
 
     mount: str
@@ -120,7 +120,7 @@ class Filesystem:
 
 @dataclasses.dataclass(frozen=True)
 class DiskLayout:
-    """All disks that the copy lies on, and what their firmware is."""
+    """All disks of the copy, and the VM's firmware type."""
 
     disks: tuple[PlannedDisk, ...]
     partitions: tuple[PlannedPartition, ...]
@@ -128,12 +128,12 @@ class DiskLayout:
 
     @property
     def size(self) -> int:
-        """Bytes of all disks together."""
+        """Total bytes of all disks."""
         return sum(each.size for each in self.disks)
 
     @property
     def mounts(self) -> tuple[PlannedMount, ...]:
-        """What is mounted where, parents before children."""
+        """All mount points, parents before children."""
         found = []
         for each in self.partitions:
             if each.subvolumes:
@@ -144,12 +144,12 @@ class DiskLayout:
 
     @property
     def raws(self) -> tuple[tuple[PlannedPartition, RawDevice], ...]:
-        """What is copied block by block, and from where."""
+        """Partitions that are copied block by block, with their devices on the source."""
         return tuple((each, each.raw) for each in self.partitions if each.raw is not None)
 
     @property
     def esp(self) -> PlannedPartition | None:
-        """The partition UEFI firmware starts from."""
+        """The EFI system partition; ``None`` if there is none."""
         return next((each for each in self.partitions if is_esp(each.mount, each.fs)), None)
 
     def on(self, disk: PlannedDisk) -> tuple[PlannedPartition, ...]:
@@ -174,19 +174,19 @@ def _raw(data: t.Mapping[str, t.Any] | None) -> RawDevice | None:
 
 
 def is_esp(mount: str | None, fs: str) -> bool:
-    """Whether a partition is where UEFI firmware looks for a boot loader."""
+    """Whether a partition is the EFI system partition."""
     return fs == "vfat" and mount in ESP_MOUNTS
 
 
 def parse_schema(value: t.Any, path: str = "disk_schema") -> tuple[Partition, ...]:
-    """The disk schema; nothing in it means: as on the source.
+    """Parse the disk schema; an empty one means the same as on the source.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     if value is None or value == SAME or value == [] or value == "":
         return ()
     if not isinstance(value, (list, tuple)):
-        raise InputError(f"{value!r} is no disk schema.", path, "Write same, or a list such as [{mount: /, size: 20GiB}, {fs: swap, size: 2GiB}].")
+        raise InputError(f"{value!r} is not a valid disk schema.", path, "Write same, or a list such as [{mount: /, size: 20GiB}, {fs: swap, size: 2GiB}].")
     partitions = tuple(_parse_partition(entry, f"{path}[{index}]") for index, entry in enumerate(value))
     _check(partitions, path)
     return partitions
@@ -195,7 +195,7 @@ def parse_schema(value: t.Any, path: str = "disk_schema") -> tuple[Partition, ..
 def _parse_partition(entry: t.Any, path: str) -> Partition:
     if not isinstance(entry, t.Mapping):
         raise InputError("is not a mapping.", path, "Write e.g. {mount: /, fs: ext4, size: 4GiB}.")
-    # a module hands over None for what was not given
+    # a module passes None for omitted options
     given = {key: value for key, value in entry.items() if value is not None}
     unknown = set(given) - {"mount", "fs", "raw", "size", "disk"}
     if unknown:
@@ -212,10 +212,10 @@ def _parse_partition(entry: t.Any, path: str) -> Partition:
 def _parse_raw(given: t.Mapping[str, t.Any], path: str) -> Partition:
     for key in ("mount", "fs"):
         if key in given:
-            raise InputError("is given for what is copied block by block.", f"{path}.{key}", "Leave it out, or leave raw out.")
+            raise InputError("is not supported together with raw.", f"{path}.{key}", f"Remove {key} or raw.")
     device = given["raw"]
     if not isinstance(device, str) or not device.startswith("/dev/") or ".." in device.split("/") or re.search(r"\s", device):
-        raise InputError(f"{device!r} is no block device.", f"{path}.raw", "Write its name on the source, e.g. /dev/disk/by-partlabel/data.")
+        raise InputError(f"{device!r} is not a valid device path.", f"{path}.raw", "Write the path on the source, e.g. /dev/disk/by-partlabel/data.")
     size, percent = _parse_extent(given.get("size"), f"{path}.size")
     return Partition(None, RAW, size, percent, _parse_disk(given.get("disk", 0), path), raw=RawDevice(device))
 
@@ -227,50 +227,50 @@ def _parse_extent(value: t.Any, path: str) -> tuple[int | None, float | None]:
     if part:
         percent = float(part.group(1))
         if not 0 < percent <= 100:
-            raise InputError(f"{value!r} is no part of a disk.", path, "Use more than 0% and at most 100%.")
+            raise InputError(f"{value!r} is not a valid percentage.", path, "Use more than 0% and at most 100%.")
         return None, percent
     size = parse_size(value, "GiB", path)
     if size < _LEAST:
-        raise InputError("is smaller than 16 MiB.", path, "A bare number counts in GiB; add a unit to mean another.")
+        raise InputError("is smaller than 16 MiB.", path, "Use a larger size; a number without a unit is in GiB.")
     return size, None
 
 
 def _parse_disk(value: t.Any, path: str) -> int:
     if isinstance(value, bool) or not re.match(r"\A[0-9]{1,2}\Z", str(value)):
-        raise InputError(f"{value!r} is no number of a disk.", f"{path}.disk", "The VM's disks count from 0.")
+        raise InputError(f"{value!r} is not a valid disk number.", f"{path}.disk", "Use the number of one of the VM's disks, counted from 0.")
     return int(value)
 
 
 def _parse_mount(mount: t.Any, fs: str, path: str) -> str | None:
     if fs == "swap":
         if mount:
-            raise InputError("is given for swap.", f"{path}.mount", "Leave it out.")
+            raise InputError("is not supported for swap.", f"{path}.mount", "Remove it.")
         return None
     if not isinstance(mount, str) or not mount.startswith("/") or ".." in mount.split("/") or re.search(r"\s", mount):
-        raise InputError(f"{mount!r} is not an absolute path.", f"{path}.mount", "Write where the master mounts it, e.g. /srv.")
+        raise InputError(f"{mount!r} is not a valid absolute path.", f"{path}.mount", "Write the mount point, e.g. /srv.")
     if mount == "/" and fs not in _ROOTS:
-        raise InputError(f"{fs} cannot carry /.", f"{path}.fs", f"Use {', '.join(_ROOTS[:-1])} or {_ROOTS[-1]}.")
+        raise InputError(f"{fs} is not supported for /.", f"{path}.fs", f"Use {', '.join(_ROOTS[:-1])} or {_ROOTS[-1]}.")
     if mount.rstrip("/") in ESP_MOUNTS and fs != "vfat":
-        raise InputError(f"{fs} cannot be read by UEFI firmware.", f"{path}.fs", "Use vfat.")
+        raise InputError(f"{fs} is not supported for the EFI system partition.", f"{path}.fs", "Use vfat.")
     return "/" if mount == "/" else mount.rstrip("/")
 
 
 def _check(partitions: t.Sequence[Partition], path: str) -> None:
     mounts = [partition.mount for partition in partitions if partition.mount]
     if "/" not in mounts:
-        raise InputError("names no partition for /.", path, "Add {mount: /, fs: ext4, size: rest}.")
+        raise InputError("contains no partition for /.", path, "Add {mount: /, fs: ext4, size: rest}.")
     if len(set(mounts)) != len(mounts):
-        raise InputError("names a mount point twice.", path, "Name every mount point once.")
+        raise InputError("contains a mount point twice.", path, "Use every mount point once.")
     devices = [partition.raw.path for partition in partitions if partition.raw]
     if len(set(devices)) != len(devices):
-        raise InputError("names a block device twice.", path, "Name every block device once.")
+        raise InputError("contains a block device twice.", path, "Use every block device once.")
     for disk in {each.disk for each in partitions}:
         here = [each for each in partitions if each.disk == disk]
-        # what is raw is as large as it was unless it is told otherwise
+        # a raw device without a size does not take the rest, it is as large as on the source
         if sum(each.size is None and each.percent is None and each.raw is None for each in here) > 1:
-            raise InputError(f"gives the rest of disk {disk} to two partitions.", path, "Give all but one a size.")
+            raise InputError(f"assigns the rest of disk {disk} to more than one partition.", path, "Set a size for all but one.")
         if sum(each.percent or 0 for each in here) > 100:
-            raise InputError(f"gives more than 100% of disk {disk} away.", path, "Make the parts smaller.")
+            raise InputError(f"assigns more than 100% of disk {disk}.", path, "Reduce the percentages.")
     boot = next((each for each in partitions if each.mount == "/boot"), None) or next(each for each in partitions if each.mount == "/")
     if boot.disk != 0 or any(is_esp(each.mount, each.fs) and each.disk != 0 for each in partitions):
-        raise InputError("puts what the machine starts from on another disk than the first.", path, "Let /boot, /boot/efi and, without /boot, / lie on disk 0.")
+        raise InputError("has a boot partition on another disk than disk 0.", path, "Put /boot, /boot/efi and, without /boot, / on disk 0.")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The new disks: GPT with a place for the boot loader, the wanted partitions, file systems whose UUIDs are known beforehand."""
+"""Plan the new disks: GPT with a boot loader partition, the requested partitions, file systems with predetermined UUIDs."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.m
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CapacityError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, size_text
 
-# mke2fs gives one inode to this many bytes unless told otherwise
+# default of mke2fs: one inode for this many bytes
 _BYTES_PER_INODE = 16384
-#: Below these the programs that make a file system refuse.
+#: Minimum sizes of file systems, in bytes; mkfs refuses smaller ones.
 LEAST = {"ext4": 16 * MIB, "xfs": 300 * MIB, "btrfs": 128 * MIB, "vfat": 16 * MIB, "swap": 16 * MIB, RAW: MIB}
-# what a new file system keeps for itself, and room for what the source writes meanwhile
-_OWN = {"ext4": 48 * MIB, "xfs": 64 * MIB, "btrfs": 128 * MIB, "vfat": 4 * MIB}
+# overhead of a new file system, and reserve for data the source writes meanwhile
+_OVERHEAD = {"ext4": 48 * MIB, "xfs": 64 * MIB, "btrfs": 128 * MIB, "vfat": 4 * MIB}
 ESP_SIZE = 256 * MIB
-# in front of the first partition of the first disk: table, and a place for GRUB's core image; behind the last: the second table
+# before the first partition of the first disk: the table, and the partition for GRUB's core image; after the last: the backup table
 _FIRST, _BEHIND = 2 * MIB, MIB
 
 
@@ -42,10 +42,10 @@ def plan_layout(
     """Lay out the disks.
 
     :arg sizes: of the VM's disks in bytes.
-    :arg wanted: the schema; empty means one ext4 root that takes everything.
-    :arg filesystems: what the source holds, to size inode tables.
-    :arg vm_uuid: all UUIDs derive from it, so that a killed run finds the same ones again.
-    :raises CapacityError: the partitions do not fit, or name a disk that the VM has not.
+    :arg wanted: the schema; empty means one ext4 root that takes the whole disk.
+    :arg filesystems: of the source, to size the inode tables.
+    :arg vm_uuid: all UUIDs derive from it, so that a repeated run plans the same ones.
+    :raises CapacityError: the partitions do not fit, or use a disk that the VM does not have.
     """
     partitions = tuple(wanted) or (Partition("/", "ext4", None),)
     if firmware == EFI and not any(is_esp(each.mount, each.fs) for each in partitions):
@@ -55,7 +55,11 @@ def plan_layout(
     planned: list[PlannedPartition] = []
     for index in sorted({each.disk for each in partitions}):
         if index >= len(sizes):
-            raise CapacityError(f"The disk schema names disk {index}, the VM has {len(sizes)}.", "disk_schema", "Disks count from 0; give the VM another one.")
+            raise CapacityError(
+                f"The disk schema uses disk {index}, but the VM has {len(sizes)} disk(s), counted from 0.",
+                "disk_schema",
+                "Correct the number or add a disk to the VM.",
+            )
         disks.append(PlannedDisk(index, sizes[index], _derive(vm_uuid, f"disk{index}" if index else "disk")))
         here = [each for each in partitions if each.disk == index]
         planned += _lay_out(disks[-1], here, mounts, filesystems, vm_uuid)
@@ -63,12 +67,12 @@ def plan_layout(
 
 
 def usable(index: int, size: int) -> int:
-    """Bytes of a disk that partitions can have."""
+    """Bytes of a disk that are available for partitions."""
     return size - begin(index) - _BEHIND
 
 
 def begin(index: int) -> int:
-    """Where the first partition of a disk begins."""
+    """Offset of the first partition of a disk, in bytes."""
     return _FIRST if index == 0 else MIB
 
 
@@ -83,7 +87,7 @@ def _lay_out(
         raise CapacityError(
             f"The partitions need {size_text(disk.size - free + (16 * MIB if rest else 0))}, the disk has {size_text(disk.size)}.",
             "disk_schema",
-            "Make the disk larger or the partitions smaller.",
+            "Increase the size of the disk or reduce the partitions.",
         )
     planned = []
     start = begin(disk.index)
@@ -93,7 +97,7 @@ def _lay_out(
             raise CapacityError(
                 f"{each.mount or (each.raw.path if each.raw else 'swap')} gets {size_text(length)}; {each.fs} needs at least {size_text(LEAST[each.fs])}.",
                 "disk_schema",
-                "Make it larger or use another file system.",
+                "Increase its size or use another file system.",
             )
         seed = each.mount or (f"raw:{each.raw.path}" if each.raw else f"swap{number}" if disk.index == 0 else f"swap{number}-{disk.index}")
         planned.append(
@@ -104,7 +108,7 @@ def _lay_out(
                 start=start,
                 size=length,
                 uuid=_fs_uuid(vm_uuid, seed, each.fs),
-                # who looked for it by that finds it again
+                # configuration that refers to a raw device by its PARTUUID stays valid
                 partuuid=(each.raw.partuuid if each.raw else None) or _derive(vm_uuid, f"partition:{seed}"),
                 inodes=_inodes(each, length, mounts, filesystems),
                 disk=disk.index,
@@ -138,18 +142,18 @@ def _inodes(wanted: Partition, size: int, mounts: t.Sequence[str | None], filesy
 
 
 def home_of(mount: str, mounts: t.Sequence[str | None]) -> str:
-    """The new mount point below which a path of the source comes to lie."""
+    """The new mount point that contains a path of the source."""
     fitting = [each for each in mounts if each and (mount == each or mount.startswith(each.rstrip("/") + "/"))]
     return max(fitting, key=len, default="/")
 
 
 def need(fs: str, used: int, size: int) -> int:
-    """Bytes a partition of ``size`` must have for ``used`` bytes of files."""
-    return used + used // 10 + max(_OWN.get(fs, 0), size // 20)
+    """Bytes a partition of ``size`` bytes must have for ``used`` bytes of files."""
+    return used + used // 10 + max(_OVERHEAD.get(fs, 0), size // 20)
 
 
 def space_problems(layout: DiskLayout, filesystems: t.Sequence[Filesystem]) -> list[str]:
-    """One sentence for every partition that is too small for what comes to lie on it."""
+    """One sentence for every partition that is too small for its files."""
     problems = []
     homes = {each.mount: each.partition for each in layout.mounts}
     for each in layout.partitions:
@@ -158,7 +162,7 @@ def space_problems(layout: DiskLayout, filesystems: t.Sequence[Filesystem]) -> l
         used = sum(fs.used for fs in filesystems if homes[home_of(fs.mount, list(homes))] is each)
         needed = need(each.fs, used, each.size)
         if needed > each.size:
-            problems.append(f"{each.mount} gets {size_text(each.size)} and needs {size_text(needed)} ({size_text(used)} are used on the source).")
+            problems.append(f"{each.mount} gets {size_text(each.size)} but needs {size_text(needed)} ({size_text(used)} used on the source).")
     return problems
 
 
@@ -178,12 +182,12 @@ class _Group:
 
     @property
     def least(self) -> int:
-        """What it cannot do without."""
+        """Minimum size in bytes."""
         return _align(self.size) if self.raw else max(LEAST[self.fs], _align(need(self.fs, self.used, 0)), 0)
 
     @property
     def fixed(self) -> bool:
-        """What the boot loader reads stays as large as it was."""
+        """Whether it keeps its size, because the boot loader reads it."""
         return self.mount == "/boot" or is_esp(self.mount, self.fs)
 
 
@@ -194,13 +198,14 @@ def same_schema(
     firmware: str,
     raws: t.Sequence[RawDevice] = (),
 ) -> tuple[Partition, ...]:
-    """The source's own schema on the VM's disks; LVM, md and encryption are flattened.
+    """The source's schema on the VM's disks; LVM, md and encryption are flattened.
 
-    Every partition is as large as on the source but the largest of a disk, which takes the rest.
-    What does not fit so is made smaller in proportion, as far as its files allow.
+    Every partition has the size it has on the source, except the largest of a disk, which takes the rest.
+    If they do not fit, partitions shrink in proportion, as far as their files allow.
 
+    :arg sizes: of the VM's disks in bytes.
     :arg swaps: of the source: size, disks.
-    :arg raws: what is copied block by block; it is never made smaller.
+    :arg raws: devices that are copied block by block; they never shrink.
     """
     groups = _groups([each for each in filesystems if not (firmware == BIOS and is_esp(each.mount, each.fstype))])
     if not any(each.mount == "/" for each in groups):
@@ -223,7 +228,7 @@ def _groups(filesystems: t.Sequence[Filesystem]) -> list[_Group]:
     pools: dict[str, list[Filesystem]] = {}
     for each in sorted(filesystems, key=lambda each: each.mount):
         if each.fstype == "btrfs":
-            # a subvolume that is not mounted lies where it lies, below another one
+            # a subvolume that is not mounted stays below another one
             if each.subvolume is not None:
                 pools.setdefault(each.device, []).append(each)
             continue
@@ -239,7 +244,7 @@ def _groups(filesystems: t.Sequence[Filesystem]) -> list[_Group]:
 
 
 def _place(groups: t.Sequence[_Group], disks: int) -> None:
-    """The source's disks in the order of their names, that of the root first; what has no disk of its own goes to the first."""
+    """Assign the source's disks to the VM's: the root's disk first, then by name; without a corresponding disk of the VM, disk 0."""
     root = next(each for each in groups if each.mount == "/")
     names = sorted({name for each in groups for name in each.disks} - set(root.disks))
     for each in groups:
@@ -253,7 +258,7 @@ def _fit(groups: t.Sequence[_Group], room: int) -> list[Partition]:
     if largest and sum(sizes[id(each)] for each in groups if each is not largest) + largest.least + room // 20 > room:
         flexible = [each for each in groups if not each.fixed and each.raw is None]
         left = room - sum(sizes[id(each)] for each in groups if each.fixed or each.raw)
-        # a twentieth more than the least: that is what the check for room asks for
+        # a twentieth more than the minimum, as space_problems requires
         least = {id(each): _align(each.least * 20 // 19) for each in flexible}
         spare = left - sum(least.values())
         whole = sum(each.size for each in flexible) or 1

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""ARP by hand: who has this address, and telling everybody who has it now (RFC 5227)."""
+"""ARP probes and announcements (RFC 5227) on raw sockets."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _packet(operation: int, sender_mac: bytes, sender_ip: str, target_mac: bytes
 
 
 def probe(interface: str, address: str, attempts: int = 3, wait: float = 0.3) -> str | None:
-    """The MAC that answers for an address on an interface's network, ``None`` when nobody does.
+    """Return the MAC that answers for an address on an interface's network, ``None`` without an answer.
 
-    Asks with the sender 0.0.0.0, so nobody's cache is touched.
+    The sender address is 0.0.0.0, so that no neighbour changes its ARP cache.
     """
     mine = mac_of(interface)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ARP)) as link:
@@ -51,10 +51,10 @@ def probe(interface: str, address: str, attempts: int = 3, wait: float = 0.3) ->
 
 
 def announce(interface: str, address: str, mac: str | None = None) -> None:
-    """Tell the network that ``address`` is at ``mac`` (default: the interface's own).
+    """Announce that ``address`` is at ``mac`` (default: the interface's own MAC).
 
-    Sent as request and as reply, because some caches listen to the one and some to the other.
-    The frame always leaves with the interface's own MAC, so that no switch learns a wrong port.
+    Sent as ARP request and as ARP reply, because some caches accept only one of them.
+    The Ethernet source is always the interface's own MAC, so that no switch learns a wrong port.
     """
     mine = mac_of(interface)
     owner = bytes.fromhex(mac.replace(":", "")) if mac else mine

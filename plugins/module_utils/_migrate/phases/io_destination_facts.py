@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the destination host is like, as far as a migration asks."""
+"""Facts of the destination host that a migration needs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def gather(spec: MigrationSpec, vm: VmDetails, tools: t.Sequence[str], own_addresses: t.Container[str] = ()) -> dict[str, t.Any]:
-    """Facts of this host as the destination of a migration.
+    """Return the facts of this host as the destination of a migration.
 
-    :arg tools: programs whose paths are wanted.
-    :arg own_addresses: MACs of the source's cards; when one of them answers for the temporary
+    :arg tools: programs to locate.
+    :arg own_addresses: MACs of the source's network cards. If one of them answers for the temporary
         address, it is the source itself, parked by an earlier run.
     :raises BackendError: libvirt does not answer.
     """
@@ -61,7 +61,7 @@ def gather(spec: MigrationSpec, vm: VmDetails, tools: t.Sequence[str], own_addre
 
 
 def _mountable(fs: str) -> bool:
-    """Whether this kernel has a file system or can load it."""
+    """Whether this kernel supports a file system, built in or as a module."""
     known = [line.split()[-1] for line in pathlib.Path("/proc/filesystems").read_text(encoding="ascii").splitlines()]
     if fs in known:
         return True
@@ -76,7 +76,7 @@ def _memory_available() -> int:
 
 
 def disk_paths(xml: str) -> list[str]:
-    """The files or block devices of a domain's disks, in their order."""
+    """The files or block devices of a domain's disks, in the order of the definition."""
     found = []
     for disk in ElementTree.fromstring(xml).findall("./devices/disk"):
         source = disk.find("source")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fence around a VM that is not trusted yet: all its network cards reach this host, and nobody else but by ARP.
+"""Packet filter around a VM that is not committed yet: it reaches this host and, by ARP only, its neighbours.
 
-What a client told a VM that is thrown away afterwards would be lost, so clients are let in only when the VM has been
-committed. Frames between this host and the VM do not pass the forward hook of the bridge; everything else does.
+Data that clients write to a VM which is discarded afterwards would be lost, so clients are admitted only after the commit.
+Frames between this host and the VM do not pass the forward hook of the bridge; all other frames do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
-#: What is loaded again before libvirt when the host boots.
+#: Rule sets that are loaded before libvirt when the host boots.
 HOME = pathlib.Path("/var/lib/reduced.footprint/fences")
 UNITS = pathlib.Path("/etc/systemd/system")
 _INTERFACE = re.compile(r"\A[^\s/\"\\{}]{1,15}\Z")
@@ -30,25 +30,25 @@ _MAC = re.compile(r"\A[0-9a-f]{2}(?::[0-9a-f]{2}){5}\Z")
 
 
 def table(name: str) -> str:
-    """Name of the table in the host's packet filter; any migration's name makes a legal one."""
+    """Name of the nftables table of a migration; valid for any migration name."""
     return f"reduced_footprint_{hashlib.sha256(name.encode('utf-8')).hexdigest()[:12]}"
 
 
 def rules(name: str, macs: t.Sequence[str], *, ports: t.Sequence[str] = (), known: t.Sequence[t.Sequence[str]] = ()) -> str:
-    """The fence as nft reads it: no frame is forwarded from or to the VM, except ARP.
+    """Return the fence as an nft rule set: no frame is forwarded from or to the VM, except ARP.
 
-    :arg macs: of all cards of the VM.
-    :arg ports: the VM's ports of the bridges, where they are known; broadcasts and multicasts are kept out by them.
-    :arg known: for each bridge its ports before the VM is started. Whatever port appears beside them is the VM's, until ``ports`` are known.
-    :raises InputError: a value that nft would take for something else.
+    :arg macs: MACs of all network cards of the VM.
+    :arg ports: bridge ports of the VM, if known; required to drop broadcast and multicast.
+    :arg known: per bridge, its ports before the VM is started. Any additional port counts as the VM's until ``ports`` are known.
+    :raises InputError: a value is not a valid interface name or MAC.
     """
     for each in [*ports, *(port for bridge in known for port in bridge)]:
         if not _INTERFACE.match(each):
-            raise InputError(f"{each!r} is no name of an interface.")
+            raise InputError(f"{each!r} is not a valid interface name.")
     cards = [each.lower() for each in macs]
     for each in cards:
         if not _MAC.match(each):
-            raise InputError(f"{each!r} is no MAC.")
+            raise InputError(f"{each!r} is not a valid MAC address.")
     lines = ["ether type arp accept"]
     if cards:
         lines += [f"ether {way} {_set(cards, quote=False)} drop" for way in ("saddr", "daddr")]
@@ -58,7 +58,7 @@ def rules(name: str, macs: t.Sequence[str], *, ports: t.Sequence[str] = (), know
         if bridge:
             lines += [f"iifname {_set(bridge)} oifname != {_set(bridge)} drop", f"iifname != {_set(bridge)} oifname {_set(bridge)} drop"]
     return (
-        # made and deleted first, so that closing a closed fence is no error
+        # create and delete the table first, so that closing an already closed fence succeeds
         f"table bridge {table(name)}\n"
         f"delete table bridge {table(name)}\n"
         f"table bridge {table(name)} {{\n"
@@ -72,7 +72,7 @@ def _set(values: t.Sequence[str], *, quote: bool = True) -> str:
 
 
 def ports_of(bridge: str) -> list[str]:
-    """The ports a bridge has now."""
+    """The current ports of a bridge."""
     try:
         return sorted(os.listdir(f"/sys/class/net/{bridge}/brif"))
     except OSError:
@@ -80,23 +80,23 @@ def ports_of(bridge: str) -> list[str]:
 
 
 def close(name: str, macs: t.Sequence[str], bridges: t.Sequence[str]) -> None:
-    """Keep everybody out of a VM that is about to start; survives the death of the caller and a reboot of the host.
+    """Block clients of a VM that is about to start; effective beyond the end of the caller and after a reboot of the host.
 
-    :raises CommandError: the host has no nft, or its kernel no filter for bridges.
+    :raises CommandError: the host has no nft, or its kernel does not support the bridge family.
     """
     _load(rules(name, macs, known=[ports_of(bridge) for bridge in sorted(set(bridges))]))
-    # on a full disk the fence stands as long as the host does
+    # on a full disk the fence is effective until the host restarts
     with contextlib.suppress(OSError):
         _keep(name, rules(name, macs))
 
 
 def tighten(name: str, macs: t.Sequence[str], ports: t.Sequence[str]) -> None:
-    """Keep everybody out of the VM that runs, and let all others alone; puts back a fence that somebody flushed."""
+    """Block clients of the running VM by its bridge ports only; restores a fence that was flushed."""
     _load(rules(name, macs, ports=ports))
 
 
 def open_up(name: str) -> None:
-    """Let everybody in; an open fence is fine."""
+    """Admit clients; an already open fence is accepted."""
     with contextlib.suppress(OSError):
         (UNITS / "multi-user.target.wants" / unit(name)).unlink(missing_ok=True)
         (UNITS / unit(name)).unlink(missing_ok=True)
@@ -109,7 +109,7 @@ def _load(text: str) -> None:
 
 
 def unit(name: str) -> str:
-    """The unit that closes the fence when the host boots, before libvirt could start the VM."""
+    """The systemd unit that closes the fence at boot, before libvirt can start the VM."""
     return f"{table(name).replace('_', '-')}-fence.service"
 
 
@@ -118,14 +118,14 @@ def _file(name: str) -> pathlib.Path:
 
 
 def _keep(name: str, text: str) -> None:
-    """Have the fence again after a reboot: by the cards alone, for the ports have other names then."""
+    """Restore the fence after a reboot by the MACs only, because the ports get other names."""
     HOME.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomic(_file(name), text)
     nft = shutil.which("nft", path="/usr/sbin:/sbin:/usr/bin:/bin") or "/usr/sbin/nft"
     write_atomic(
         UNITS / unit(name),
-        "[Unit]\nDescription=Keeps clients out of a VM whose migration is not complete (reduced.footprint)\n"
-        # a packet filter that flushes everything comes first, and no guest before the fence
+        "[Unit]\nDescription=Block clients of a VM whose migration is not complete (reduced.footprint)\n"
+        # after packet filters that flush all tables, and before any guest starts
         "After=nftables.service firewalld.service\n"
         "Before=libvirtd.service libvirtd.socket virtqemud.service virtqemud.socket libvirt-guests.service\n\n"
         f"[Service]\nType=oneshot\nExecStart={nft} -f {_file(name)}\n\n"

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Until when a VM may run whose source has not let go: a note in memory, and the hand that stops the VM.
+"""How long a VM may run before its source has handed over: a record in memory, and the code that stops the VM.
 
-The note lies below ``/run``: it needs no room on a disk and does not survive a restart of the host, as
-the VM does not. Whoever holds its lock decides about the VM; the worker takes the note away under that
-lock once the source has let go, so nobody stops the VM afterwards.
+The record is stored below ``/run``: it needs no disk space and disappears with a restart of the host, like
+the running VM. The holder of its lock decides about the VM. The worker removes the record under that
+lock once the source has handed over, so that the guard does not stop the VM afterwards.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_worke
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 
 PIDS = pathlib.Path("/run/libvirt/qemu")
-# seconds libvirtd has to stop the VM before its process is killed: the shortest lease leaves six of them
+# seconds for libvirtd to stop the VM before its process is killed; the shortest lease leaves six seconds
 _PATIENCE = 3.0
 
 
 class VmGuard:
-    """The note about the VM of one migration."""
+    """The guard record of the VM of one migration."""
 
     def __init__(self, name: str, home: pathlib.Path | None = None) -> None:
         home = home or HOME
@@ -48,7 +48,7 @@ class VmGuard:
             yield
 
     def read(self) -> dict[str, t.Any] | None:
-        """The note, ``None`` when there is nothing to guard."""
+        """Return the record, ``None`` when no VM is guarded."""
         text = read_text(self.file)
         return dict(json.loads(text)) if text else None
 
@@ -58,30 +58,30 @@ class VmGuard:
         os.replace(new, self.file)
 
     def begin(self, uri: str, uuid: str, vm: str, lease: float, heard: float) -> None:
-        """Note down that the VM is about to run on a lease.
+        """Record that the VM is about to run on a lease.
 
-        :arg heard: when the source was asked for the last time with success, by :func:`clock`.
+        :arg heard: time of the last successful request to the source, by :func:`clock`.
         """
         with self._locked():
             self._write({"uri": uri, "uuid": uuid, "vm": vm, "lease": lease, "heard": heard})
 
     def heard(self, when: float) -> None:
-        """The source was heard from; nothing to do when nothing is guarded."""
+        """Record an answer of the source; no effect when no VM is guarded."""
         with self._locked():
             note = self.read()
             if note is not None and when > note["heard"]:
                 self._write({**note, "heard": when})
 
     def end(self) -> None:
-        """Nothing is guarded any more: the source let go for good, or the VM does not run."""
+        """Remove the record: the source has handed over, or the VM does not run."""
         with self._locked():
             self.file.unlink(missing_ok=True)
 
     def stop_if_due(self, *, at_once: bool = False) -> bool:
-        """Stop the VM when its time is over; tells whether it was.
+        """Stop the VM when its lease has expired; returns whether it was stopped.
 
-        :arg at_once: nobody is left who could renew anything.
-        :raises FootprintError: it still runs.
+        :arg at_once: do not wait for the lease: no worker is left to renew it.
+        :raises FootprintError: the VM still runs.
         """
         with self._locked():
             note = self.read()
@@ -93,13 +93,13 @@ class VmGuard:
 
 
 def stop(uri: str, uuid: str, vm: str) -> None:
-    """Cut a VM's power, with libvirtd or without it.
+    """Power off a VM through libvirtd, or kill its process if libvirtd does not answer.
 
-    :raises BackendError: it still runs.
+    :raises BackendError: the VM still runs.
     """
     failure: list[Exception] = []
 
-    def ask_libvirtd() -> None:
+    def power_off() -> None:
         try:
             with DomainHost(uri) as host:
                 record = host.domain(uuid)
@@ -108,23 +108,23 @@ def stop(uri: str, uuid: str, vm: str) -> None:
         except FootprintError as error:
             failure.append(error)
 
-    asking = threading.Thread(target=ask_libvirtd, name="stop", daemon=True)
-    asking.start()
-    asking.join(_PATIENCE)
-    if not asking.is_alive() and not failure:
+    request = threading.Thread(target=power_off, name="stop", daemon=True)
+    request.start()
+    request.join(_PATIENCE)
+    if not request.is_alive() and not failure:
         return
     for unused in range(20):
         if not kill(uuid, vm):
             return
         time.sleep(0.2)
-    raise BackendError(f"{vm} could not be stopped{': ' + str(failure[0]) if failure else ''}.", hint="Kill its QEMU process by hand.")
+    raise BackendError(f"{vm} could not be stopped{': ' + str(failure[0]) if failure else ''}.", hint="Kill its QEMU process.")
 
 
 def kill(uuid: str, vm: str, pids: pathlib.Path | None = None) -> bool:
-    """Kill the VM's process without libvirtd; tells whether there was one."""
+    """Kill the VM's process without libvirtd; returns whether there was one."""
     try:
         pid = int(read_text((pids or PIDS) / f"{vm}.pid") or 0)
-        # the number may be somebody else's by now
+        # the PID may belong to another process by now
         if not pid or uuid.encode() not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
             return False
         os.kill(pid, signal.SIGKILL)

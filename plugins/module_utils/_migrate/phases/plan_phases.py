@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The phase machine of a migration: where to go on, when to stop copying, what must be true beforehand.
+"""The phases of a migration: where to continue, and when to stop copying.
 
-The address rule rests on a lease. The source holds its services and gives up the admin
-address only for ``return_after`` seconds at a time; the worker renews that. What follows from it
-on both sides is decided in ``_migrate/source/model_handover.py``.
+A lease ensures that only one machine uses the admin address. The source stops its services and releases
+the address for ``return_after`` seconds at a time; the worker renews the lease. The resulting decisions
+of both sides are in ``_migrate/source/model_handover.py``.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import LENT
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, PHASES, QUIESCED, SERVING, Journal
 
-# How often the lease is renewed, as a part of it.
+# Interval of the lease renewals, as a fraction of the lease.
 RENEW = 0.15
 
-# A destination that works tells its source something at every phase, and it may copy for long in one.
+# A working destination reports to its source in every phase; a single phase may copy for hours.
 SILENT = 6 * 3600.0
 
 _AT_QUIESCE = PHASES.index("quiesce")
@@ -29,10 +29,10 @@ _AT_CUTOVER = PHASES.index("cutover")
 
 @dataclasses.dataclass(frozen=True)
 class Resume:
-    """Where a worker begins.
+    """Where a worker continues.
 
-    :arg phase: the first phase to do.
-    :arg stop_clone: the clone must not run while the source serves; stop it first.
+    :arg phase: the first phase to run.
+    :arg stop_clone: stop the VM first: it must not run while the source serves.
     :arg reason: for the log, ``None`` for an ordinary start.
     """
 
@@ -42,33 +42,33 @@ class Resume:
 
 
 def resume(journal: Journal, source_state: str | None, clone_running: bool) -> Resume:
-    """Where to go on after a start, a kill, a reboot of the destination or of the source.
+    """Where to continue after a start, a kill, or a reboot of the destination or of the source.
 
-    :arg source_state: what the source says, ``None`` when it cannot be asked.
+    :arg source_state: the state the source reports, ``None`` when it does not answer.
     """
     phase = next((each for each in PHASES if not journal.finished(each)), PHASES[-1])
     at = PHASES.index(phase)
     if source_state == HANDED_OVER:
-        return Resume("commit", False, "the source has handed over already")
+        return Resume("commit", False, "the source has already handed over")
     if source_state in LENT:
         if at < _AT_CUTOVER:
-            # its services are off and the copy was final before it left the address
-            return Resume("cutover", False, "the source is parked already")
+            # its services were stopped and the copy was final before it released the address
+            return Resume("cutover", False, "the source is already parked")
         if at > _AT_CUTOVER and not clone_running:
-            # it is nobody's master that does not run
+            # a VM that does not run cannot be committed
             return Resume("cutover", False, "the VM does not run")
         return Resume(phase, False, f"interrupted in {phase}" if journal.phase == phase and phase in journal.phases else None)
     if source_state == QUIESCED:
-        return Resume("quiesce" if at >= _AT_QUIESCE else phase, clone_running, "the services of the source are held already")
+        return Resume("quiesce" if at >= _AT_QUIESCE else phase, clone_running, "the services of the source are already stopped")
     if at >= _AT_QUIESCE and source_state == SERVING:
         return Resume("precopy", clone_running, "the source serves again, so the copy is no longer final")
     return Resume(phase, clone_running and at < _AT_CUTOVER, None)
 
 
 def other_destination(kept: t.Mapping[str, t.Any] | None, source_state: str, host_id: str, now: float) -> str | None:
-    """The other host that moves this source at present, by what that host last told it; ``None`` when there is none.
+    """The other host that currently migrates this source, by its last report to the source; ``None`` when there is none.
 
-    A host that was not heard from for :data:`SILENT` while the source serves has given up or is lost.
+    A host without a report for :data:`SILENT` seconds while the source serves counts as failed.
     """
     if not kept or kept.get("host_id") in (None, "", host_id):
         return None
@@ -77,7 +77,7 @@ def other_destination(kept: t.Mapping[str, t.Any] | None, source_state: str, hos
 
 
 def converged(passes: t.Sequence[t.Mapping[str, t.Any]], max_passes: int, max_downtime: float) -> bool:
-    """Whether another live pass is not worth it: short enough, no gain any more, or the limit."""
+    """Whether another live pass is not useful: the last one was short enough or no shorter, or the limit is reached."""
     if not passes:
         return False
     last = float(passes[-1]["seconds"])

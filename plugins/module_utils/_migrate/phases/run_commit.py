@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The end of the pause: the source lets go for good, and clients reach the VM."""
+"""The end of the pause: the source hands over permanently, and clients reach the VM."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _POLL = 0.3
 
 
 def commit(context: Context, lease: Lease) -> None:
-    """The source lets go for good, and only then clients reach the VM: what they tell it is never thrown away.
+    """Have the source hand over permanently, and only then admit clients to the VM: their writes are never discarded.
 
-    A VM that is off by now is started, and everything is asked of it once more before anybody says that it is done.
+    A VM that is off by now is started, and all health checks run once more before the migration is reported as done.
     """
     if not context.journal.facts.get("handed_over"):
         _hand_over(context, lease)
-    # in this order: nobody stops it any more, it comes up with its host, clients reach it, and then a line about it
+    # in this order: the guard ends, the VM gets autostart, clients are admitted, and the journal is written
     lease.end()
     context.journal.facts["handed_over"] = True
-    ran = _see_it_run(context)
+    ran = _ensure_running(context)
     run_cutover.let_clients_in(context)
     known = context.journal.downtime
     if ran and known.get("started"):
-        # everything answered a moment ago
+        # all checks passed a moment ago
         known.setdefault("ended", time.time())
     context.keep()
     run_cutover.await_answers(context, lease, run_health.questions(context), time.monotonic() + context.spec.boot_timeout)
@@ -60,50 +60,50 @@ def commit(context: Context, lease: Lease) -> None:
 
 
 def _hand_over(context: Context, lease: Lease) -> None:
-    """Ask the source to let go until it is known whether it did.
+    """Request the hand-over until the source's decision is known.
 
-    :raises FootprintError: it did not, and everything returns.
-    :raises OSError: the journal cannot be written; the final word was not said then.
+    :raises FootprintError: the source did not hand over; the migration is rolled back.
+    :raises OSError: the journal cannot be written; the final confirmation was not sent.
     """
     facts = context.journal.facts
-    # as the cutover left it; if that is so no more, the answer to the next question tells
+    # the state after the cutover; the next answer shows whether it changed
     source: str | None = PARKED
     why = ""
     if facts.get("handing_over") == FINAL:
         lease.take_over()
         source = None
     elif not lease.armed:
-        # another worker's cutover: everything may have changed since
+        # another worker did the cutover: the state may have changed since
         lease.arm()
         run_cutover.guard_vm(context, lease)
         source, why = _asked(context, "state")
     while True:
-        said = facts.get("handing_over")
-        step = next_step(source, said, _runs(context), lease.in_time())
+        sent = facts.get("handing_over")
+        step = next_step(source, sent, _runs(context), lease.in_time())
         if step == FINISH:
             return
         if step == BACK:
             lease.check()
-            raise BackendError(f"The source is {source or 'not heard from'} instead of {HANDED_OVER}, or the VM does not run{why}.")
+            raise BackendError(f"Expected the source to be {HANDED_OVER} and the VM to run; the source is {source or 'not answering'}{why}.")
         if source is None:
             context.progress(waiting_for="the source's answer to the hand-over")
             time.sleep(_POLL)
-        word = {ASK: ASKED, CONFIRM: FINAL}.get(step, said)
-        if word != said:
-            # first the journal: after a power loss somebody has to ask what came of it
-            facts["handing_over"] = word
+        request = {ASK: ASKED, CONFIRM: FINAL}.get(step, sent)
+        if request != sent:
+            # journal first: after a power loss the next worker must ask the source for its decision
+            facts["handing_over"] = request
             try:
                 context.save()
             except OSError:
-                facts["handing_over"] = said
+                facts["handing_over"] = sent
                 raise
         before, (source, why) = why, _asked(context, _COMMANDS[step])
         if why != before and why:
-            context.log(f"no answer to {_COMMANDS[step]}:{why}")
+            context.log(f"the source did not answer {_COMMANDS[step]}:{why}")
 
 
 def _asked(context: Context, command: str) -> tuple[str | None, str]:
-    """What the source says it is, and why it says nothing."""
+    """The state the source reports, or ``None`` and the error."""
     try:
         return str(context.source.ask(command, {"lease": context.spec.return_after}, timeout=20)["state"]["state"]), ""
     except FootprintError as error:
@@ -111,17 +111,17 @@ def _asked(context: Context, command: str) -> tuple[str | None, str]:
 
 
 def _runs(context: Context) -> bool:
-    """Whether the VM runs for certain."""
+    """Whether the VM is known to run."""
     try:
         return context.clone_running()
     except FootprintError:
         return False
 
 
-def _see_it_run(context: Context) -> bool:
-    """The VM runs, and comes up with its host from now on; tells whether it ran already.
+def _ensure_running(context: Context) -> bool:
+    """Enable autostart of the VM and start it if it is off; returns whether it was running.
 
-    :raises FootprintError: it does not, after all the time it may take to boot; clients are let in all the same.
+    :raises FootprintError: the VM does not run within ``boot_timeout``; clients are admitted nevertheless.
     """
     until = time.monotonic() + context.spec.boot_timeout
     while True:
@@ -131,7 +131,7 @@ def _see_it_run(context: Context) -> bool:
                 record = host.domain(context.vm.uuid)
                 if record is not None and record.active:
                     return True
-                context.log("the VM is off, and the source has let go: it is started")
+                context.log("the VM is off and the source has handed over: starting the VM")
                 host.start(context.vm.uuid)
                 return False
         except FootprintError:
@@ -142,14 +142,14 @@ def _see_it_run(context: Context) -> bool:
 
 
 def leave(context: Context, *, power_off: bool, forget: bool = True) -> None:
-    """Withdraw the one-time key, and switch the source off where that is wanted.
+    """Withdraw the one-time key, and power off the source on request.
 
-    :arg forget: what would make a next attempt shorter is taken away too.
+    :arg forget: also remove the files that would shorten the next attempt.
 
-    A source that is gone already keeps nothing from being done.
+    A source that does not answer is not an error.
     """
     if power_off:
-        # noted first: whoever goes on after a kill finds a machine that does not answer, and why
+        # recorded first: a worker that continues after a kill knows why the source does not answer
         context.journal.facts["source"]["off"] = True
         context.keep()
     run_key.withdraw(context, power_off=power_off, forget=forget)

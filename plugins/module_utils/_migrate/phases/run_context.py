@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What all phases of a migration share: request, journal, the ways to source, disk and domain."""
+"""State shared by all phases of a migration: request, journal, and access to source, disk and domain."""
 
 from __future__ import annotations
 
@@ -36,48 +36,47 @@ _SAVE_EVERY = 1.0
 
 
 def machine_id() -> str:
-    """Who this host is."""
+    """The machine ID of this host."""
     return (read_text("/etc/machine-id") or "").strip()
 
 
 def vm_details(spec: MigrationSpec) -> VmDetails:
-    """The master's VM, with what a master needs where its details are silent.
+    """The details of the master's VM, with defaults for a master.
 
-    It boots from its disk alone: a master asks nobody for a boot image, and the wait for an answer
-    would be downtime.
+    It boots from disk only: waiting for a network boot to time out would be downtime.
 
-    :raises InputError: it is no machine with a raw disk of a known size and a card.
+    :raises InputError: the VM is a container, has no network card, or a disk to be filled is not raw or has no size.
     """
     vm = parse_vms([vm_entry(spec)], "vm", cluster=spec.cluster)[0]
     if vm.hypervisor == "lxc":
-        raise InputError("lxc cannot carry a machine that boots its own kernel.", "vm.hypervisor", "Use kvm, qemu or auto.")
+        raise InputError("'lxc' is not supported for a machine that boots its own kernel.", "vm.hypervisor", "Use kvm, qemu or auto.")
     if not vm.nics:
-        raise InputError("are missing.", "vm.nics", "Name the bridge of the admin network, e.g. [{bridge: br-admin}].")
+        raise InputError("at least one network card is required.", "vm.nics", "Name the bridge of the admin network, e.g. [{bridge: br-admin}].")
     for index in range(disks_filled(spec, vm)):
         disk = vm.disks[index] if index < len(vm.disks) else None
         if disk is None or disk.size is None or disk.image:
-            raise InputError("has no size of its own.", f"vm.disks[{index}]", "Give the disk a size and no image; the copy fills it.")
+            raise InputError("a disk with size and without image is required.", f"vm.disks[{index}]", "Set size and remove image; the copy fills the disk.")
         if disk.format != "raw":
-            raise InputError(f"{disk.format!r} cannot be filled by the destination host.", f"vm.disks[{index}].format", "Use raw.")
+            raise InputError(f"expected raw, got {disk.format!r}: the destination host fills raw disks only.", f"vm.disks[{index}].format", "Use raw.")
     return vm
 
 
 def disks_filled(spec: MigrationSpec, vm: VmDetails) -> int:
-    """How many of the VM's disks the copy may fill: with the source's own schema those that could be, else those it names."""
+    """How many of the VM's disks the copy may fill: those named in ``disk_schema``; without it all leading disks that are raw and empty."""
     if spec.disk_schema:
         return 1 + max(each.disk for each in spec.disk_schema)
     return next((index for index, each in enumerate(vm.disks) if index and (each.size is None or each.image or each.format != "raw")), max(1, len(vm.disks)))
 
 
 def vm_entry(spec: MigrationSpec) -> dict[str, t.Any]:
-    """The VM details as they are handed to the template."""
+    """The VM details passed to the template."""
     return {"roles": ["master"], "boot": ["hd"], "name": spec.name, **spec.vm}
 
 
 def layout_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any] | None) -> DiskLayout:
-    """The new disks' layout.
+    """Return the layout of the new disks.
 
-    :raises CapacityError: the partitions do not fit.
+    :raises CapacityError: the partitions do not fit on the disks.
     """
     facts = source or {}
     sizes = [t.cast(int, each.size) for each in vm.disks[: disks_filled(spec, vm)]]
@@ -103,28 +102,28 @@ class Context:
 
     @property
     def key_marker(self) -> str:
-        """Comment of the one-time key."""
+        """Comment of the one-time key in authorized_keys."""
         return key_marker(self.spec.name)
 
     @property
     def source_facts(self) -> dict[str, t.Any]:
-        """What preflight learned of the source."""
+        """The facts of the source that preflight gathered."""
         return dict(self.journal.facts.get("source_facts", {}))
 
     @property
     def bridge(self) -> str | None:
-        """The bridge of the destination that carries the admin network."""
+        """The bridge of the admin network on the destination."""
         return self.vm.nics[0].bridge
 
     def layout(self) -> DiskLayout:
-        """The new disks' layout; once they are partitioned, what the source becomes changes it no more."""
+        """The layout of the new disks; fixed once they are partitioned."""
         kept = self.journal.facts.get("layout")
         if kept and self.journal.finished("partition"):
             return DiskLayout.from_dict(kept)
         return layout_of(self.spec, self.vm, self.source_facts)
 
     def disk(self) -> DiskImage:
-        """The new disks as files of this host; with ``boot: pxe`` the VM's bootstrap system has them, and boots when they are wanted."""
+        """The new disks as files of this host; with ``boot: pxe`` the bootstrap system exports them and boots when they are accessed."""
         if self.image is None and self.spec.boot == PXE:
             self.image = RemoteDisk(self.layout(), WORK / f"migrate-{self.spec.name}", BootstrapMachine(self), EXPORT)
         if self.image is None:
@@ -134,11 +133,11 @@ class Context:
         return self.image
 
     def settle(self) -> None:
-        """See to it that the copy is on its disks; one that lost something is made anew by the next run.
+        """Write the copy to its disks; after a lost write the next run creates the copy again.
 
-        Sizes and times of its files are as they should be, so that no later pass would bring again what is in them.
+        Sizes and times of its files look correct then, so no later pass would transfer the lost content.
 
-        :raises LostWriteError: it lost something.
+        :raises LostWriteError: a write was lost.
         """
         try:
             self.disk().settle()
@@ -148,7 +147,7 @@ class Context:
             raise
 
     def manifests(self) -> tuple[pathlib.Path, pathlib.Path]:
-        """Where the manifests of source and copy are kept."""
+        """The paths of the manifests of source and copy."""
         return self.store.directory / "source.manifest", self.store.directory / "copy.manifest"
 
     def domains(self) -> DomainHost:
@@ -163,54 +162,54 @@ class Context:
 
     @property
     def guard(self) -> VmGuard:
-        """Who stops the VM when this worker cannot."""
+        """The guard that stops the VM when this worker cannot."""
         return VmGuard(self.spec.name)
 
     def save(self) -> None:
         """Write the journal.
 
-        :raises OSError: there is no room for it; nothing that depends on it may be done then.
+        :raises OSError: no space is left; steps that depend on the journal must not run then.
         """
         self.saved = time.monotonic()
         self.store.write(self.journal)
 
     def keep(self) -> None:
-        """Write the journal if that is possible: what is being done does not wait for room on a disk."""
+        """Write the journal if possible; a full disk does not stop the current step."""
         try:
             self.save()
         except OSError as error:
             self.log(f"the journal was not written: {error}")
 
     def progress(self, **values: t.Any) -> None:
-        """Tell how far it is; writes seldom enough not to cost anything."""
+        """Report progress; the journal is rewritten at most once a second."""
         self.journal.progress.update(values)
         if time.monotonic() - self.saved >= _SAVE_EVERY:
             self.keep()
 
     def reported(self) -> dict[str, t.Any]:
-        """What the source keeps of the journal: all but its own facts, and who tells it."""
-        # from the file: another thread may ask while this one writes into the journal
+        """The journal as mirrored to the source: without the source's facts, with the name and ID of this host."""
+        # read from the file: another thread may call this while the journal is modified
         journal = dataclasses.asdict(self.store.read() or self.journal)
         for fact in ("source_facts", "layout"):
             journal["facts"].pop(fact, None)
         if journal["facts"].get("handed_over"):
-            # the last word before the key is withdrawn; from there on the source has nothing to do with it
+            # the last report before the key is withdrawn
             journal["state"] = "done"
         return {"journal": journal, "host": platform.node(), "host_id": machine_id(), "reported_at": time.time()}
 
     def mirror(self) -> None:
-        """Let the source keep the journal too; a source that cannot be told keeps nothing from being done."""
+        """Store the journal on the source as well; a source that does not answer is not an error."""
         try:
             self.source.ask("mirror", {"journal": self.reported()}, timeout=20)
         except FootprintError as error:
-            self.log(f"the source was not informed: {error.message}")
+            self.log(f"the journal was not mirrored to the source: {error.message}")
 
     def log(self, message: str) -> None:
-        """One line into the log."""
+        """Write a line to the log."""
         self.store.log(f"{self.journal.phase}: {message}")
 
 
 def remote(spec: MigrationSpec, store: JournalStore, code: pathlib.Path) -> RemoteSource:
-    """The way to the source."""
+    """A connection to the source."""
     addresses = list(dict.fromkeys((spec.source.address, spec.admin.address, spec.admin.temporary_address)))
     return RemoteSource(spec.name, store.directory, addresses, spec.source.port, spec.source.host_keys, code)

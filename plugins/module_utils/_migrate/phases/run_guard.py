@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard of a VM that runs on a lease: a process of its own, which outlives the worker.
+"""The guard of a VM that runs on a lease: a separate process that outlives the worker.
 
-``python3 -m …migrate_guard NAME`` watches until there is nothing to guard; ``NAME ended`` is what
-systemd runs when the worker has ended, however it did.
+``python3 -m …migrate_guard NAME`` watches until no VM is guarded; systemd runs ``NAME ended``
+after the worker has ended for any reason.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def unit_name(name: str) -> str:
 
 
 def start(name: str, code: pathlib.Path, output: pathlib.Path) -> None:
-    """Watch from now on; a guard that watches already is fine.
+    """Start the guard; a running guard is accepted.
 
-    :raises CommandError: systemd refuses.
+    :raises CommandError: systemd does not start it.
     """
     unit = unit_name(name)
-    # one of an earlier attempt may be about to end, for it found nothing to guard
+    # the guard of an earlier attempt may be about to end because no VM is guarded
     if io_units.unit_active(unit) and run(["systemctl", "restart", unit], timeout=60, ok=range(256)).rc == 0:
         return
-    # killed by whatever: it is never given up on, and it is the last to go when memory is short
+    # restarted without limit, and the last candidate of the OOM killer
     more = ("Restart=on-failure", "OOMScoreAdjust=-900")
     try:
         io_units.start_unit(name, code, MODULE, [name], output, unit=unit, description="Guard of the VM of the migration", restarts=None, more=more)
@@ -50,38 +50,38 @@ def start(name: str, code: pathlib.Path, output: pathlib.Path) -> None:
 
 
 def watch(guard: VmGuard, worker: str) -> None:
-    """Stop the VM when its time is over; ends when there is nothing to guard.
+    """Stop the VM when its lease has expired; returns when no VM is guarded.
 
-    :arg worker: its unit.
+    :arg worker: the worker's unit.
     """
     while guard.read() is not None:
         try:
             if guard.stop_if_due():
-                _say("the source was not heard from in time, so the VM was stopped")
-                # a worker that could work would have done that itself; the one that follows finds out how things stand
+                _report("the source did not answer in time, so the VM was stopped")
+                # a working worker would have stopped it; systemd starts another one, which determines the state
                 run(["systemctl", "kill", "--kill-who=main", "--signal=KILL", worker], timeout=60, ok=range(256))
         except FootprintError as error:
-            _say(str(error))
+            _report(str(error))
         time.sleep(_POLL)
 
 
 def ended(guard: VmGuard, environment: t.Mapping[str, str]) -> None:
-    """The worker has ended: without one that follows, nobody hands over a VM that the source has not let go for."""
+    """Stop the VM after the end of the worker, unless systemd restarts the worker to complete the hand-over."""
     if started_again(environment.get("SERVICE_RESULT", ""), environment.get("EXIT_STATUS")):
         return
     try:
         if guard.stop_if_due(at_once=True):
-            _say("the worker ended, so the VM was stopped: its source has not let go")
+            _report("the worker ended, so the VM was stopped: its source has not handed over")
     except FootprintError as error:
-        _say(str(error))
+        _report(str(error))
 
 
-def _say(message: str) -> None:
+def _report(message: str) -> None:
     try:
         sys.stderr.write(f"guard: {message}\n")
         sys.stderr.flush()
     except OSError:
-        # a full disk keeps nothing from being done
+        # a full disk must not stop the guard
         pass
 
 

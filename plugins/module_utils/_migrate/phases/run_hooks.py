@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The user's commands around the phases, on either machine."""
+"""Hooks: the user's commands before and after phases, on source or destination."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
 
 
 def run_hooks(context: Context, phase: str, when: str) -> None:
-    """All hooks of one moment, in their order.
+    """Run the hooks before or after a phase, in their order.
 
-    :raises BackendError: one of them failed; its phase fails with it.
+    :raises BackendError: a hook failed; its phase fails with it.
     """
     for index, hook in enumerate(context.spec.hooks):
         if (hook.phase, hook.when) == (phase, when):
@@ -33,5 +33,5 @@ def _run_hook(context: Context, index: int, hook: Hook) -> None:
             context.source.ask("run", {"command": list(hook.command), "timeout": hook.timeout}, timeout=hook.timeout + 30)
     except FootprintError as error:
         raise BackendError(
-            f"The command {hook.when} {hook.phase} on the {hook.on} failed: {error.message}", f"hooks[{index}]", "Correct the command, or leave the hook out."
+            f"The hook {hook.when} {hook.phase} on the {hook.on} failed: {error.message}", f"hooks[{index}]", "Correct its command, or remove the hook."
         ) from error

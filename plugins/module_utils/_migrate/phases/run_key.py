@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The end of a migration's one-time key: withdrawn on the source at every ending, and gone here whatever the source says."""
+"""Withdrawal of a migration's one-time key: on the source after every run, and on this host even if the source does not answer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PAUSE = 3.0
 
 
 def withdraw(context: Context, *, power_off: bool = False, forget: bool = False) -> None:
-    """Withdraw the one-time key, and switch the source off where that is wanted.
+    """Withdraw the one-time key, and power off the source on request.
 
-    :arg forget: what would make a next attempt shorter is taken away too.
+    :arg forget: also remove the files that would shorten the next attempt.
 
-    A source that cannot be reached keeps nothing from being done: the private half is gone then, so the line that is
-    left there is of no use to anybody, it ends at its expiry, and the next key of this name takes its place.
+    A source that cannot be reached is not an error: the private key is deleted here, so the remaining entry in
+    authorized_keys is useless. It expires, and the next key of this name replaces it.
     """
     given = {"marker": context.key_marker, "power_off": power_off, "forget": forget}
     key = key_blob(context.store.directory)
@@ -36,8 +36,8 @@ def withdraw(context: Context, *, power_off: bool = False, forget: bool = False)
         except FootprintError as error:
             if attempt + 1 == _ATTEMPTS:
                 context.journal.warnings.append(
-                    f"The one-time key's line may still be in /root/.ssh/authorized_keys of the source, as the one that ends in {context.key_marker}; "
-                    f"its private half is deleted and the line expires: {error.message}"
+                    f"The one-time key may still be in /root/.ssh/authorized_keys of the source, in the line that ends in {context.key_marker}; "
+                    f"its private key is deleted and the line expires: {error.message}"
                 )
             else:
                 time.sleep(_PAUSE)
@@ -45,12 +45,12 @@ def withdraw(context: Context, *, power_off: bool = False, forget: bool = False)
 
 
 def needed(journal: Journal) -> bool:
-    """Whether the next worker has to finish something on the source, so that a failed one leaves it the key."""
+    """Whether the next worker must finish work on the source, so that a failed worker keeps the key."""
     return journal.state == "failed" and "quiesce" in journal.phases
 
 
 def at_end(context: Context) -> None:
-    """The worker ends: no key outlives it but for what is under way on the source."""
+    """Withdraw the key at the end of the worker, unless work on the source is unfinished."""
     if (context.store.directory / "id_ed25519").exists() and not needed(context.journal):
         withdraw(context)
         context.keep()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lease on the source: renewed while all goes well, and the clone stopped when it cannot be."""
+"""The lease on the source: renewed continuously; the VM is stopped when it cannot be renewed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_jo
 
 
 class Lease:
-    """Two threads: one renews the lease, one looks at the clock; use as a context manager around everything after quiesce.
+    """Two threads: one renews the lease, one checks its age. Use as a context manager around all phases after quiesce.
 
-    An answer that does not come blocks the first one for as long as ssh waits, never the second.
+    A missing answer blocks the first thread until ssh times out, never the second.
 
-    :arg source: a connection of its own, for threads do not share one.
+    :arg source: a separate connection, because threads do not share one.
     :arg seconds: the length of the lease.
-    :arg fence: stops the clone; called once, when the lease is in danger.
-    :arg tell: what the source is told of the journal with each renewal.
-    :arg guard: is told when the source was heard from; it acts when this process cannot.
+    :arg fence: stops the VM; called once, when the lease is about to expire.
+    :arg journal: returns the journal that each renewal sends to the source.
+    :arg guard: gets the time of each answer; stops the VM when this process cannot.
     """
 
     def __init__(
@@ -35,22 +35,22 @@ class Lease:
         source: RemoteSource,
         seconds: float,
         fence: t.Callable[[], object],
-        tell: t.Callable[[], t.Mapping[str, t.Any]],
+        journal: t.Callable[[], t.Mapping[str, t.Any]],
         guard: VmGuard,
     ) -> None:
         self._source = source
         self._seconds = seconds
         self._fence = fence
-        self._tell = tell
+        self._journal = journal
         self._guard = guard
         self._stop = threading.Event()
         self._armed = False
-        self._asking = threading.Lock()
-        self._deciding = threading.Lock()
+        self._request_lock = threading.Lock()
+        self._decision_lock = threading.Lock()
         self._lost: str | None = None
-        self._silence = ""
+        self._last_error = ""
         self._heard = float("-inf")
-        self._threads = [threading.Thread(target=each, name=each.__name__, daemon=True) for each in (self._renew, self._look_at_the_clock)]
+        self._threads = [threading.Thread(target=each, name=each.__name__, daemon=True) for each in (self._renew, self._watch_age)]
 
     def __enter__(self) -> Lease:
         for each in self._threads:
@@ -64,49 +64,49 @@ class Lease:
 
     @property
     def armed(self) -> bool:
-        """Whether the source was found to keep still, and the clock runs."""
+        """Whether the source was found quiesced and the lease runs."""
         return self._armed
 
     @property
     def heard(self) -> float:
-        """When the source was asked for the last time with success."""
+        """Time of the last successful request to the source."""
         return self._heard
 
     def arm(self) -> None:
-        """From now on a source that serves is a source that returned by itself.
+        """Start the lease: from now on a source that serves has returned by itself.
 
-        The clock begins with an answer of the source, never without one.
+        The lease starts with an answer of the source, never without one.
 
-        :raises FootprintError: it returned, or does not answer.
+        :raises FootprintError: the source returned, or does not answer.
         """
         if not self._armed:
-            self._ask_patiently()
-            with self._deciding:
+            self._ask_with_retries()
+            with self._decision_lock:
                 self._armed = self._lost is None
         self.check()
 
     def take_over(self) -> None:
-        """Go on with the clock of the worker before, whose last question may not have been answered."""
+        """Continue the lease of the previous worker, whose last request may not have been answered."""
         note = self._guard.read()
         if note is not None:
             self._heard = max(self._heard, float(note["heard"]))
         self._armed = True
 
     def end(self) -> None:
-        """The source has let go for good: nobody stops the VM for its sake any more."""
-        with self._deciding:
+        """End the lease after the hand-over: the VM is no longer stopped for the source."""
+        with self._decision_lock:
             self._armed, self._lost = False, None
             self._guard.end()
 
     def in_time(self) -> bool:
-        """Whether the source was heard from lately enough for the VM to run."""
+        """Whether the last answer of the source is recent enough for the VM to run."""
         self._decide()
         return self._lost is None and not stop_is_due(clock() - self._heard, self._seconds, FENCE)
 
     def check(self) -> None:
-        """Go on only while the source keeps still.
+        """Check that the lease is valid.
 
-        :raises BackendError: it returned, or was not heard from.
+        :raises BackendError: the source returned, or did not answer in time.
         """
         self._decide()
         if self._lost:
@@ -119,10 +119,10 @@ class Lease:
             try:
                 self._ask()
             except (FootprintError, OSError, ValueError) as error:
-                self._silence = f" ({error})"
+                self._last_error = f" ({error})"
 
-    def _ask_patiently(self) -> None:
-        """A source that is slow to answer for once is no reason to go back; nothing runs on its lease yet, or the guard sees to it."""
+    def _ask_with_retries(self) -> None:
+        """Retry a source that answers slowly: nothing runs on its lease yet, or the guard watches the VM."""
         until = clock() + self._seconds * FENCE
         while True:
             try:
@@ -134,10 +134,10 @@ class Lease:
                 return
 
     def _ask(self, timeout: float | None = None) -> None:
-        with self._asking:
-            # counted from before the question: the source counts from when it heard it
+        with self._request_lock:
+            # measured from before the request: the source measures from its arrival
             sent = clock()
-            given = {"lease": self._seconds, "journal": self._tell()}
+            given = {"lease": self._seconds, "journal": self._journal()}
             answer = self._source.ask("renew", given, timeout=timeout or max(5.0, self._seconds * RENEW))
         if answer["state"]["state"] == SERVING:
             self._lose("the source returned by itself")
@@ -145,22 +145,22 @@ class Lease:
             self._heard = max(self._heard, sent)
             self._guard.heard(sent)
 
-    def _look_at_the_clock(self) -> None:
+    def _watch_age(self) -> None:
         while not self._stop.wait(min(0.5, self._seconds * RENEW)):
             self._decide()
 
     def _decide(self) -> None:
-        """Find out whether the time is over, whoever looks at the clock first."""
+        """Lose the lease when it is too old."""
         age = clock() - self._heard
         if self._armed and not self._lost and stop_is_due(age, self._seconds, FENCE):
-            self._lose(f"the source was not heard from for {age:.0f} s{self._silence}")
+            self._lose(f"the source did not answer for {age:.0f} s{self._last_error}")
 
     def _lose(self, reason: str) -> None:
-        with self._deciding:
+        with self._decision_lock:
             if self._lost:
                 return
             self._lost = reason
             if self._armed:
-                # whoever cannot stop it leaves that to the guard
+                # if the VM cannot be stopped here, the guard stops it
                 with contextlib.suppress(FootprintError):
                     self._fence()

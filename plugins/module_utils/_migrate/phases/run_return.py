@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The way back from a migration, and the end of a source that is not wanted back."""
+"""Rollback of a migration, and retirement of a source that has handed over."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, SERVING
 
-#: Why everything returns when a person wants it to.
-ASKED = "asked to"
+#: The reason of a rollback that the user requested; compared with the journal.
+ASKED = "requested"
 
 _POLL = 0.3
 _POWER_OFF_TIMEOUT = 120.0
 
 
-def give_back(context: Context, reason: str) -> None:
-    """Everything as it was: clone stopped for good, source on its address with its services.
+def roll_back(context: Context, reason: str) -> None:
+    """Roll back: stop the VM permanently, and return address and services to the source.
 
-    :raises FootprintError: the source did not come back; what is known is in the message.
+    :raises FootprintError: the source did not return.
     """
     journal = context.journal
     if journal.facts.get("handed_over") and not journal.facts.get("returning"):
-        # a VM that serves is only stopped for a source that can
+        # a serving VM is stopped only for a source that can serve
         _answers(context)
     journal.facts["returning"] = reason
     journal.reason = reason
-    # first what others wait for; there may be no room to write anything down
+    # first what clients wait for; there may be no space to write the journal
     served = stop_clone(context) and bool(journal.facts.get("handed_over"))
-    # the VM is off, so whoever answers is the source
+    # the VM is off, so every answer is the source's
     context.source.identity.only = None
     _let_clients_in_again(context)
     context.keep()
-    context.log(f"going back: {reason}")
+    context.log(f"rolling back: {reason}")
     if journal.facts.get("vm"):
-        _let_go_of_the_disk(context)
+        _release_disk(context)
     if "quiesce" not in journal.phases:
-        # it never felt anything, so it need not even answer
+        # nothing changed on it, so it need not answer
         context.log("the source was not touched")
         _returned(context)
         return
@@ -55,15 +55,15 @@ def give_back(context: Context, reason: str) -> None:
     if journal.downtime.get("started") and not journal.downtime.get("ended"):
         journal.downtime.update(ended=now, seconds=round(now - journal.downtime["started"], 2))
     if served:
-        journal.warnings.append(f"What the VM was told after it served is only on its disk, {journal.facts['vm']['disk']}.")
+        journal.warnings.append(f"Data written to the VM while it served exists on its disk only: {journal.facts['vm']['disk']}.")
     if state.get("failed"):
-        journal.warnings.append(f"{', '.join(state['failed'])} did not start again on the source; look at systemctl status there.")
+        journal.warnings.append(f"{', '.join(state['failed'])} did not start again on the source; check systemctl status there.")
     context.log(f"the source serves again ({', '.join(state.get('running', [])) or 'no service was stopped'})")
     _returned(context)
 
 
 def _returned(context: Context) -> None:
-    """The end of a return: the journal says so, here and on the source, and the key is withdrawn."""
+    """Finish a rollback: write the journal here and on the source, and withdraw the key."""
     journal = context.journal
     asked = journal.facts.get("returning") == ASKED
     for passing in ("handing_over", "handed_over", "returning", "rebooting"):
@@ -73,22 +73,22 @@ def _returned(context: Context) -> None:
     journal.ended = time.time()
     context.keep()
     context.mirror()
-    # who fell back by himself tries again
+    # after an automatic rollback a next attempt is likely, so its files are kept
     leave(context, power_off=False, forget=asked)
     journal.facts.pop("source_mark", None)
     context.keep()
 
 
-def _let_go_of_the_disk(context: Context) -> None:
-    """The source does not wait for a disk that nobody writes to any more; the worker's end lets go of it as well."""
+def _release_disk(context: Context) -> None:
+    """Release the disk; an error does not delay the source, because the worker releases it again at its end."""
     try:
         context.disk().release()
     except (FootprintError, OSError) as error:
-        context.log(f"the disk is not let go of yet: {error}")
+        context.log(f"the disk could not be released yet: {error}")
 
 
 def _answers(context: Context) -> dict[str, t.Any]:
-    """What a source says that handed over.
+    """Return the state of a source that has handed over.
 
     :raises BackendError: it does not answer.
     """
@@ -97,21 +97,21 @@ def _answers(context: Context) -> dict[str, t.Any]:
         return dict(context.source.ask("state")["state"])
     except FootprintError as error:
         raise BackendError(
-            f"The source does not answer at {context.spec.admin.temporary_address}, so the VM goes on serving: {error.message}",
-            hint="Switch the source on, it comes up at that address; let the role place the one-time key, or place it by hand; then run this again.",
+            f"The source does not answer at {context.spec.admin.temporary_address}, so the VM continues to serve: {error.message}",
+            hint="Switch the source on, it boots with that address; place the one-time key with the role or manually; then run again.",
         ) from error
 
 
 def _let_clients_in_again(context: Context) -> None:
-    """The VM is stopped; its fence must not greet the next one. A fence that stays harms nobody meanwhile."""
+    """Open the fence of the stopped VM; a fence that remains does no harm until the next attempt."""
     try:
         io_fence.open_up(context.spec.name)
     except CommandError as error:
-        context.log(f"the fence around the VM stays: {error.message}")
+        context.log(f"the fence around the VM could not be removed: {error.message}")
 
 
 def retire(context: Context) -> None:
-    """Shut the parked source down; there is no way back by itself afterwards. The journal goes to the archive."""
+    """Shut down the source that has handed over; no rollback is possible afterwards. The journal is archived."""
     journal = context.journal
     if not journal.facts["source"].get("off"):
         try:
@@ -119,10 +119,10 @@ def retire(context: Context) -> None:
         except BackendError as error:
             if not context.bridge or io_arp.probe(context.bridge, context.spec.admin.temporary_address, attempts=5):
                 raise
-            journal.warnings.append(f"The source was off already, so its one-time key could not be withdrawn ({error.message}).")
+            journal.warnings.append(f"The source was already off, so its one-time key could not be withdrawn ({error.message}).")
         else:
             if state != HANDED_OVER:
-                raise BackendError(f"The source is {state}; only a source that handed over can be retired.", hint="Finish the migration first.")
+                raise BackendError(f"The source is {state}; only a source that is {HANDED_OVER} can be retired.", hint="Finish the migration first.")
             leave(context, power_off=True)
     _await_silence(context)
     journal.state = "retired"
@@ -133,11 +133,11 @@ def retire(context: Context) -> None:
 
 
 def _await_silence(context: Context) -> None:
-    """See that the temporary address is gone with the source."""
+    """Wait until the temporary address does not answer any more."""
     until = time.monotonic() + _POWER_OFF_TIMEOUT
     temporary = context.spec.admin.temporary_address
     while context.bridge and (mac := io_arp.probe(context.bridge, temporary)):
         if time.monotonic() > until:
-            context.journal.warnings.append(f"{temporary} is still answered for, by {mac}; switch the source off by hand.")
+            context.journal.warnings.append(f"{temporary} is still in use by {mac}; switch the source off manually.")
             return
         time.sleep(_POLL)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The worker: carries a migration through its phases, detached from whoever asked for it.
+"""The worker: runs the phases of a migration, detached from the module that started it.
 
 ``python3 -m …migrate_worker NAME`` reads the job of that name and writes its journal. It may be
-killed at any moment: the next worker finds out where things stand and goes on from there.
+killed at any moment: the next worker determines the state and continues.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RETIRE = "retire"
 
 
 def _held(work: t.Callable[[Context], None]) -> t.Callable[[Context, Lease], None]:
-    """A phase that only makes sense while the source keeps still, before it and after it."""
+    """A phase that requires a quiesced source, checked before and after it."""
 
     def with_lease(context: Context, lease: Lease) -> None:
         lease.arm()
@@ -56,13 +56,13 @@ def _held(work: t.Callable[[Context], None]) -> t.Callable[[Context, Lease], Non
 
 
 def _prepare(context: Context) -> None:
-    """With ``boot: image`` the host builds the disk itself, so the definition has brought all that is needed."""
+    """Boot the bootstrap system; with ``boot: image`` there is nothing to prepare."""
     if context.spec.boot == run_bootstrap.PXE:
         run_bootstrap.prepare(context)
 
 
 def _precopy(context: Context) -> None:
-    """The copy, and the proof that it holds what the source does not change meanwhile."""
+    """Copy, and compare what the source did not change meanwhile."""
     run_copy.precopy(context)
     run_verify.live(context)
 
@@ -83,14 +83,14 @@ _PAUSE: t.Mapping[str, t.Callable[[Context, Lease], None]] = {
     "cutover": run_cutover.cutover,
     "commit": run_commit.commit,
 }
-# a copy whose first pass began so many seconds ago is caught up with before the pause
+# seconds after which a finished live copy is brought up to date again
 _FRESH = 900.0
 
 
 def open_context(store: JournalStore, params: t.Mapping[str, t.Any]) -> Context:
-    """A context from a stored job.
+    """Return a context from a stored job.
 
-    :raises InputError: the job makes no sense (any more).
+    :raises InputError: the job is not valid (any more).
     """
     spec = parse_spec(params)
     code = io_units.keep_code()
@@ -102,21 +102,21 @@ def open_context(store: JournalStore, params: t.Mapping[str, t.Any]) -> Context:
 
 
 def carry_out(context: Context, action: str, starts: t.Sequence[float] = ()) -> None:
-    """One action, from wherever things stand; the journal says how it ended.
+    """Run one action from the current state; the result is in the journal.
 
-    :arg starts: of this worker since it last came to an end of its own.
+    :arg starts: times of this worker's starts since it last ended without being killed.
     """
     journal = context.journal
     run_rehearsal.sweep(context)
     if action != MIGRATE or context.spec.boot != run_bootstrap.PXE:
         run_bootstrap.sweep(context)
     if action == ROLL_BACK:
-        run_return.give_back(context, run_return.ASKED)
+        run_return.roll_back(context, run_return.ASKED)
     elif action == RETIRE:
         run_return.retire(context)
         journal.state = "retired"
     elif journal.facts.get("returning"):
-        run_return.give_back(context, journal.facts["returning"])
+        run_return.roll_back(context, journal.facts["returning"])
     elif worn_out(starts, io_worker_starts.clock()) and not journal.facts.get("handed_over") and journal.facts.get("handing_over") != FINAL:
         _give_up(context, f"its worker was killed {len(starts) - 1} times")
     else:
@@ -125,13 +125,13 @@ def carry_out(context: Context, action: str, starts: t.Sequence[float] = ()) -> 
 
 
 def _give_up(context: Context, reason: str) -> None:
-    """Whoever waits for a source at rest does not wait for a worker that is killed again and again.
+    """Roll back after the worker was killed repeatedly, so that the source serves again.
 
-    :raises BackendError: the source was not touched.
+    :raises BackendError: there is nothing to roll back because the source was not touched.
     """
     if "quiesce" not in context.journal.phases:
-        raise BackendError(f"The migration was given up: {reason}.", hint="Find out what kills it, for example with journalctl -k; then run again.")
-    run_return.give_back(context, f"{context.journal.phase}: {reason}")
+        raise BackendError(f"The migration was aborted: {reason}.", hint="Find out what kills it, for example with journalctl -k; then run again.")
+    run_return.roll_back(context, f"{context.journal.phase}: {reason}")
 
 
 def _migrate(context: Context) -> None:
@@ -139,16 +139,16 @@ def _migrate(context: Context) -> None:
     journal = context.journal
     if journal.facts.get("spoilt"):
         if first not in STOP_AFTER:
-            run_return.give_back(context, f"{first}: the copy lost some of what was written to it")
+            run_return.roll_back(context, f"{first}: a write to the copy was lost")
             return
-        context.log("the copy lost some of what was written to it, so it is made anew")
+        context.log("a write to the copy was lost, so the copy is created again")
         journal.forget_from("partition")
     journal.state, journal.phase = "running", first
     context.save()
     if first in STOP_AFTER:
         context.store.reserve()
         _one_destination(context)
-    # what was in the way may be fixed; and nothing of a bootstrap system outlives the run that made it
+    # problems may have been fixed, and a bootstrap system does not outlive its run
     always = ("preflight", "prepare") if context.spec.boot == run_bootstrap.PXE else ("preflight",)
     with _worktime(context):
         for phase in STOP_AFTER[PHASES.index(first) :]:
@@ -161,12 +161,12 @@ def _migrate(context: Context) -> None:
         if first in STOP_AFTER:
             journal.progress = {"phase": journal.phase, "step": "catching up"}
             run_verify.catch_up(context)
-            # it may have been needed meanwhile
+            # the reserve may have been used meanwhile
             context.store.reserve()
     try:
-        way = remote(context.spec, context.store, context.code)
-        way.identity = context.source.identity
-        with Lease(way, context.spec.return_after, lambda: run_copy.stop_clone(context), context.reported, context.guard) as lease:
+        connection = remote(context.spec, context.store, context.code)
+        connection.identity = context.source.identity
+        with Lease(connection, context.spec.return_after, lambda: run_copy.stop_clone(context), context.reported, context.guard) as lease:
             for phase in PHASES[max(PHASES.index(first), len(STOP_AFTER)) :]:
                 _phase(context, phase, lambda context, phase=phase: _PAUSE[phase](context, lease))
     except Exception as error:
@@ -174,39 +174,40 @@ def _migrate(context: Context) -> None:
             raise
         if not isinstance(error, FootprintError):
             context.store.log(traceback.format_exc())
-        run_return.give_back(context, f"{journal.phase}: {error}")
+        run_return.roll_back(context, f"{journal.phase}: {error}")
         return
     _summarize(context)
 
 
 def _stop(context: Context) -> None:
-    """Leave the source as it was found, for hours or days: the next run brings a key of its own."""
+    """Stop after the requested phase and withdraw the key; the next run places another one."""
     context.journal.state, context.journal.ended, context.journal.reason = "stopped", time.time(), None
     context.journal.progress = {}
-    context.log("stops here, as asked")
+    context.log("stopped by stop_after")
     context.save()
     context.mirror()
     run_key.withdraw(context)
 
 
 def _one_destination(context: Context) -> None:
-    """Keep two hosts from moving the same source at once.
+    """Prevent two hosts from migrating the same source.
 
-    :raises RefusedError: another one is at it.
+    :raises RefusedError: another host migrates it.
     """
     try:
         answer = context.source.ask("mirror", timeout=20)
     except FootprintError as error:
-        # preflight finds that too, and tells it beside all else
-        context.log(f"the source cannot be asked: {error.message}")
+        # preflight reports this as well, together with all other problems
+        context.log(f"the source does not answer: {error.message}")
         return
     other = other_destination(answer["kept"], answer["state"]["state"], machine_id(), time.time())
     if other:
-        raise RefusedError(f"{other} moves this source at present.", "source.address", f"Let it finish, or take it back there (state rolled_back on {other}).")
+        hint = f"Wait until it finishes, or roll it back there (state rolled_back on {other})."
+        raise RefusedError(f"{other} is migrating this source.", "source.address", hint)
 
 
 def _phase(context: Context, name: str, work: t.Callable[[Context], None]) -> None:
-    """One phase between its hooks."""
+    """Run one phase with its hooks."""
     journal = context.journal
 
     def whole() -> None:
@@ -214,7 +215,7 @@ def _phase(context: Context, name: str, work: t.Callable[[Context], None]) -> No
         try:
             work(context)
         except (FootprintError, OSError) as error:
-            # it may have failed for that, and nobody is told later
+            # a lost write may be the cause, and it is reported only once
             if context.image is not None:
                 context.settle()
             full = full_pool(journal.facts["vm"]["disk"]) if "vm" in journal.facts and getattr(error, "errno", 0) == errno.ENOSPC else None
@@ -228,16 +229,16 @@ def _phase(context: Context, name: str, work: t.Callable[[Context], None]) -> No
 
 @contextlib.contextmanager
 def _worktime(context: Context) -> t.Iterator[None]:
-    """Let what comes before the pause take no longer than it may.
+    """Limit the time before the pause to ``max_worktime``.
 
-    The alarm breaks into whatever the worker waits for; what was copied stays for the next run.
+    The alarm interrupts any wait of the worker; the copied data is kept for the next run.
     """
 
     def over(*unused: object) -> None:
         raise RefusedError(
-            f"max_worktime, {context.spec.max_worktime} s, was over before the pause could begin.",
+            f"max_worktime ({context.spec.max_worktime} s) expired before the pause.",
             "max_worktime",
-            "Run again; what was copied stays. Or allow more time.",
+            "Run again, the copied data is kept; or raise max_worktime.",
         )
 
     if not context.spec.max_worktime:
@@ -253,7 +254,7 @@ def _worktime(context: Context) -> t.Iterator[None]:
 
 
 def _where(context: Context) -> str:
-    """The phase to begin with; the source is asked only when it may have been touched."""
+    """Return the first phase to run; the source is asked only when it may have been changed."""
     journal = context.journal
     if journal.state in ("rolled_back", "new") or journal.started is None:
         journal.new_attempt(time.time())
@@ -261,18 +262,18 @@ def _where(context: Context) -> str:
     source_state: str | None = None
     if any(phase in journal.phases for phase in PHASES[len(STOP_AFTER) :]):
         if "cutover" in journal.phases:
-            # that is where it is most likely; asking the VM instead would cost the time of a refusal
+            # the source is most likely there; the VM at the other address would refuse the connection
             context.source.address = context.spec.admin.temporary_address
             if context.source.identity.mark is None and journal.facts.get("vm") and context.clone_running():
-                # nothing tells the copy from the source at the other address
+                # without a mark the VM at the other address cannot be distinguished from the source
                 context.source.identity.only = context.source.address
         try:
             source_state = str(context.source.ask("state")["state"]["state"])
         except FootprintError as error:
-            context.log(f"the source cannot be asked: {error.message}")
+            context.log(f"the source does not answer: {error.message}")
     found = resume(journal, source_state, bool(journal.facts.get("vm")) and context.clone_running())
     if found.reason:
-        context.log(f"going on at {found.phase}: {found.reason}")
+        context.log(f"continuing with {found.phase}: {found.reason}")
     if found.stop_clone:
         run_copy.stop_clone(context)
     if found.phase == "precopy" and "quiesce" in journal.phases:
@@ -282,9 +283,9 @@ def _where(context: Context) -> str:
     if found.phase not in STOP_AFTER and "quiesce" in journal.phases:
         return found.phase
     if journal.state != "running" or time.time() - journal.phases.get("precopy", {}).get("started", 0) > _FRESH:
-        # the run before came to its end, or lay long enough, so what it copied grows old
+        # the previous run ended, or its copy is too old
         journal.forget_from("precopy")
-    # what was found in the way may have been fixed, and what was fine may be so no more
+    # problems may have been fixed, and new ones may have appeared
     return PHASES[0]
 
 
@@ -299,11 +300,11 @@ def _summarize(context: Context) -> None:
         journal.facts["boot_seconds"] = round(steps["boot"] + steps.get("checks", 0), 3)
     paused = PHASES[len(STOP_AFTER) : PHASES.index("cutover")]
     journal.downtime["parts"] = {**{phase: journal.phases[phase]["seconds"] for phase in paused if phase in journal.phases}, **steps}
-    context.log(f"the master serves from the VM; {journal.downtime.get('seconds')} s of downtime")
+    context.log(f"the VM serves as the master; downtime {journal.downtime.get('seconds')} s")
 
 
 def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
-    """Entry point of the unit; exit code 0 when the action ended as wished."""
+    """Entry point of the unit; the exit code is 0 when the action succeeded."""
     if len(argv) != 1:
         sys.stderr.write("usage: migrate_worker NAME\n")
         return 2
@@ -312,7 +313,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
         starts = io_worker_starts.note(store.name)
         job = store.read_job()
         if job is None:
-            raise InputError(f"There is no migration {argv[0]}.", "name")
+            raise InputError(f"The migration {argv[0]} does not exist.", "name")
         journal = store.read() or Journal(name=argv[0])
         context: Context | None = None
         try:
@@ -326,7 +327,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             journal.state = "failed"
             journal.ended = time.time()
             journal.reason = f"{journal.phase}: {error}"
-            # without room for it the next run finds out by itself how things stand
+            # without the journal entry the next run determines the state itself
             with contextlib.suppress(OSError):
                 store.write(journal)
         if context is not None and journal.state == "failed":
@@ -338,24 +339,24 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
         else:
             run_key.at_end(context)
         if journal.state == "failed" and journal.facts.get("handing_over") == FINAL and not journal.facts.get("handed_over"):
-            # nobody but a worker finds out whether the source heard the final word
+            # only a worker can find out whether the source received the final confirmation
             return AGAIN
         store.release()
-        # a worker that was killed never comes here, and the next boot goes on
+        # not reached by a killed worker, whose migration continues after the next boot
         io_units.forget_at_boot(io_units.unit_name(store.name))
     return 0 if journal.state in ("done", "stopped", "retired") or (journal.state == "rolled_back" and job["action"] == ROLL_BACK) else 1
 
 
 def _release(context: Context | None) -> None:
-    """Leave no rehearsal, no loop device and no bootstrap system behind."""
+    """Remove rehearsal, loop devices and bootstrap system."""
     if context is None:
         return
     image = context.image
-    for let_go in (lambda: run_rehearsal.sweep(context), lambda: image and image.release(), lambda: run_bootstrap.sweep(context)):
+    for cleanup in (lambda: run_rehearsal.sweep(context), lambda: image and image.release(), lambda: run_bootstrap.sweep(context)):
         try:
-            let_go()
+            cleanup()
         except (FootprintError, OSError) as error:
-            context.store.log(f"not all could be let go of: {error}")
+            context.store.log(f"cleanup is not complete: {error}")
 
 
 if __name__ == "__main__":

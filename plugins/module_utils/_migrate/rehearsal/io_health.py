@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Questions put to the new master: through its address, or inside it."""
+"""Health checks of the new master, over the network or inside it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Ways:
     """How the new master is reached.
 
     :arg address: the admin address.
-    :arg host_keys: what its ssh must show.
-    :arg clone: the way in, for what is asked inside; ``None`` where nothing is.
+    :arg host_keys: the expected ssh host keys.
+    :arg clone: ssh connection for checks inside the VM; ``None`` without such checks.
     """
 
     address: str
@@ -36,38 +36,38 @@ class Ways:
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """A question without the answer that was wished for."""
+    """A failed check and the reason."""
 
     check: HealthCheck
-    wrong: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"{self.check.title}: {self.wrong}"
+        return f"{self.check.title}: {self.reason}"
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer like any other; following it would ask somebody else."""
+    """Do not follow redirects: they may lead to another server."""
 
     def redirect_request(self, *unused: t.Any, **more: t.Any) -> None:
         return None
 
 
 def check_all(checks: t.Sequence[HealthCheck], ways: Ways, *, stop_at_first: bool = False) -> list[Failure]:
-    """Every question once, in their order; returns those that were not answered well.
+    """Run all checks once, in their order; returns the failed ones.
 
-    :arg stop_at_first: after the first failure the others count as failed without being asked: a
-        machine that boots answers nothing, and waiting for each in turn would cost downtime.
+    :arg stop_at_first: after the first failure the remaining checks count as failed without being run: a
+        booting machine does not answer, and waiting for each check would be downtime.
     """
     failures: list[Failure] = []
     for check in checks:
-        wrong = f"not asked, for {failures[0].check.title} fails" if failures and stop_at_first else ask(check, ways)
-        if wrong is not None:
-            failures.append(Failure(check, wrong))
+        reason = f"skipped because {failures[0].check.title} failed" if failures and stop_at_first else ask(check, ways)
+        if reason is not None:
+            failures.append(Failure(check, reason))
     return failures
 
 
 def ask(check: HealthCheck, ways: Ways) -> str | None:
-    """One question; returns what is wrong with the answer, ``None`` when all is well."""
+    """Run one check; returns the reason of a failure, ``None`` when it passed."""
     if check.type == "tcp":
         return _tcp(ways.address, check.port)
     if check.type == "http":
@@ -86,7 +86,7 @@ def _tcp(address: str, port: int) -> str | None:
 
 
 def _http(url: str, wanted: int) -> str | None:
-    # no proxy of the host may answer instead of the master
+    # ignore proxies of the host, which would answer instead of the master
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
     try:
         with opener.open(url, timeout=_TIMEOUT) as answer:
@@ -95,29 +95,29 @@ def _http(url: str, wanted: int) -> str | None:
         status = error.code
     except (OSError, ValueError) as error:
         return str(error)
-    return None if status == wanted else f"status {status} instead of {wanted}"
+    return None if status == wanted else f"expected status {wanted}, got {status}"
 
 
 def _ssh(address: str, port: int, host_keys: t.Collection[str]) -> str | None:
-    wrong = _tcp(address, port)
-    if wrong:
-        return wrong
+    reason = _tcp(address, port)
+    if reason:
+        return reason
     try:
         shown = scan_host_keys(address, port, host_keys)
     except CommandError as error:
         return str(error)
     if not shown:
-        return f"{address}:{port} shows no host key"
-    return None if any(key in host_keys for key in shown) else f"{address}:{port} shows another host key than the source had"
+        return f"{address}:{port} presents no host key"
+    return None if any(key in host_keys for key in shown) else f"the host key of {address}:{port} is not that of the source"
 
 
 def _inside(check: HealthCheck, clone: RemoteClone | None) -> str | None:
     if clone is None:
-        return "there is no way in"
+        return "no ssh connection into the VM is configured"
     try:
-        # ssh itself and the start of Python on a machine that is still busy booting come on top
+        # plus time for ssh and the start of Python on a machine that is still booting
         answer = clone.ask("look_inside", {"unit": check.unit, "command": list(check.command)}, timeout=TIMEOUT + 30)
     except FootprintError as error:
         return error.message
-    wrong = answer["wrong"]
-    return None if wrong is None else str(wrong)
+    reason = answer["wrong"]
+    return None if reason is None else str(reason)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Questions put inside the new master, where only its own programs know the answer; and the way in there."""
+"""Health checks inside the new master, by its own programs, and the ssh connection into it."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 
-# seconds one command inside gets
+# seconds for one command inside the VM
 TIMEOUT = 30.0
-_SAID = 200
+_MAX_OUTPUT = 200
 
 
 class RemoteClone(RemoteSource):
-    """ssh to the copy while it runs: at one address only, for the source has the same host keys and must not answer for it."""
+    """ssh to the running copy, at one address only, because the source has the same host keys and must not answer instead."""
 
     who = "VM"
-    # of its own: the source's file is read at the same time, and names other addresses
+    # a separate file: the source's one is used at the same time, with other addresses
     known_hosts = "known_hosts_vm"
 
 
 def look(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """One question, put where it is to be answered: ``{"wrong": None}`` when all is well, or the reason.
+    """Run one check on this machine; returns ``{"wrong": None}`` when it passed, else the reason.
 
-    :arg given: ``unit``, or ``command`` as a list of words.
+    :arg given: ``unit``, or ``command`` as a list of program and arguments.
     """
     return {"wrong": _unit(given["unit"]) if given.get("unit") else _command(given["command"])}
 
 
 def _unit(unit: str) -> str | None:
     try:
-        # it reports a unit that is not there, or not active, by its exit code
+        # a missing or inactive unit is reported by the exit code
         state = run(["systemctl", "is-active", "--", unit], timeout=TIMEOUT, ok=range(256)).stdout.strip()
     except CommandError as error:
         return error.message
@@ -49,5 +49,5 @@ def _command(argv: t.Sequence[str]) -> str | None:
         return str(error)
     if done.rc == 0:
         return None
-    said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    return f"exit code {done.rc}{f': {said[-1][:_SAID]}' if said else ''}"
+    output = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return f"exit code {done.rc}{f': {output[-1][:_MAX_OUTPUT]}' if output else ''}"

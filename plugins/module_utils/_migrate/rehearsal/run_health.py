@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a migration asks of its new master, in the rehearsal and at the cutover alike, and how it gets in."""
+"""The health checks of rehearsal and cutover, and the migration's ssh access to the VM."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ AUTHORIZED_KEYS = "/root/.ssh/authorized_keys"
 
 
 def questions(context: Context, *, rehearsal: bool = False) -> list[HealthCheck]:
-    """What must be answered: ssh with the source's host key first, then the user's own in their order."""
+    """Return the health checks: ssh with the source's host key first, then the user's checks in their order."""
     wanted = [each for each in context.spec.health_checks if each.rehearse or not rehearsal]
     return [HealthCheck("ssh", context.spec.source.port), *wanted]
 
 
 def asks_inside(context: Context) -> bool:
-    """Whether anything is asked inside the VM."""
+    """Whether a check runs inside the VM."""
     return any(each.type in INSIDE for each in context.spec.health_checks)
 
 
 def ways(context: Context) -> Ways:
-    """How the VM is reached at the admin address."""
+    """Return how the VM is reached at the admin address."""
     spec = context.spec
     return Ways(spec.admin.address, spec.source.host_keys, _clone(context) if asks_inside(context) else None)
 
@@ -46,16 +46,16 @@ def _clone(context: Context) -> RemoteClone:
 
 
 def own_way_in(context: Context, tree: t.Mapping[str, str]) -> dict[str, str]:
-    """What the fix-ups add where anything is asked inside: the migration's key, for this host alone.
+    """Return the fix-up that adds the migration's key, for this host only, when a check runs inside the VM.
 
-    Whatever key the copy brought is of another run, or not there: between a run that was cut short and
-    the next one the source's is withdrawn. :func:`withdraw_key` follows once the VM is taken for good.
+    A key in the copied file belongs to an earlier run, because the source's key is withdrawn after every run.
+    :func:`withdraw_key` removes it after the commit.
 
     :arg tree: path → text of the copy's files.
     """
     if not asks_inside(context) or AUTHORIZED_KEYS not in tree:
         return {}
-    # the VM's time zone is not known here, so a day more; what may be run inside is any command of a health check
+    # one more day, because the VM's time zone is unknown here; no forced command, because health checks run arbitrary commands
     expires = time.strftime("%Y%m%d%H%M", time.gmtime(time.time() + model_one_time_key.LIFETIME + 86400))
     line = f'from="{",".join(_askers(context))}",restrict,expiry-time="{expires}" {ensure_key(context.store.directory, context.spec.name)}'
     before = drop_key(tree[AUTHORIZED_KEYS], context.key_marker).rstrip("\n")
@@ -63,24 +63,24 @@ def own_way_in(context: Context, tree: t.Mapping[str, str]) -> dict[str, str]:
 
 
 def asker(context: Context) -> str:
-    """The address the rehearsal's questions come from."""
+    """Return the source address of the rehearsal's checks."""
     admin = context.spec.admin
     return neighbour(own_address(admin.address), admin.temporary_address, admin.address)
 
 
 def _askers(context: Context) -> list[str]:
-    # a host without an address on the admin network shows another one at the cutover
+    # a host without an address on the admin network uses another one at the cutover
     shown = own_address(context.spec.admin.address, routed=True)
     return sorted({asker(context), *([shown] if shown else [])})
 
 
 def withdraw_key(context: Context) -> None:
-    """Take the one-time key out of the VM, if it was needed there; to be called before the key is forgotten here."""
+    """Remove the one-time key from the VM if it was added; must be called before the key is deleted here."""
     if not asks_inside(context):
         return
     try:
         _clone(context).ask("forget_key", {"marker": context.key_marker})
     except FootprintError as error:
         context.journal.warnings.append(
-            f"The one-time key may still be in /root/.ssh/authorized_keys of the VM, as the line that ends in {context.key_marker}: {error.message}"
+            f"The one-time key may still be in /root/.ssh/authorized_keys of the VM, in the line that ends in {context.key_marker}: {error.message}"
         )

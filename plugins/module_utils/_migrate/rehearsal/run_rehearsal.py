@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rehearsal: the copy boots where nobody sees it, is asked what the new master will be asked, and is thrown away.
+"""The rehearsal: boot the copy on an isolated network, run the health checks, and discard the VM.
 
-Not a byte of the copy changes but by the fix-ups, for the VM writes to an overlay. What a killed
-rehearsal left is named in the journal before it is made, and swept by the next run.
+The copy changes only by the fix-ups, because the VM writes to an overlay. All files are recorded in the
+journal before they are created, so that the next run removes the leftovers of a killed rehearsal.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_dom
 
 CONSOLE = "rehearsal-console.log"
 _POLL = 0.3
-# of the console's last words: so many in the error, so many in the report
+# number of the console's last lines in the error and in the report
 _IN_ERROR, _IN_REPORT = 8, 40
 
 
 def rehearse(context: Context) -> None:
-    """Boot the copy on a network of its own and ask it everything.
+    """Boot the copy on an isolated network and run the health checks.
 
-    :raises BackendError: it does not come up, or not well; names the check and the console's last words.
+    :raises BackendError: it does not boot, or a check fails; with the check and the console's last lines.
     """
     journal = context.journal
     if not context.spec.rehearse:
         journal.facts.pop("rehearsal", None)
-        context.log("left out, as asked")
+        context.log("skipped: rehearse is false")
         return
     _clear(context)
-    # the last copy brought the originals of the changed files back
+    # the last copy pass restored the original files
     run_copy.fixup(context)
     context.settle()
     context.disk().release()
@@ -51,27 +51,27 @@ def rehearse(context: Context) -> None:
     try:
         with context.domains() as host, io_isolated.IsolatedNetwork() as network:
             stage = _set_up(context, host, network)
-            report["seconds"] = _question(context, host, network, stage, checks)
+            report["seconds"] = _run_checks(context, host, network, stage, checks)
         report["passed"] = True
-        # the best guess at what the real boot will take
+        # the best estimate of the real boot time
         journal.facts["boot_seconds"] = report["seconds"]
-        context.log(f"the copy boots and answers in {report['seconds']} s")
+        context.log(f"the copy booted and passed all checks in {report['seconds']} s")
     except FootprintError as error:
         raise _failed(context, error, stage) from error
     finally:
         _keep_console(context, stage)
-        _clear(context, told=False)
+        _clear(context, log=False)
 
 
 def sweep(context: Context) -> None:
-    """Take away what a killed rehearsal left; what cannot be taken away now is said, and tried again by the next run."""
+    """Remove the leftovers of a killed rehearsal; a failure is logged, and the next run tries again."""
     try:
         _clear(context)
     except (FootprintError, OSError) as error:
-        context.log(f"what a rehearsal left cannot be swept yet: {error}")
+        context.log(f"leftovers of a rehearsal cannot be removed yet: {error}")
 
 
-def _clear(context: Context, *, told: bool = True) -> None:
+def _clear(context: Context, *, log: bool = True) -> None:
     left = context.journal.facts.get("rehearsing")
     if not left:
         return
@@ -82,12 +82,12 @@ def _clear(context: Context, *, told: bool = True) -> None:
         os.unlink(path)
     del context.journal.facts["rehearsing"]
     context.save()
-    if told and (ran or found):
-        context.log(f"swept what a killed rehearsal left: {', '.join([*(['its VM'] if ran else []), *found])}")
+    if log and (ran or found):
+        context.log(f"removed the leftovers of a killed rehearsal: {', '.join([*(['its VM'] if ran else []), *found])}")
 
 
 def _set_up(context: Context, host: DomainHost, network: io_isolated.IsolatedNetwork) -> xml_rehearsal.Stage:
-    """Overlays, a paused stand-in, its cards in the isolated network."""
+    """Create the overlays, start the rehearsal VM paused, and move its network cards to the isolated network."""
     uuid = context.vm.uuid
     name = plan_rehearsal.stand_in_name(context.journal.facts["vm"]["name"])
     xml = host.config_xml(uuid)
@@ -100,7 +100,7 @@ def _set_up(context: Context, host: DomainHost, network: io_isolated.IsolatedNet
         nvram=io_rehearsal.overlay_path(disks[0].path, name, 0).replace(".qcow2", "-vars.fd"),
         console=str(io_rehearsal.CONSOLES / f"{name}-console.log"),
     )
-    # before the first of them is made
+    # recorded before the first file is created
     context.journal.facts["rehearsing"] = {"uuid": stage.uuid, "files": [*stage.overlays.values(), stage.nvram, stage.console]}
     context.save()
     for disk in disks:
@@ -113,14 +113,14 @@ def _set_up(context: Context, host: DomainHost, network: io_isolated.IsolatedNet
     address = run_health.asker(context)
     source = context.journal.facts["source"]
     vlan = plan_rehearsal.admin_vlan(context.source_facts.get("interfaces", []), source["interface"])
-    # the copy goes on to tag its frames as the source does
+    # the copy tags its frames as the source does
     network.settle(stage.taps[0] if vlan is None else network.tag(stage.taps[0], vlan), address, source["prefix"], admin.address)
-    context.log(f"the copy boots as {name}, alone with {address}")
+    context.log(f"the copy boots as {name}, checked from {address}")
     return stage
 
 
-def _question(context: Context, host: DomainHost, network: io_isolated.IsolatedNetwork, stage: xml_rehearsal.Stage, checks: t.Sequence[HealthCheck]) -> float:
-    """Let it boot and ask until everything was answered well, and then all of it once more; returns the seconds the first took."""
+def _run_checks(context: Context, host: DomainHost, network: io_isolated.IsolatedNetwork, stage: xml_rehearsal.Stage, checks: t.Sequence[HealthCheck]) -> float:
+    """Resume the VM, repeat the checks until all passed, then run all once more; returns the seconds until all passed first."""
     ways = run_health.ways(context)
     host.resume(stage.uuid)
     began = time.monotonic()
@@ -130,28 +130,28 @@ def _question(context: Context, host: DomainHost, network: io_isolated.IsolatedN
         failures = network.run(io_health.check_all, waiting, ways, stop_at_first=True)
         for check in waiting[: len(waiting) - len(failures)]:
             if not seconds:
-                context.log(f"{check.title} answers")
+                context.log(f"{check.title} passed")
         if not failures:
             if seconds:
                 return seconds
-            # one that answered early may have died of what came later
+            # a service that answered early may have failed later
             waiting, seconds = list(checks), round(time.monotonic() - began, 3)
             continue
         seconds = 0.0
         waiting = [each.check for each in failures]
-        _check_hope(host, stage, failures[0])
+        _check_boot(host, stage, failures[0])
         if time.monotonic() > until:
             failures = network.run(io_health.check_all, waiting, ways)
             if failures:
-                raise BackendError(f"after {context.spec.rehearse_timeout} s, {'; '.join(str(each) for each in failures)}")
+                raise BackendError(f"after {context.spec.rehearse_timeout} s: {'; '.join(str(each) for each in failures)}")
         context.progress(phase="rehearse", waiting_for=str(failures[0]) if failures else None)
         time.sleep(_POLL)
 
 
-def _check_hope(host: DomainHost, stage: xml_rehearsal.Stage, failure: io_health.Failure) -> None:
-    """Waste no time on a VM that will not come up.
+def _check_boot(host: DomainHost, stage: xml_rehearsal.Stage, failure: io_health.Failure) -> None:
+    """Fail early when the VM stopped or its boot failed.
 
-    :raises BackendError: with the reason, and what it was asked for.
+    :raises BackendError: with the reason and the failed check.
     """
     try:
         io_rehearsal.check_alive(host, stage.uuid)
@@ -163,7 +163,7 @@ def _check_hope(host: DomainHost, stage: xml_rehearsal.Stage, failure: io_health
 
 
 def _keep_console(context: Context, stage: xml_rehearsal.Stage | None) -> None:
-    """The console's words, kept beside the journal."""
+    """Store the console's output in the migration's folder."""
     text = io_rehearsal.read_console(stage.console) if stage else ""
     if text:
         write_atomic(context.store.directory / CONSOLE, plan_rehearsal.clean(text))
@@ -172,10 +172,11 @@ def _keep_console(context: Context, stage: xml_rehearsal.Stage | None) -> None:
 
 def _failed(context: Context, error: FootprintError, stage: xml_rehearsal.Stage | None) -> BackendError:
     if stage is None:
-        return BackendError(f"The rehearsal could not begin: {error.message}", error.path, error.hint)
-    said = plan_rehearsal.tail(io_rehearsal.read_console(stage.console), _IN_ERROR)
-    words = f"The console's last words: {' | '.join(said)}" if said else "Its console said nothing."
-    look = f"The whole console is in {context.store.directory / CONSOLE}." if said else "Look at the stand-in's log below /var/log/libvirt/qemu."
+        return BackendError(f"The rehearsal could not start: {error.message}", error.path, error.hint)
+    lines = plan_rehearsal.tail(io_rehearsal.read_console(stage.console), _IN_ERROR)
+    output = f"Last lines of the console: {' | '.join(lines)}" if lines else "Its console is empty."
+    log = context.store.directory / CONSOLE if lines else "the log of the rehearsal VM below /var/log/libvirt/qemu"
     return BackendError(
-        f"The rehearsal failed: {error.message.rstrip('.')}. {words}", hint=f"{look} Correct it and run again; give a check that needs others rehearse: false."
+        f"The rehearsal failed: {error.message.rstrip('.')}. {output}",
+        hint=f"Check {log}, fix the problem and run again; set rehearse: false for a check that requires other machines.",
     )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The definition of a VM turned into one to throw away: the same machine, that touches nothing of the host's or of others'."""
+"""Derive the domain XML of the rehearsal VM: the same machine, isolated from the host and from other machines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_
 try:
     from lxml import etree
 except ImportError:
-    # whoever parses a document says so
+    # parse() reports the missing library
     etree = None
 
-# shared with the host, passed through from it, or a way for somebody to look in and type
+# devices shared with the host or passed through from it, and consoles
 _SHARED = ("filesystem", "hostdev", "redirdev", "smartcard", "lease", "vsock", "shmem", "tpm")
 _NOT_COPIED = (*_SHARED, "graphics", "sound", "audio", "serial", "console", "parallel")
-# what an interface keeps; all else belongs to the network it was on
+# elements an interface keeps; all others belong to its former network
 _OF_A_CARD = ("mac", "model", "link", "rom", "address", "alias")
 
 
@@ -34,12 +34,12 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """What the rehearsal has instead.
+    """The values that replace those of the VM.
 
     :arg overlays: path of each disk → its overlay, a qcow2 file.
-    :arg taps: names for the cards' host ends, as many as there are cards.
-    :arg nvram: file for the firmware's variables, unused without such firmware.
-    :arg console: file that gets what the serial console says.
+    :arg taps: names of the network cards' host ends, one per card.
+    :arg nvram: file for the firmware's variables, unused without UEFI.
+    :arg console: file for the output of the serial console.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Stage:
 
 
 def disks(xml: str) -> tuple[Disk, ...]:
-    """The disks that need an overlay: files and block devices the VM writes to."""
+    """Return the disks that need an overlay: files and block devices the VM writes to."""
     found = []
     for disk in _writable(parse(xml)):
         path = _path(disk)
@@ -62,12 +62,12 @@ def disks(xml: str) -> tuple[Disk, ...]:
 
 
 def cards(xml: str) -> int:
-    """How many cards the VM has."""
+    """Return the number of network cards of the VM."""
     return len(parse(xml).findall("devices/interface"))
 
 
 def nvram(xml: str) -> str | None:
-    """The file of the VM's firmware variables; empty where libvirt is to make it, ``None`` without such firmware."""
+    """Return the file of the VM's firmware variables; empty when libvirt chooses it, ``None`` without UEFI."""
     document = parse(xml)
     found = document.find("os/nvram")
     if found is not None:
@@ -79,7 +79,7 @@ def nvram(xml: str) -> str | None:
 
 
 def rehearsal_xml(xml: str, stage: Stage) -> str:
-    """The document of the rehearsal.
+    """Return the domain XML of the rehearsal VM.
 
     :arg xml: the VM's definition.
     """
@@ -89,7 +89,7 @@ def rehearsal_xml(xml: str, stage: Stage) -> str:
     _settle(document, "uuid", stage.uuid)
     for tag in ("metadata", "title", "description"):
         _drop(document, tag)
-    # it must be the domain's own, or not be named at all
+    # libvirt rejects a UUID there that differs from the domain's
     for entry in document.findall("sysinfo/system/entry[@name='uuid']"):
         entry.getparent().remove(entry)
     if nvram(xml) is not None:
@@ -99,7 +99,7 @@ def rehearsal_xml(xml: str, stage: Stage) -> str:
     for tag in _NOT_COPIED:
         _drop(devices, tag)
     for channel in devices.findall("channel"):
-        # another VM's socket, or a screen nobody looks at
+        # a socket of the original VM, or a graphical console
         if channel.get("type") in ("spicevmc", "spiceport", "dbus") or channel.find("source") is not None:
             devices.remove(channel)
     for disk in _writable(document):
@@ -124,7 +124,7 @@ def _path(disk: t.Any) -> str | None:
 def _overlay(disk: t.Any, overlays: t.Mapping[str, str]) -> None:
     path = _path(disk)
     if path not in overlays:
-        # on storage that no overlay was made for: better without it than with the one the VM will write to
+        # no overlay was created for this storage: remove the disk, so that the original is not written to
         disk.getparent().remove(disk)
         return
     disk.set("type", "file")
@@ -139,7 +139,7 @@ def _overlay(disk: t.Any, overlays: t.Mapping[str, str]) -> None:
 
 
 def _isolate(interface: t.Any, tap: str) -> None:
-    """A card whose host end is a device of ours, on no network of the host."""
+    """Replace the connection of a network card by a tap device that is on no network of the host."""
     passed_through = interface.get("type") == "hostdev"
     for child in list(interface):
         if child.tag not in _OF_A_CARD or (passed_through and child.tag in ("address", "alias")):
@@ -152,7 +152,7 @@ def _isolate(interface: t.Any, tap: str) -> None:
 
 
 def _boot_from_disk(document: t.Any) -> None:
-    """Nobody on the isolated network answers a machine that asks for a boot image."""
+    """Remove network boot, which gets no answer on the isolated network."""
     orders = document.findall("os/boot")
     if any(each.get("dev") == "hd" for each in orders):
         for each in orders:

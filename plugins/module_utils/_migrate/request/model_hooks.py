@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The user's own commands around the phases of a migration."""
+"""Hooks: commands of the user before and after the phases of a migration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ON = ("source", "destination")
 
 @dataclasses.dataclass(frozen=True)
 class Hook:
-    """One command, run each time its phase is gone through. ``timeout`` in seconds."""
+    """One command, run each time its phase runs. ``timeout`` in seconds."""
 
     phase: str
     when: str
@@ -29,9 +29,9 @@ class Hook:
 
 
 def parse_hooks(value: t.Sequence[t.Any]) -> tuple[Hook, ...]:
-    """The hooks of a request, in their order.
+    """Parse the hooks of a request, in order.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     hooks = []
     for index, entry in enumerate(value):
@@ -43,10 +43,10 @@ def parse_hooks(value: t.Sequence[t.Any]) -> tuple[Hook, ...]:
             raise InputError(f"has the unknown key {sorted(unknown)[0]!r}.", path, "Use phase, when, on, command and timeout.")
         command = entry.get("command")
         if isinstance(command, str) or not isinstance(command, t.Sequence) or not command:
-            raise InputError("is no list of words.", f"{path}.command", "Write the program and its arguments as a list; no shell reads it.")
-        for number_, word in enumerate(command):
-            if not isinstance(word, str) or "\0" in word or (number_ == 0 and not word):
-                raise InputError(f"{word!r} is no word of a command.", f"{path}.command[{number_}]", "Write a text; quote what looks like a number.")
+            raise InputError("must be a list.", f"{path}.command", "Write the program and its arguments as a list; it is run without a shell.")
+        for position, argument in enumerate(command):
+            if not isinstance(argument, str) or "\0" in argument or (position == 0 and not argument):
+                raise InputError(f"{argument!r} is not a valid argument.", f"{path}.command[{position}]", "Write a string; put numbers in quotes.")
         hook = Hook(
             phase=choice(entry.get("phase"), PHASES, f"{path}.phase"),
             when=choice(entry.get("when") or "before", WHEN, f"{path}.when"),
@@ -55,6 +55,10 @@ def parse_hooks(value: t.Sequence[t.Any]) -> tuple[Hook, ...]:
             timeout=number(entry.get("timeout"), 600, 1, 86400, f"{path}.timeout"),
         )
         if (hook.phase, hook.when, hook.on) == (PHASES[-1], "after", "source"):
-            raise InputError("asks a source that accepts the key no more.", f"{path}.when", f"Run it before {PHASES[-1]}, or on the destination.")
+            raise InputError(
+                f"after is not supported on the source for {PHASES[-1]}: the key is withdrawn by then.",
+                f"{path}.when",
+                f"Run it before {PHASES[-1]}, or on the destination.",
+            )
         hooks.append(hook)
     return tuple(hooks)

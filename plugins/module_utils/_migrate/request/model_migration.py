@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a migration of the master is told: the request, checked, with the path of every bad value."""
+"""The request for a migration of the master, validated; errors name the path of the invalid value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 BOOT = ("image", "pxe")
 SYNC = ("rsync", "rsync_dd")
 SOURCE_AFTER = ("temp_address", "shutdown")
-# a migration may stop only where nobody feels it
+# a migration may stop only before the pause
 STOP_AFTER = PHASES[: PHASES.index("quiesce")]
 
 _HOST = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9.:-]{0,252}\Z")
@@ -33,7 +33,7 @@ _HOST_KEY = re.compile(r"\A(ssh-|ecdsa-)[a-z0-9-]+ [A-Za-z0-9+/=]+\Z")
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """The machine that is moved. ``host_keys`` are ``type base64`` texts without a comment."""
+    """The machine to migrate. ``host_keys`` have the form ``type base64`` without a comment."""
 
     address: str
     port: int
@@ -43,7 +43,7 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Admin:
-    """The address that moves. ``prefix`` and ``interface`` are ``None`` until the source was asked."""
+    """The address that moves. ``prefix`` and ``interface`` are ``None`` until the source has reported them."""
 
     address: str
     prefix: int | None
@@ -53,7 +53,7 @@ class Admin:
 
 @dataclasses.dataclass(frozen=True)
 class MigrationSpec:
-    """The whole request. Times in seconds, ``bandwidth_limit`` in KiB per second (0: none), an empty ``disk_schema`` is the source's own."""
+    """The whole request. Times in seconds, ``bandwidth_limit`` in KiB per second (0: none), an empty ``disk_schema`` means the source's schema."""
 
     name: str
     cluster: str
@@ -86,9 +86,9 @@ class MigrationSpec:
 
 
 def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
-    """The request from a module's parameters (or the job file, which holds the same).
+    """Parse the request from a module's parameters (or the job file, which contains the same).
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     vm = params.get("vm") or {}
     if not isinstance(vm, t.Mapping):
@@ -133,7 +133,7 @@ def _parse_disk_schema(value: t.Any, sync: str) -> tuple[Partition, ...]:
     schema = parse_schema(value)
     for index, each in enumerate(schema):
         if each.raw and sync != "rsync_dd":
-            raise InputError("is copied block by block, and files alone are asked for.", f"disk_schema[{index}].raw", "Set sync: rsync_dd.")
+            raise InputError("is not supported with sync: rsync, which copies files only.", f"disk_schema[{index}].raw", "Set sync: rsync_dd.")
     return schema
 
 
@@ -142,9 +142,9 @@ def _parse_stop_after(value: t.Any) -> str | None:
         return None
     if value in PHASES and value not in STOP_AFTER:
         raise InputError(
-            f"{value} lies in the pause or behind it; the source would stand still until the next run.",
+            f"{value} is not supported: it is in the pause or after it, and the source would not serve until the next run.",
             "stop_after",
-            f"Stop after {STOP_AFTER[-1]} at the latest, and let the next run go through.",
+            f"Stop after {STOP_AFTER[-1]} at the latest, and run again without stop_after.",
         )
     return choice(value, STOP_AFTER, "stop_after")
 
@@ -154,15 +154,15 @@ def _parse_bandwidth(value: t.Any) -> int:
         return 0
     size = parse_size(value, "KiB", "bandwidth_limit")
     if size < KIB:
-        raise InputError("is less than 1 KiB per second.", "bandwidth_limit", "A bare number counts in KiB per second.")
+        raise InputError("is less than 1 KiB per second.", "bandwidth_limit", "Use a larger value; a number without a unit is in KiB per second.")
     return size // KIB
 
 
 def _parse_admin(entry: t.Mapping[str, t.Any]) -> Admin:
     if not entry.get("address"):
-        raise InputError("is missing.", "admin.address", "Name the address that moves from the source to the VM.")
+        raise InputError("is required.", "admin.address", "Set the address that moves from the source to the VM.")
     if not entry.get("temporary_address"):
-        raise InputError("is missing.", "admin.temporary_address", "Name a free address of the same network for the source after the move.")
+        raise InputError("is required.", "admin.temporary_address", "Set a free address of the same network for the source after the move.")
     address, _slash, prefix = str(entry["address"]).partition("/")
     temporary = str(entry["temporary_address"]).partition("/")[0]
     admin = Admin(
@@ -172,7 +172,7 @@ def _parse_admin(entry: t.Mapping[str, t.Any]) -> Admin:
         temporary_address=ipv4(temporary, "admin.temporary_address"),
     )
     if admin.address == admin.temporary_address:
-        raise InputError("is the admin address itself.", "admin.temporary_address", "Name another, free address.")
+        raise InputError("is the same as admin.address.", "admin.temporary_address", "Use a different, free address of the same network.")
     return admin
 
 
@@ -181,7 +181,7 @@ def _parse_source(entry: t.Mapping[str, t.Any], admin: Admin) -> Source:
     for index, key in enumerate(entry.get("host_keys") or []):
         text = " ".join(str(key).split()[:2])
         if not _HOST_KEY.match(text):
-            raise InputError("is not a public host key.", f"source.host_keys[{index}]", "Write it as in /etc/ssh/ssh_host_*_key.pub.")
+            raise InputError("is not a valid public host key.", f"source.host_keys[{index}]", "Copy it from /etc/ssh/ssh_host_*_key.pub.")
         keys.append(text)
     return Source(
         address=matched(entry.get("address"), _HOST, "source.address", "Write a name or an address.") or admin.address,
@@ -194,5 +194,5 @@ def _parse_source(entry: t.Mapping[str, t.Any], admin: Admin) -> Source:
 def _parse_excludes(value: t.Sequence[t.Any]) -> tuple[str, ...]:
     for index, exclude in enumerate(value):
         if not isinstance(exclude, str) or not exclude.startswith("/") or exclude in ("/", "/*", "/**") or "\n" in exclude:
-            raise InputError(f"{exclude!r} is not a path to leave out.", f"excludes[{index}]", "Write an absolute path or rsync pattern, e.g. /var/cache/x/*.")
+            raise InputError(f"{exclude!r} is not a valid exclude.", f"excludes[{index}]", "Write an absolute path or rsync pattern, e.g. /var/cache/x/*.")
     return tuple(value)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options of the module ``master_migrate``; what they mean is checked by :mod:`migration`."""
+"""The options of the module ``master_migrate``; ``model_migration`` validates their values."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A migration in words: one line while it runs, a few at its end. All take what modules return as ``migration``."""
+"""Texts about a migration: one progress line while it runs, a summary at its end. All take the ``migration`` that modules return."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _PARTS = ("quiesce", "final", "fixup", "verify", "detach", "boot", "checks")
 
 
 def progress_line(migration: Report) -> str:
-    """How far it is, for somebody who watches."""
+    """Return one line about the progress."""
     progress = migration.get("progress") or {}
-    said = [f"{migration['name']}: {migration['phase']}"]
+    parts = [f"{migration['name']}: {migration['phase']}"]
     if "number" in progress:
-        said.append(f"pass {progress['number']}")
+        parts.append(f"pass {progress['number']}")
         if progress["number"] == 1 and "percent" in progress:
-            said.append(f"{progress['percent']} %")
-        said.append(size_text(int(progress.get("bytes", 0))))
+            parts.append(f"{progress['percent']} %")
+        parts.append(size_text(int(progress.get("bytes", 0))))
         if progress.get("rate"):
-            said.append(str(progress["rate"]))
+            parts.append(str(progress["rate"]))
         if progress.get("seconds_left") is not None:
-            said.append(f"{duration(progress['seconds_left'])} left")
+            parts.append(f"{duration(progress['seconds_left'])} left")
     if progress.get("step"):
-        said.append(str(progress["step"]))
+        parts.append(str(progress["step"]))
     if progress.get("hook") is not None:
-        said.append(f"hook {progress['hook']}")
+        parts.append(f"hook {progress['hook']}")
     if progress.get("waiting_for"):
-        said.append(f"waiting: {progress['waiting_for']}")
+        parts.append(f"waiting: {progress['waiting_for']}")
     if migration.get("downtime_predicted") is not None and migration.get("downtime") is None:
-        said.append(f"predicted downtime {duration(migration['downtime_predicted'])}")
-    return ", ".join(said)
+        parts.append(f"predicted downtime {duration(migration['downtime_predicted'])}")
+    return ", ".join(parts)
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people read them."""
+    """Format seconds, e.g. ``1 min 22 s``."""
     whole = round(seconds)
     if whole < 60:
         return f"{round(seconds, 1):g} s"
@@ -51,13 +51,13 @@ def duration(seconds: float) -> str:
 
 
 def summary(migration: Report) -> list[str]:
-    """What came of it, in a few lines."""
+    """Return the result of a migration in a few lines."""
     name, state = migration["name"], migration["state"]
     lines = [_outcome(migration)]
     if migration.get("downtime") is not None:
         predicted = migration.get("downtime_predicted")
         expected = f", predicted {duration(predicted)}" if predicted is not None else ""
-        # a journal that was read from its file has forgotten their order
+        # a journal that was read from its file has lost the order
         known = sorted((migration.get("downtime_parts") or {}).items(), key=lambda each: _PARTS.index(each[0]) if each[0] in _PARTS else len(_PARTS))
         parts = ", ".join(f"{part} {duration(seconds)}" for part, seconds in known)
         lines.append(f"downtime: {duration(migration['downtime'])}{expected}" + (f" ({parts})" if parts else ""))
@@ -69,7 +69,8 @@ def summary(migration: Report) -> list[str]:
     if rehearsal.get("passed"):
         lines.append(f"rehearsal: passed in {duration(rehearsal.get('seconds', 0))}")
     if state == "done":
-        lines.append(f"source: waits at {(migration.get('source') or {}).get('temporary_address')}; rollback_master takes {name} back, retire_source ends that")
+        parked = (migration.get("source") or {}).get("temporary_address")
+        lines.append(f"source: waits at {parked}; rollback_master returns {name} to it, retire_source shuts it down")
     lines += [f"note: {warning}" for warning in migration.get("warnings") or []]
     return lines
 
@@ -88,16 +89,16 @@ def _outcome(migration: Report) -> str:
 
 
 class MigrationFailed(FootprintError):
-    """The migration ended otherwise than wished; the result tells all about it."""
+    """The migration did not reach the requested state; the result contains its report."""
 
     def __init__(self, migration: Report, log: t.Sequence[str] = ()) -> None:
-        serves = f"it stands at {migration['phase']}"
+        status = f"in phase {migration['phase']}"
         if migration["state"] == "rolled_back":
-            serves = "rolled back: the source serves as before"
+            status = "rolled back: the source serves as before"
         elif "quiesce" not in migration["phases"]:
-            serves = "the source serves as before"
+            status = "the source serves as before"
         why = migration.get("reason") or f"its worker died; {(list(log) or ['no log'])[-1]}"
-        super().__init__(f"The migration {migration['name']} did not succeed ({serves}): {why}", hint="Correct that and run again; it goes on where it can.")
+        super().__init__(f"The migration {migration['name']} failed ({status}): {why}", hint="Fix the error and run again; the migration resumes if possible.")
         self.migration = migration
 
     def as_result(self) -> dict[str, t.Any]:
@@ -106,5 +107,8 @@ class MigrationFailed(FootprintError):
 
 
 def still_running(name: str) -> FootprintError:
-    """What to tell when somebody has waited long enough."""
-    return FootprintError(f"The migration {name} still runs.", hint="It goes on by itself; look with master_migrate_info, or run this again to wait on.")
+    """The error for a migration that still runs when ``wait_timeout`` has passed."""
+    return FootprintError(
+        f"The migration {name} is still running after wait_timeout.",
+        hint="Run this again to wait for its end, or check its progress with master_migrate_info; it continues in the background.",
+    )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What will be different in the VM, in plain words: disks, network, machine. None of it stops a migration."""
+"""Warnings about differences between source and VM: disks, network, machine. None of them stops a migration."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _KEPT = ("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat")
 
 
 def disk_warnings(source: t.Mapping[str, t.Any]) -> list[str]:
-    """Encryption that does not move, file systems that become others."""
+    """Warnings about lost encryption, converted file systems and subvolumes that become folders."""
     warnings = []
     systems = source.get("filesystems", [])
-    secret = [each["mount"] for each in systems if "crypt" in (each.get("layers") or ())]
-    if secret:
-        warnings.append(f"{', '.join(secret)} lie encrypted on the source; in the VM's disk they do not. Encrypt the pool where that matters.")
+    encrypted = [each["mount"] for each in systems if "crypt" in (each.get("layers") or ())]
+    if encrypted:
+        warnings.append(f"{', '.join(encrypted)}: encrypted on the source, not encrypted on the VM's disk. Encrypt the pool if necessary.")
     for each in systems:
         if each["fstype"] not in _KEPT:
-            warnings.append(f"{each['mount']} is {each['fstype']} on the source and becomes ext4 unless disk_schema says otherwise.")
+            warnings.append(f"{each['mount']} is {each['fstype']} on the source and becomes ext4 unless disk_schema sets another file system.")
     nested = [each["mount"] for each in systems if each["fstype"] == "btrfs" and "subvolume" in each and each["subvolume"] is None]
     if nested:
-        warnings.append(f"{', '.join(nested)} are subvolumes that are not mounted; they become folders. Read-only snapshots stay behind.")
+        warnings.append(f"{', '.join(nested)}: btrfs subvolumes that are not mounted become folders. Read-only snapshots are not copied.")
     return warnings
 
 
 def stack(links: t.Sequence[t.Mapping[str, t.Any]], name: str | None) -> list[str]:
-    """An interface and everything below it, from the top down."""
+    """Names of an interface and all interfaces below it, from the top down."""
     lower = {each["name"]: each.get("lower") or [] for each in links}
     found = [name] if name else []
     for each in found:
@@ -41,7 +41,7 @@ def stack(links: t.Sequence[t.Mapping[str, t.Any]], name: str | None) -> list[st
 
 
 def network_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any]) -> list[str]:
-    """Tagged frames, bonds, addresses that go along, cards without a successor."""
+    """Warnings about VLANs, bonds, addresses that also move, cards without a counterpart in the VM."""
     warnings = []
     links = {each["name"]: each for each in source.get("interfaces", [])}
     wanted = (spec.admin.address, spec.admin.temporary_address)
@@ -50,28 +50,28 @@ def network_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, 
     bridge = vm.nics[0].bridge if vm.nics else None
     for each in (links[one] for one in below if one in links):
         if each.get("kind") == "vlan" and each.get("vlan") is not None:
-            warnings.append(f"{each['name']} takes frames of VLAN {each['vlan']}: {bridge or 'the network'} must carry them tagged.")
+            warnings.append(f"{each['name']} uses VLAN {each['vlan']}: {bridge or 'the network'} must carry it tagged.")
         if each.get("kind") in ("bond", "team"):
             mode = each.get("bond_mode")
-            only = " 802.3ad needs a partner that a bridge is not; use active-backup." if mode == "802.3ad" else ""
-            warnings.append(f"{each['name']} keeps {len(vm.nics)} of its cards in the VM; its members that stay behind are missing there.{only}")
+            only = " 802.3ad needs a link partner, which a bridge does not provide; use active-backup." if mode == "802.3ad" else ""
+            warnings.append(f"{each['name']} has {len(vm.nics)} member card(s) in the VM; its other members are missing there.{only}")
     if name:
         others = [one for one in links[name].get("addresses", []) if one.partition("/")[0] not in wanted] + list(links[name].get("addresses6") or [])
         if others:
-            warnings.append(f"{', '.join(others)} on {name} move too, for the VM's configuration names them.")
+            warnings.append(f"{', '.join(others)} on {name} move to the VM as well, because its configuration names them.")
     cards = [each["name"] for each in links.values() if each.get("card", True) and (each.get("addresses") or each["name"] in below)]
     if len(cards) > len(vm.nics):
         left = sorted(cards, key=lambda each: each not in below)[len(vm.nics) :]
-        warnings.append(f"The VM has {len(vm.nics)} card(s); {', '.join(left)} of the source get none. Add nics to the VM where they are needed.")
+        warnings.append(f"The VM has {len(vm.nics)} card(s); {', '.join(left)} of the source have no counterpart. Add nics to the VM if they are needed.")
     return warnings
 
 
 def machine_warnings(tree: t.Mapping[str, str]) -> list[str]:
-    """What a smaller machine or another kernel of file labels makes of the configuration."""
+    """Warnings about SELinux labels and about memory reserved for the source's size."""
     warnings = []
     if re.search(r"(?m)^\s*SELINUX=(enforcing|permissive)\b", tree.get("/etc/selinux/config", "")):
-        warnings.append("SELinux gives all files their labels anew at the VM's first start, which then starts once more; let boot_timeout leave room for it.")
+        warnings.append("SELinux relabels all files at the VM's first boot, and the VM then boots again; increase boot_timeout accordingly.")
     for path, text in tree.items():
         if path.startswith(("/etc/default/grub", "/boot/loader/entries/")) and re.search(r"\b(default_)?hugepages(z)?=|\bmem=", text):
-            warnings.append(f"{path} reserves memory for the source's size (hugepages or mem); make sure that the VM has room for it.")
+            warnings.append(f"{path} reserves memory for the source's size (hugepages or mem); make sure that the VM has enough memory.")
     return warnings

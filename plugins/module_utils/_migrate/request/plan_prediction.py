@@ -2,29 +2,31 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long the pause will be, from what the same steps cost a moment ago."""
+"""Predict the duration of the pause from the measured duration of the same steps."""
 
 from __future__ import annotations
 
 import typing as t
 
-# a service is given so long to stop, in seconds, where none was stopped yet
+# estimates in seconds: stopping one service
 _STOP = 1.0
-# what a source is thought to take to go down and to come back without services, where it cannot tell how long its last boot took
+# shutdown of the source, and shutdown and boot without services if the duration of its last boot is unknown
 _DOWN, _REBOOT = 10.0, 90.0
-# what a boot is thought to take before one was measured
+# boot of the VM if no rehearsal measured one
 _BOOT = 30.0
 
 
 def predict(passes: t.Sequence[t.Mapping[str, t.Any]], facts: t.Mapping[str, t.Any], services: int, *, reboots: bool = False) -> dict[str, t.Any]:
-    """Seconds of the pause in all, and of its parts.
+    """Predict the pause: ``seconds`` in total, ``data`` for copy, fix-ups and verification, ``parts`` by phase.
 
-    The last live pass began when the one before had just ended, as the last copy does; the second look at both
-    manifests read as little anew as the proof in the pause will.
+    The last live pass started right after the one before it had ended, like the final copy; the second comparison of
+    the manifests read as few files again as the verification in the pause will.
 
-    :arg facts: of the journal: ``manifest`` (the last look), ``fixup_seconds``, ``boot_seconds`` (of a rehearsal),
+    :arg passes: of the copy so far.
+    :arg facts: of the journal: ``manifest`` (of the last comparison), ``fixup_seconds``, ``boot_seconds`` (of a rehearsal),
         ``reboot_seconds`` (of an earlier maintenance boot), ``source_facts``.
-    :arg reboots: the source comes to rest by a maintenance boot.
+    :arg services: number of services to stop.
+    :arg reboots: the source is quiesced by a maintenance boot.
     """
     boot = (facts.get("source_facts") or {}).get("boot_seconds")
     reboot = facts.get("reboot_seconds") or (boot + _DOWN if boot else _REBOOT)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case of the module ``master_migrate_info``: how a migration stands, what a source is like.
+"""Use case of the module ``master_migrate_info``: state of migrations, facts of a source.
 
-Needs no libvirt, for a source has none.
+Does not use libvirt, which a source does not have.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ _POLL = 1.0
 
 
 def described(journal: Journal) -> dict[str, t.Any]:
-    """A migration as modules report it."""
+    """A migration as modules return it."""
     return {**report(journal), "host": journal.facts.get("vm", {}).get("host") or platform.node(), "error": journal.reason}
 
 
 def look(name: str | None, log_lines: int, wait: float = 0) -> dict[str, t.Any]:
     """All migrations of this host, or one (``master_migrate_info``).
 
-    :arg wait: answer when there is something new of the one, or after so many seconds.
+    :arg name: of the one migration to return.
+    :arg log_lines: number of lines to return from the end of the log.
+    :arg wait: wait for a change of that migration, for this number of seconds at most.
     """
     if name and wait:
-        _await_news(parse_name(name, "name"), wait)
+        _await_change(parse_name(name, "name"), wait)
     found = []
     for each in [parse_name(name, "name")] if name else io_journal.names():
         store = JournalStore(each)
-        # asked first: a worker that ends in between has written its last word already
+        # before the journal: a worker that ends in between has already written its final state
         active = io_units.unit_active(io_units.unit_name(each))
         journal = store.read()
         if journal is None:
@@ -54,25 +56,25 @@ def look(name: str | None, log_lines: int, wait: float = 0) -> dict[str, t.Any]:
 
 
 def reported(name: str | None = None) -> list[dict[str, t.Any]]:
-    """What this machine, as a source, last heard of its migrations."""
-    kept = {each: word for each, word in io_journal_mirror.all_kept().items() if name in (None, each)}
-    return [{**report(Journal(**word["journal"])), "host": word["host"], "reported_at": utc(word["reported_at"])} for word in kept.values()]
+    """The last reports that this machine, as a source, received about its migrations."""
+    kept = {each: mirror for each, mirror in io_journal_mirror.all_kept().items() if name in (None, each)}
+    return [{**report(Journal(**each["journal"])), "host": each["host"], "reported_at": utc(each["reported_at"])} for each in kept.values()]
 
 
-def _await_news(name: str, wait: float) -> None:
+def _await_change(name: str, wait: float) -> None:
     store, unit = JournalStore(name), io_units.unit_name(name)
     until = time.monotonic() + wait
-    before = _news(store)
-    while io_units.unit_active(unit) and _news(store) == before and time.monotonic() < until:
+    before = _stage(store)
+    while io_units.unit_active(unit) and _stage(store) == before and time.monotonic() < until:
         time.sleep(_POLL)
 
 
-def _news(store: JournalStore) -> tuple[t.Any, ...]:
-    """What changes when somebody who watches wants to hear of it."""
+def _stage(store: JournalStore) -> tuple[t.Any, ...]:
+    """The parts of a journal whose change ends the wait: state, phase and its state, number of passes."""
     journal = store.read()
     return (journal.state, journal.phase, journal.phases.get(journal.phase, {}).get("state"), len(journal.passes)) if journal else ()
 
 
 def look_at_source(services: t.Sequence[str], address: str | None, containers: t.Sequence[t.Any] = ()) -> dict[str, t.Any]:
-    """This machine as the source of a migration (``master_migrate_info``); passwords are blotted out."""
+    """This machine as the source of a migration (``master_migrate_info``); passwords are redacted."""
     return {"changed": False, "source_facts": run_agent.gather_facts(services, address, parse_containers(containers)), "reported": reported()}

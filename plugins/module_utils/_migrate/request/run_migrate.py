@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case of the module ``master_migrate``: start, attach to, resume, take back, or only look."""
+"""Use case of the module ``master_migrate``: start, attach to, resume, roll back or retire a migration, or check it only."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ _POLL = 1.0
 
 
 def migrate(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
-    """Bring a migration to the state that is asked for.
+    """Bring a migration to the requested state.
 
     :arg params: of the module.
     :returns: keyword arguments for ``exit_json``.
-    :raises FootprintError: bad input, something in the way, or the migration did not succeed.
+    :raises FootprintError: invalid input, a problem found by preflight, or a failed migration.
     """
     state = params["state"]
     if state == "prepared":
@@ -80,7 +80,7 @@ def _name(params: t.Mapping[str, t.Any]) -> str:
     vm = params.get("vm") or {}
     name = params.get("name") or vm.get("name") or vm.get("id")
     if name is None:
-        raise InputError("is missing.", "name", "Name the migration, or give the VM details.")
+        raise InputError("is required.", "name", "Set the name of the migration, or the VM details.")
     return parse_name(name, "name")
 
 
@@ -102,7 +102,7 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     if check_mode:
         return _rehearse(spec, facts, journal)
     if not spec.source.host_keys:
-        raise InputError("are missing.", "source.host_keys", "Give the source's public host keys; they are never trusted blindly.")
+        raise InputError("are required.", "source.host_keys", "Set the source's public host keys, or pass source_facts; unknown host keys are not trusted.")
     vm_details(spec)
     if not io_units.unit_active(io_units.unit_name(spec.name)):
         _refresh(store, journal, given)
@@ -111,15 +111,15 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
 
 
 def _in_pause(journal: Journal | None) -> bool:
-    """Whether a run was cut short while the services were stopped.
+    """Whether a run was interrupted while the services were stopped.
 
-    It is brought to its end, or back, as it was begun: with the request it was begun with.
+    Such a run is finished or rolled back with the request it was started with.
     """
     return journal is not None and journal.state in ("running", "failed") and any(phase in journal.phases for phase in PHASES[len(STOP_AFTER) :])
 
 
 def _with_facts(params: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
-    """The parameters with what the source's facts say where they are silent."""
+    """The parameters, completed from the source's facts."""
     given = dict(params)
     source = {key: value for key, value in (params.get("source") or {}).items() if value not in (None, [])}
     if facts:
@@ -132,7 +132,7 @@ def _with_facts(params: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any] | No
 
 
 def _refresh(store: JournalStore, journal: Journal | None, given: t.Mapping[str, t.Any]) -> None:
-    """A changed VM or disk is made anew; what was copied onto the old one is of no use then."""
+    """Forget the phases from ``define`` on if the VM or its disks have changed, because the old copy is useless then."""
     job = store.read_job()
     if journal is None or job is None:
         return
@@ -145,16 +145,16 @@ def _refresh(store: JournalStore, journal: Journal | None, given: t.Mapping[str,
 
 
 def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal: Journal | None) -> dict[str, t.Any]:
-    """What would be done: everything preflight sees, and the fix-ups as a diff."""
+    """Check mode: run preflight, and return the plan and the fix-ups as a diff."""
     vm = vm_details(spec)
     layout = layout_of(spec, vm, facts)
     warnings = find_warnings(facts, spec, vm, (facts or {}).get("tree"))
-    # in check mode nobody installed anything yet, so what a package or a role brings is no reason to stop
+    # in check mode no package is installed, so missing programs of the destination are warnings only
     try:
         host = destination(spec, vm, facts)
     except BackendError as error:
         host = None
-        warnings.append(f"This host was not looked at: {error}")
+        warnings.append(f"The destination was not checked: {error}")
     problems = find_problems(spec, vm, layout, facts, host)
     warnings += [f"{each.message} {each.hint}" for each in problems if each.path == TOOLS_PATH]
     problems = [each for each in problems if each.path != TOOLS_PATH]
@@ -162,7 +162,7 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
         raise FootprintError(problem_text(problems))
     result: dict[str, t.Any] = {"changed": True, "migration": described(journal or Journal(name=spec.name))}
     if facts is None:
-        warnings.append("The source was not looked at; give source_facts to have it checked and to see the fix-ups.")
+        warnings.append("The source was not checked; pass source_facts to check it and to see the fix-ups.")
     else:
         tree = dict(facts.get("tree", {}))
         changes = plan_fixups(tree, fixup_context(spec, vm, layout, facts, io_remote_source.key_marker(spec.name)))
@@ -191,18 +191,18 @@ def _start(store: JournalStore, action: str, params: t.Mapping[str, t.Any]) -> N
             store.name, code, run_worker.MODULE, [store.name], store.directory / "output", at_boot=True, restarts=None, more=_unit_properties(store.name)
         )
     except CommandError:
-        # two callers at once: the other one's unit does the work
+        # two concurrent callers: the unit of the other one does the work
         if not io_units.unit_active(io_units.unit_name(store.name)):
             raise
 
 
 def _unit_properties(name: str) -> list[str]:
-    """It is never given up on by systemd, but by itself; and when it has ended, nobody's VM is left running."""
+    """Unit properties: systemd restarts a worker that ends with ``AGAIN`` without limit, and stops the VM when the worker has ended for good."""
     return [f"RestartForceExitStatus={AGAIN}", f"ExecStopPost={sys.executable} -m {run_guard.MODULE} {name} ended"]
 
 
 def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """``rolled_back`` and ``retired``: from the stored job, so that the name is enough."""
+    """``rolled_back`` and ``retired``: with the parameters of the stored job, so that only the name is required."""
     name = _name(params)
     state = params["state"]
     store = JournalStore(name)
@@ -210,18 +210,18 @@ def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     if journal is None or job is None:
         if state == "rolled_back":
             return {"changed": False, "migration": None}
-        raise RefusedError(f"There is no migration {name} on this host.", "name", "Run this on the host that carries the master.")
+        raise RefusedError(f"Migration {name} not found on this host.", "name", "Run this on the host that runs the master's VM.")
     if journal.state == state:
         return {"changed": False, "migration": described(journal)}
     if journal.state == "retired":
-        raise RefusedError(f"The source of {name} is retired; nothing can take it back.", "state", "Restore the master from a backup instead.")
+        raise RefusedError(f"The source of {name} is retired; a rollback is not possible.", "state", "Restore the master from a backup instead.")
     if state == "retired" and journal.state != "done":
-        raise RefusedError(f"The migration {name} is {journal.state}, not done.", "state", "Finish the migration first.")
+        raise RefusedError(f"The migration {name} is {journal.state}, expected done.", "state", "Finish the migration first.")
     if check_mode:
         return {"changed": True, "migration": described(journal)}
     unit = io_units.unit_name(name)
     if io_units.unit_active(unit):
-        # whoever wants everything back does not wait for what is under way
+        # a rollback does not wait for the current phase
         run(["systemctl", "stop", unit], timeout=120)
     wanted = dict(job["params"])
     _start(store, run_worker.ROLL_BACK if state == "rolled_back" else run_worker.RETIRE, wanted)
@@ -229,7 +229,10 @@ def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
 
 
 def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Container[str]) -> dict[str, t.Any]:
-    """Wait for the unit's end, if that is wanted, and say how it ended."""
+    """Wait for the end of the unit if requested, and return the result.
+
+    :arg good: states of the journal that are a success.
+    """
     unit = io_units.unit_name(store.name)
     until = time.monotonic() + float(params.get("wait_timeout") or 7200)
     while params.get("wait", True) and io_units.unit_active(unit):

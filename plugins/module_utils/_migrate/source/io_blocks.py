@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Block devices of the source that carry no file system in use: raw volumes, what is not mounted, what is reserved. Changes nothing."""
+"""Block devices of the source without a file system in use: raw volumes, unmounted file systems, reserved partitions. Changes nothing."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_disks
 
 SYS_CLASS = pathlib.Path("/sys/class/block")
-# memory, optical and floppy drives, flash below a controller of its own, parts of an eMMC that only its firmware uses
+# RAM disks, optical and floppy drives, network block devices, raw flash, eMMC partitions for firmware
 _NEVER = re.compile(r"\A(?:z?ram|sr|fd|nbd|mtdblock)\d|\Ammcblk\d+(?:boot\d|rpmb)\Z")
-# LVM's own helpers carry their kind behind the two identifiers of 32 characters
+# LVM's internal volumes have a suffix after the two UUIDs of 32 characters
 _LVM_HELPER = re.compile(r"\ALVM-.{64}-")
 _DEEPEST = 3
 
 
 def blocks() -> list[dict[str, t.Any]]:
-    """Every partition, volume and disk nobody below or above uses: no mounted file system, swap, table, member of something."""
+    """All partitions, volumes and disks that are not in use by the system: without mounted file system, active swap, partitions or holders."""
     busy = _busy()
     found: list[dict[str, t.Any]] = []
     for entry in sorted(SYS_CLASS.iterdir()) if SYS_CLASS.is_dir() else []:
@@ -37,7 +37,7 @@ def blocks() -> list[dict[str, t.Any]]:
     names = _names({each["number"] for each in found}) if found else {}
     opened = _opened() if names else set()
     described = [_described(each, names[each["number"]], each["number"] in opened) for each in found if names.get(each["number"])]
-    # a pool of zfs tells nobody which disks it uses
+    # the kernel does not show which disks a zfs pool uses
     pools = any(each["fstype"] == "zfs" for each in io_disks.mounts())
     return [each for each in described if not (pools and each["content"] == "zfs_member")]
 
@@ -49,14 +49,14 @@ def _described(entry: t.Mapping[str, t.Any], names: t.Sequence[str], opened: boo
     probed = {} if (place / "loop").is_dir() else _probe(node)
     below = io_disks.device(node)
     return {
-        "path": _lasting(names, node),
+        "path": _persistent(names, node),
         "links": sorted(names),
         "size": entry["size"],
         "disks": below["disks"],
         "layers": below["layers"],
         "whole": not (place / "partition").exists() and not (place / "dm").is_dir() and not (place / "md").is_dir(),
         "removable": _text(place / "removable") == "1",
-        # in a container: a file of its host's, maybe somebody else's
+        # in a container this can be a file of the host
         "loop": (place / "loop").is_dir(),
         "content": probed.get("TYPE", ""),
         "usage": probed.get("USAGE", ""),
@@ -80,13 +80,13 @@ def _text(path: pathlib.Path) -> str:
 
 
 def _busy() -> set[str]:
-    """Numbers (major:minor) of what carries a mounted file system or swap."""
+    """Numbers (major:minor) of devices with a mounted file system or active swap."""
     paths = [each["device"] for each in io_disks.mounts()] + [each["device"] for each in io_disks.swaps()[0]]
     numbers = {each["id"] for each in io_disks.mounts()}
     for path in paths:
         number = _number(path) if path.startswith("/") else None
         numbers |= {number} if number else set()
-    # btrfs tells of one of its devices only
+    # the mount table contains only one device of a btrfs
     for each in pathlib.Path("/sys/fs/btrfs").glob("*/devices/*"):
         numbers.add(_text(each / "dev"))
     return numbers
@@ -101,7 +101,7 @@ def _number(path: str) -> str | None:
 
 
 def _is_leaf(place: pathlib.Path) -> bool:
-    """Whether it is used by no other device, is no disk with partitions, no helper of LVM and no file of this machine."""
+    """Whether it has no holders and no partitions, and is neither an internal volume of LVM nor backed by a file of this machine."""
     if (place / "holders").is_dir() and any((place / "holders").iterdir()):
         return False
     if any((each / "partition").exists() for each in place.iterdir() if each.is_dir()):
@@ -113,10 +113,10 @@ def _is_leaf(place: pathlib.Path) -> bool:
 
 
 def _names(numbers: t.Container[str]) -> dict[str, list[str]]:
-    """The names below /dev of block devices, by their number, in a lasting order."""
+    """The names of block devices below /dev, by their number, sorted."""
     found: dict[str, list[str]] = {}
 
-    def look(folder: str, depth: int) -> None:
+    def scan(folder: str, depth: int) -> None:
         try:
             entries = sorted(os.scandir(folder), key=lambda each: each.name)
         except OSError:
@@ -124,18 +124,18 @@ def _names(numbers: t.Container[str]) -> dict[str, list[str]]:
         for each in entries:
             if each.is_dir(follow_symlinks=False):
                 if depth < _DEEPEST and each.name not in ("shm", "pts", "mqueue", "hugepages", "fd"):
-                    look(each.path, depth + 1)
+                    scan(each.path, depth + 1)
                 continue
             number = _number(each.path) if each.is_symlink() or stat.S_ISBLK(each.stat(follow_symlinks=False).st_mode) else None
             if number is not None and number in numbers:
                 found.setdefault(number, []).append(each.path)
 
-    look("/dev", 1)
+    scan("/dev", 1)
     return found
 
 
-def _lasting(names: t.Sequence[str], node: str) -> str:
-    """The name that a device has after the next start as well."""
+def _persistent(names: t.Sequence[str], node: str) -> str:
+    """The name of a device that is the same after a restart."""
     for folder in ("/dev/mapper/", "/dev/disk/by-partuuid/", "/dev/disk/by-id/"):
         for each in names:
             if each.startswith(folder):
@@ -144,7 +144,7 @@ def _lasting(names: t.Sequence[str], node: str) -> str:
 
 
 def _opened() -> set[str]:
-    """Numbers of the block devices some program holds open."""
+    """Numbers (major:minor) of the block devices that a process has open."""
     found = set()
     for process in os.listdir("/proc"):
         if not process.isdigit():
@@ -161,12 +161,12 @@ def _opened() -> set[str]:
 
 
 def _probe(node: str) -> dict[str, str]:
-    """What blkid reads on a device itself: TYPE, USAGE, PTTYPE, PART_ENTRY_*."""
+    """The result of blkid's low-level probing: TYPE, USAGE, PTTYPE, PART_ENTRY_*; empty if the device cannot be read."""
     try:
         done = run(["blkid", "-p", "-o", "export", node], ok=(0, 2, 4, 8), timeout=60)
     except CommandError:
-        # it cannot be read, and that is told when it is to be copied
+        # an unreadable device is reported when it is copied
         return {}
     values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
-    # export escapes as a shell would want it
+    # the format export escapes values for a shell
     return {key: re.sub(r"\\(.)", r"\1", value) for key, value in values.items()}

@@ -15,19 +15,19 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 
-# File systems that live on a disk of the machine and therefore move.
+# File systems on disks of the machine, which are copied.
 DISK_TYPES = frozenset(("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "exfat", "f2fs", "jfs", "reiserfs", "zfs", "nilfs2"))
 _NOT_BELOW = ("/proc", "/sys", "/dev", "/run")
-# what of a mount's options the same file system needs elsewhere, so that its files fit and look the same
+# mount options that a copy of the file system needs, so that its files fit and have the same modes
 _OPTIONS = {"vfat": ("fmask", "dmask"), "btrfs": ("compress", "compress-force")}
-# the inode every btrfs subvolume begins with
+# inode number of the root of every btrfs subvolume
 _SUBVOLUME = 256
 _LAYERS = {"LVM": "lvm", "CRYPT": "crypt", "mpath": "multipath"}
 SYS = pathlib.Path("/sys/dev/block")
 
 
 def mounts() -> list[dict[str, str]]:
-    """The mount table: mount, root (of the mount inside its file system), device, fstype, id (major:minor), options."""
+    """The mount table: mount, root (of the mount within its file system), device, fstype, id (major:minor), options."""
     found = []
     for line in _read("/proc/self/mountinfo").splitlines():
         left, _dash, right = line.partition(" - ")
@@ -50,10 +50,10 @@ def _unescape(text: str) -> str:
 
 
 def filesystems() -> list[dict[str, t.Any]]:
-    """Every file system on a disk, once, with what is used in it and what it lies on.
+    """All file systems on disks, once each, with used space, disks and layers.
 
-    A bind mount of something already listed is no file system of its own; a subvolume of btrfs is
-    one, mounted or not, for a copy of one file system stops at its edge.
+    Bind mounts are not listed separately; subvolumes of btrfs are, mounted or not, because the copy
+    of a file system does not cross their boundary.
     """
     found: list[dict[str, t.Any]] = []
     seen: set[t.Any] = set()
@@ -98,7 +98,7 @@ def _entry(mount: t.Mapping[str, str], *, counted: bool) -> dict[str, t.Any]:
 
 
 def _nested(mount: str, name: str, seen: set[t.Any]) -> list[str]:
-    """Paths of the subvolumes that lie in one, at any depth; read-only ones are snapshots and stay behind."""
+    """Paths of the subvolumes below a subvolume, at any depth, without read-only ones, which are snapshots."""
     try:
         kept = set(_subvolumes(mount, "-r"))
         inner = [each for each in _subvolumes(mount) if each not in kept]
@@ -121,7 +121,7 @@ def _subvolumes(mount: str, *only: str) -> list[str]:
 
 
 def device(path: str) -> dict[str, t.Any]:
-    """What carries a file system: size in bytes, the physical disks below and the layers between."""
+    """The block device of a file system: size in bytes, the physical disks below and the layers between."""
     try:
         status = os.stat(path)
     except OSError:
@@ -139,7 +139,7 @@ def _descend(place: pathlib.Path, disks: list[str], layers: list[str]) -> None:
     if (place / "partition").exists():
         place = place.parent
     below = sorted(each.name for each in (place / "slaves").iterdir()) if (place / "slaves").is_dir() else []
-    # a partition of a multipath device has no layer of its own (part1-mpath-...)
+    # a partition of a multipath device is not a separate layer (part1-mpath-...)
     layer = "md" if (place / "md").is_dir() else _LAYERS.get(_read(place / "dm" / "uuid").partition("-")[0])
     if layer and layer not in layers:
         layers.append(layer)

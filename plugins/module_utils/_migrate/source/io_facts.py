@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the source of a migration is like. Runs on the source itself and changes nothing."""
+"""Gather facts of the source of a migration. Runs on the source itself and changes nothing."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_blocks, io_disks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_links import interfaces
 
-# File systems whose content lives elsewhere; the new master mounts them itself.
+# File systems whose content is on other machines; the new master mounts them itself.
 _FOREIGN_TYPES = frozenset(("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "fuse.sshfs", "fuse.glusterfs", "9p", "virtiofs", "afs"))
 
 
 def read_text(path: str) -> str | None:
-    """A file of unknown encoding as text, ``None`` when it cannot be read; bytes survive the round trip."""
+    """A file of unknown encoding as text, ``None`` if it cannot be read; invalid bytes are preserved on writing."""
     try:
         return pathlib.Path(path).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -32,12 +32,12 @@ def read_text(path: str) -> str | None:
 
 
 def read_tree(patterns: t.Iterable[str], root: str = "/") -> dict[str, str]:
-    """The files that match absolute globs, below ``root``; keys are paths as the machine itself sees them."""
+    """The files below ``root`` that match absolute globs; keys are paths relative to ``root``, with a leading slash."""
     tree = {}
     for pattern in patterns:
         for path in sorted(glob.glob(os.path.join(root, pattern.lstrip("/")))):
             inner = "/" + os.path.relpath(path, root)
-            # never through a link: on the copy it could lead out to the host
+            # do not follow links: on the copy they could point to files of the host
             if os.path.isfile(path) and not os.path.islink(path):
                 text = read_text(path)
                 if text is not None:
@@ -48,8 +48,8 @@ def read_tree(patterns: t.Iterable[str], root: str = "/") -> dict[str, str]:
 def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any]:
     """Facts of this machine as the source of a migration.
 
-    :arg services: units whose state is wanted.
-    :arg tools: programs whose paths are wanted.
+    :arg services: units whose state is returned.
+    :arg tools: programs whose paths are returned.
     """
     swaps, swap_files = io_disks.swaps()
     return {
@@ -59,7 +59,7 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any
         "arch": platform.machine(),
         "time": time.time(),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        # a container sees its host's
+        # in a container this is the firmware of its host
         "firmware": "uefi" if os.path.isdir("/sys/firmware/efi") and not os.path.exists("/run/systemd/container") else "bios",
         "filesystems": io_disks.filesystems(),
         "swaps": swaps,
@@ -78,14 +78,14 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any
 
 
 def boot_seconds() -> float | None:
-    """How long this machine's last boot took, from power on where firmware tells, ``None`` while it still boots."""
+    """Duration of this machine's last boot, from power on if the firmware reports it; ``None`` while it still boots."""
     names = ("FirmwareTimestampMonotonic", "UserspaceTimestampMonotonic", "FinishTimestampMonotonic")
     done = run(["systemctl", "show", *(f"--property={each}" for each in names)], ok=range(256))
     values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
     firmware, userspace, finish = (int(values.get(each) or 0) for each in names)
     if not finish:
         return None
-    # a container's clock is its host's, so its kernel's part of the boot was never its own
+    # a container has its host's clock and no kernel of its own to boot
     begin = userspace if os.path.exists("/run/systemd/container") else -firmware
     return round((finish - begin) / 1e6, 1)
 
@@ -95,7 +95,7 @@ def _which(tool: str) -> str | None:
 
 
 def _grub() -> dict[str, t.Any]:
-    """What GRUB the machine has for which firmware; a signed one lies ready on the partition UEFI starts from."""
+    """The GRUB files of this machine by firmware type; ``shim``: whether a signed boot loader is on the EFI system partition."""
     targets = {name: os.path.isdir(f"/usr/lib/grub/{name}") for name in ("i386-pc", "x86_64-efi", "arm64-efi")}
     return {
         "install": _which("grub-install") or _which("grub2-install"),
@@ -106,7 +106,7 @@ def _grub() -> dict[str, t.Any]:
 
 
 def unit_state(unit: str) -> dict[str, str]:
-    """What systemd says of a unit: load, active, sub."""
+    """The state of a unit: load, active, sub."""
     done = run(["systemctl", "show", "--property=LoadState,ActiveState,SubState", "--", unit], ok=range(256))
     values = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
     return {"load": values.get("LoadState", ""), "active": values.get("ActiveState", ""), "sub": values.get("SubState", "")}

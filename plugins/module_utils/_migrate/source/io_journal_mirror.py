@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the source of a migration was last told of it: for a person when the destination host is lost, and for another destination."""
+"""The last report about a migration, kept on its source: for an operator if the destination host is lost, and for another destination."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ENDING = ".journal"
 
 
 def keep(name: str, report: t.Mapping[str, t.Any], home: pathlib.Path | None = None) -> None:
-    """Keep the newest report, safe against a power loss."""
+    """Store the latest report, safe against a power loss."""
     write_atomic((home or HOME) / f"{name}{_ENDING}", json.dumps(report, indent=1, sort_keys=True) + "\n")
 
 
 def kept(name: str, home: pathlib.Path | None = None) -> dict[str, t.Any] | None:
-    """The last report, ``None`` when there never was one."""
+    """The last report, ``None`` if there never was one."""
     text = read_text((home or HOME) / f"{name}{_ENDING}")
     return dict(json.loads(text)) if text else None
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Network interfaces of the source: cards, and what is stacked upon them. Changes nothing."""
+"""Network interfaces of the source: cards, and interfaces on top of them. Changes nothing."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 
-# In a container the card is one end of a pair, or a part of the host's card.
+# In a container the card is one end of a veth pair, or a sub-interface of the host's card.
 _BORROWED = ("veth", "macvlan", "ipvlan")
 
 
 def interfaces() -> list[dict[str, t.Any]]:
-    """Interfaces with their addresses; the loopback and tunnels are left out.
+    """Interfaces with their addresses, without the loopback and tunnels.
 
-    ``mac`` is a card's own, ``worn`` the one it has instead. ``card`` tells whether it is a machine's own, ``lower`` what the others are stacked upon.
+    ``mac`` is a card's permanent MAC, ``worn`` a different one that is configured. ``card``: whether it is a card of the
+    machine; ``lower``: the interfaces below it.
     """
     links = json.loads(run(["ip", "-json", "-details", "address", "show"]).stdout or "[]")
     return describe(links, lambda name: os.path.exists(f"/sys/class/net/{name}/device"))
 
 
 def describe(links: t.Sequence[t.Mapping[str, t.Any]], has_device: t.Callable[[str], bool]) -> list[dict[str, t.Any]]:
-    """The same from what ``ip`` said."""
+    """The same from the output of ``ip``."""
     found = []
     bonds = [each["ifname"] for each in links if (each.get("linkinfo") or {}).get("info_kind") in ("bond", "team")]
     for link in links:
@@ -44,9 +45,9 @@ def describe(links: t.Sequence[t.Mapping[str, t.Any]], has_device: t.Callable[[s
         found.append(
             {
                 "name": name,
-                # a member of a bond wears the bond's
+                # the current MAC of a bond's member is that of the bond
                 "mac": link.get("permaddr") or link.get("address", ""),
-                # one that somebody gave it; a member of a bond has the bond's
+                # a configured MAC, except on members of a bond
                 "worn": link.get("address") if link.get("permaddr") and link.get("master") not in bonds else None,
                 "addresses": addresses,
                 "addresses6": _addresses(link, "inet6"),
@@ -61,7 +62,7 @@ def describe(links: t.Sequence[t.Mapping[str, t.Any]], has_device: t.Callable[[s
 
 
 def _addresses(link: t.Mapping[str, t.Any], family: str) -> list[str]:
-    # an address that a router or a DHCP server gave is the next card's to ask for
+    # an address from a router or a DHCP server does not move; the VM's card requests its own
     given = [each for each in link.get("addr_info", []) if each.get("family") == family and each.get("local")]
     if family == "inet6":
         given = [each for each in given if each.get("scope") == "global" and not each.get("dynamic") and not each.get("temporary")]

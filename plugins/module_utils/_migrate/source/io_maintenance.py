@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A boot of the source into a target of ours with only the network and ssh; good for that one boot.
+"""The maintenance boot of the source: a single boot into a target with only the network and ssh.
 
-The way back is on disk before the machine goes down: the first thing that boot does is to make
+The return is prepared on disk before the machine goes down: the first command of that boot makes
 the usual target the default again.
 """
 
@@ -28,39 +28,39 @@ SYSTEM = pathlib.Path("/etc/systemd/system")
 
 
 def unit(name: str) -> str:
-    """The unit that watches over a source in its maintenance boot."""
+    """Name of the unit that runs the watch of a source in its maintenance boot."""
     return f"reduced-footprint-maintenance-{name}.service"
 
 
 def usual_target() -> str:
-    """The target this machine boots into when nothing of ours is armed."""
+    """The default target of this machine, while no maintenance boot is armed."""
     return run(["systemctl", "get-default"]).stdout.strip()
 
 
 def arm(name: str, argv: t.Sequence[str]) -> None:
-    """Let the next boot be one without services, and that one alone; armed once is armed.
+    """Make only the next boot a maintenance boot; does nothing if it is already armed.
 
-    :arg argv: what watches over the source then.
+    :arg argv: the command of the watch in that boot.
     """
     link = SYSTEM / "default.target"
-    if _is_ours(link):
+    if _is_armed(link):
         return
     usual_link = os.readlink(link) if link.is_symlink() else None
     write_atomic(SYSTEM / unit(name), maintenance_service(argv, usual_link, str(link)), mode=0o644)
     write_atomic(SYSTEM / MAINTENANCE_TARGET, maintenance_target(unit(name), units_to_keep(list_units())), mode=0o644)
-    # the link is last: until it is there, nothing has changed
+    # the link is changed last: it puts the rest into effect
     _point(link, str(SYSTEM / MAINTENANCE_TARGET))
     run(["sync"])
 
 
-def _is_ours(link: pathlib.Path) -> bool:
+def _is_armed(link: pathlib.Path) -> bool:
     return link.is_symlink() and os.path.basename(os.readlink(link)) == MAINTENANCE_TARGET
 
 
 def disarm(name: str) -> None:
-    """The usual target is the default again; what was made for the one boot is gone."""
+    """Make the usual target the default again, and remove the files of the maintenance boot."""
     link = SYSTEM / "default.target"
-    if _is_ours(link):
+    if _is_armed(link):
         before = _usual_link(name)
         if before:
             _point(link, before)
@@ -71,7 +71,7 @@ def disarm(name: str) -> None:
 
 
 def _usual_link(name: str) -> str | None:
-    """Where the default pointed, as the unit's own first command says."""
+    """The previous link of the default target, from the unit's first command; ``None`` if there was none."""
     path = SYSTEM / unit(name)
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     words = next((line.split() for line in text.splitlines() if line.startswith("ExecStartPre=/bin/ln")), [])
@@ -79,11 +79,11 @@ def _usual_link(name: str) -> str | None:
 
 
 def _point(link: pathlib.Path, target: str) -> None:
-    """Make or change a link in one step, safe against a power loss."""
-    half_made = link.with_name(f".{link.name}.reduced-footprint")
-    half_made.unlink(missing_ok=True)
-    half_made.symlink_to(target)
-    os.replace(half_made, link)
+    """Create or change a link atomically, safe against a power loss."""
+    temporary = link.with_name(f".{link.name}.reduced-footprint")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    os.replace(temporary, link)
     directory = os.open(str(link.parent), os.O_RDONLY)
     try:
         os.fsync(directory)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Addresses and routes of a source that steps aside and comes back."""
+"""Addresses and routes of a source that is set aside and returns."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
 
 
 def addresses() -> list[dict[str, t.Any]]:
-    """Every static address beyond this machine itself: dev, address with its prefix.
+    """All static global addresses: dev, address with its prefix length.
 
-    One that a lease or a router gave is not the master's own.
+    Addresses from DHCP or a router are not included.
     """
     found = []
     for link in json.loads(run(["ip", "-json", "address", "show"]).stdout or "[]"):
@@ -30,7 +30,7 @@ def addresses() -> list[dict[str, t.Any]]:
 
 
 def upon(cards: t.Iterable[str], sys_class: pathlib.Path = pathlib.Path("/sys/class/net")) -> set[str]:
-    """The cards and every VLAN, bridge or bond that stands on one of them."""
+    """The cards and every VLAN, bridge or bond on top of them."""
     found = set(cards)
     while True:
         above = {each.parent.name for each in sys_class.glob("*/lower_*") if each.name[len("lower_") :] in found} - found
@@ -40,7 +40,7 @@ def upon(cards: t.Iterable[str], sys_class: pathlib.Path = pathlib.Path("/sys/cl
 
 
 def drop(wanted: t.Container[str]) -> bool:
-    """Take addresses (without prefix) off whatever interface has them; tells whether one had."""
+    """Remove addresses (without prefix length) from all interfaces; returns whether one was removed."""
     dropped = False
     for each in addresses():
         if each["address"].partition("/")[0] in wanted:
@@ -50,17 +50,17 @@ def drop(wanted: t.Container[str]) -> bool:
 
 
 def put(address: str, interface: str, *, needed: bool = True) -> None:
-    """Give an interface an address, with its prefix; one that it has is fine.
+    """Add an address with its prefix length to an interface; an existing one is kept.
 
-    :raises CommandError: it cannot be given, and is needed.
+    :raises CommandError: it cannot be added, and is needed.
     """
     run(["ip", "address", "replace", address, "dev", interface], ok=(0,) if needed else range(256))
 
 
 def keep(wanted: t.Iterable[t.Mapping[str, str]]) -> bool:
-    """Give back addresses that a network manager took away; tells whether one was missing.
+    """Restore addresses that a network manager removed; returns whether one was missing.
 
-    systemd-networkd takes the addresses of a card away while it configures it anew, and does not bring them back when that fails.
+    systemd-networkd removes the addresses of a card while it reconfigures it, and does not restore them if that fails.
     """
     present = {(each["dev"], each["address"]) for each in addresses()}
     missing = [each for each in wanted if (each["dev"], each["address"]) not in present]
@@ -70,7 +70,7 @@ def keep(wanted: t.Iterable[t.Mapping[str, str]]) -> bool:
 
 
 def routes() -> list[list[str]]:
-    """Every route over a gateway, as arguments of ``ip``."""
+    """All routes with a gateway, as arguments of ``ip``."""
     found = []
     for family in ("-4", "-6"):
         for each in json.loads(run(["ip", family, "-json", "route", "show"], ok=range(256)).stdout or "[]"):
@@ -81,21 +81,21 @@ def routes() -> list[list[str]]:
 
 
 def put_routes(wanted: t.Iterable[t.Sequence[str]]) -> None:
-    """Set routes that went with an address; one whose way is gone is left out."""
+    """Restore routes that were removed with an address; a route whose gateway is not reachable is skipped."""
     for each in wanted:
         run(["ip", *each], ok=range(256))
 
 
 def promote_secondaries(interface: str) -> None:
-    """Let the kernel keep the other addresses of a network when the first one goes."""
+    """Let the kernel keep the other addresses of a network when the primary one is removed."""
     with contextlib.suppress(OSError):
         pathlib.Path(f"/proc/sys/net/ipv4/conf/{interface}/promote_secondaries").write_text("1", encoding="ascii")
 
 
 def reload_manager() -> None:
-    """Let a running network manager read its changed files, so that it does not bring back the old ones.
+    """Let a running network manager reload its changed files, so that it does not restore the old addresses.
 
-    Best effort: the addresses themselves are set by hand, and nothing may keep a source from returning.
+    Best effort: the addresses are set directly, and errors must not keep a source from returning.
     """
     commands = {
         "systemd-networkd.service": (["netplan", "generate"], ["networkctl", "reload"]),

@@ -26,52 +26,52 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
 
 DROP_IN = "zz-reduced-footprint-held.conf"
 _DROP_IN_TEXT = (
-    "# reduced.footprint: held while the master moves; taken away when this machine serves again\n"
+    "# reduced.footprint: held while the master moves; removed when this machine serves again\n"
     "[Unit]\nConditionPathExists=/run/reduced.footprint/released\n"
 )
 TRANSIENT = pathlib.Path("/run/systemd/system")
 PERSISTENT = pathlib.Path("/etc/systemd/system")
 _UP = ("active", "activating", "reloading")
 _REST, _RETURN = "reduced-footprint-rest.target", "reduced-footprint-return.target"
-# what one service gets to start before the next one is started anyway, all together four times that
+# seconds to wait for the start of one service before the next one is started anyway; four times that for a common start
 _START = 30.0
 _CONTAINER_GRACE = 60
 
 
 def list_units() -> list[Unit]:
-    """Every unit systemd has in memory that can serve or start something."""
+    """All loaded services, sockets, timers and paths."""
     kinds = "--type=service,socket,timer,path"
     return parse_units(run(["systemctl", "list-units", "--all", "--full", "--plain", "--no-legend", "--no-pager", kinds]).stdout)
 
 
 def everything() -> list[str]:
-    """The units that rest when everything is to rest."""
+    """The units that ``services: all`` stops."""
     units = list_units()
     return units_to_stop(units, _needed([unit.name for unit in units if unit.active in _UP and is_carrier(unit.name)]))
 
 
 def _needed(units: t.Sequence[str]) -> set[str]:
-    """Units whose end would take one of ``units`` with it."""
+    """Units whose stop would also stop one of ``units``."""
     found: set[str] = set()
     new = set(units)
     while new:
         wanted = ["Requires", "Requisite", "BindsTo", "PartOf"]
-        shown = run(["systemctl", "show", *(f"--property={each}" for each in wanted), "--", *sorted(new)], ok=range(256)).stdout
+        output = run(["systemctl", "show", *(f"--property={each}" for each in wanted), "--", *sorted(new)], ok=range(256)).stdout
         found |= new
-        new = {unit for line in shown.splitlines() for unit in line.partition("=")[2].split()} - found
+        new = {unit for line in output.splitlines() for unit in line.partition("=")[2].split()} - found
     return found
 
 
 def states(units: t.Sequence[str]) -> dict[str, str]:
-    """ActiveState of units, in one question: each of its own would cost the pause."""
+    """ActiveState of units, with a single command to keep the pause short."""
     if not units:
         return {}
-    said = run(["systemctl", "show", "--property=ActiveState", "--", *units], ok=range(256)).stdout.split()
-    return dict(zip(units, (each.partition("=")[2] for each in said)))
+    lines = run(["systemctl", "show", "--property=ActiveState", "--", *units], ok=range(256)).stdout.split()
+    return dict(zip(units, (each.partition("=")[2] for each in lines)))
 
 
 def up(units: t.Sequence[str]) -> list[str]:
-    """Those of the units that run or are about to."""
+    """The units that are active or becoming active."""
     return [unit for unit, state in states(units).items() if state in _UP]
 
 
@@ -80,9 +80,9 @@ def _alive(units: t.Sequence[str]) -> list[str]:
 
 
 def stop(units: t.Sequence[str], *, together: bool) -> None:
-    """Hold units and stop them, in the order given or all in systemd's own.
+    """Hold units and stop them, in the order given or, with ``together``, in systemd's own.
 
-    :raises BackendError: one of them still runs.
+    :raises BackendError: one of them is still running.
     """
     if together and units:
         write_atomic(TRANSIENT / _REST, rest_target(units), mode=0o644)
@@ -96,15 +96,15 @@ def stop(units: t.Sequence[str], *, together: bool) -> None:
         run(["systemctl", "stop", "--", unit], timeout=600)
     alive = _alive(units)
     if alive:
-        raise BackendError(f"{', '.join(alive)} did not stop on the source.", hint="List what keeps it up (sockets, timers) in services, before it.")
+        raise BackendError(f"{', '.join(alive)} did not stop on the source.", hint="List the units that start it (sockets, timers) in services, before it.")
 
 
 def start(units: t.Sequence[str], *, together: bool) -> list[str]:
-    """Start units: one after the other in the order given, or all in systemd's own order.
+    """Start units: one after the other in the order given or, with ``together``, in systemd's own.
 
-    Nothing may keep a source from returning, so a unit that is slow or fails is left behind.
+    A unit that is slow or fails is skipped, because the return to service must not wait for it.
 
-    :returns: the units that do not run then.
+    :returns: the units that are not running afterwards.
     """
     if together and units:
         write_atomic(TRANSIENT / _RETURN, return_target(units), mode=0o644)
@@ -125,7 +125,7 @@ def _attempt(argv: t.Sequence[str], timeout: float) -> None:
 
 
 def hold(base: pathlib.Path, units: t.Sequence[str]) -> None:
-    """Keep units from starting, by whatever wants them."""
+    """Keep units from starting, whatever triggers them."""
     for unit in units:
         write_atomic(base / f"{unit}.d" / DROP_IN, _DROP_IN_TEXT, mode=0o644)
     run(["systemctl", "daemon-reload"])
@@ -154,12 +154,12 @@ def container_state(container: Container) -> str:
 
 
 def running_containers() -> list[Container]:
-    """Every container that runs, of every engine that is here."""
+    """All running containers of all installed engines."""
     found = []
     for engine in ENGINES:
         if shutil.which(engine) is None:
             continue
-        # an engine whose daemon is off runs nothing
+        # an engine whose daemon is not running has no running containers
         done = run([engine, "ps", "--format", "{{.Names}}"], timeout=60, ok=range(256))
         if done.rc == 0:
             found += [Container(engine, name.split(",")[0]) for name in done.stdout.split()]
@@ -175,16 +175,16 @@ def stop_containers(containers: t.Sequence[Container]) -> None:
         run(
             [each.engine, "stop", "-t", str(_CONTAINER_GRACE), each.name],
             timeout=2 * _CONTAINER_GRACE,
-            hint=f"Stop it by hand: {each.engine} stop {each.name}.",
+            hint=f"Stop it manually: {each.engine} stop {each.name}.",
         )
         if container_state(each) == "running":
             raise BackendError(
-                f"The container {each.name} did not stop on the source.", hint=f"Let {each.engine} not restart it, or list what starts it in services."
+                f"The container {each.name} did not stop on the source.", hint="Change its restart policy, or list the service that starts it in services."
             )
 
 
 def start_containers(containers: t.Sequence[Container]) -> list[str]:
-    """Start containers in the order given; returns the names of those that do not run then."""
+    """Start containers in the order given; returns the names of those that are not running afterwards."""
     for each in containers:
         _attempt([each.engine, "start", each.name], _START)
     return [each.name for each in containers if container_state(each) != "running"]

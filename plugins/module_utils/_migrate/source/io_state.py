@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The source's side of a migration, kept in files on the source: held services, the address it stepped aside from.
+"""State of a migration on the source, in files: held services, addresses that were given up, the lease.
 
 The state is one JSON document; every operation can be repeated after a kill or a power loss.
 """
@@ -29,12 +29,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, HANDING_OVER, PARKED, QUIESCED, SERVING
 
 HOME = io_journal.SOURCE_HOME
-# how long a network manager may take to come to terms with a changed address, in seconds
+# seconds in which a network manager may still revert a changed address
 _SETTLE = 30.0
 
 
 def boot_id() -> str:
-    """Identity of the running boot of this machine."""
+    """Boot ID of this machine."""
     return (read_text("/proc/sys/kernel/random/boot_id") or "").strip()
 
 
@@ -52,7 +52,7 @@ class SourceState:
         self.request_file = HOME / f"{name}.request"
 
     def read(self) -> dict[str, t.Any]:
-        """The state as it is now; a quiesced source that was rebooted serves again."""
+        """Read the state; a quiesced source that was rebooted serves again."""
         text = read_text(str(self.file))
         data = json.loads(text) if text else {"state": SERVING}
         if data["state"] == QUIESCED and data.get("boot_id") != boot_id() and not awaits_boot(data):
@@ -61,22 +61,22 @@ class SourceState:
         return dict(data)
 
     def write(self, data: t.Mapping[str, t.Any]) -> None:
-        """Keep the state, safe against a power loss."""
+        """Write the state, safe against a power loss."""
         write_atomic(self.file, json.dumps(data, indent=1, sort_keys=True) + "\n")
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
-        """One operation at a time: the destination's and the dead man's hand never mix."""
+        """Serialize the operations of the destination's commands and of the watch."""
         HOME.mkdir(parents=True, exist_ok=True, mode=0o700)
         with open(HOME / f"{self.name}.lock", "w", encoding="ascii") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
     def renew(self, lease: float) -> dict[str, t.Any]:
-        """Put off the return by ``lease`` seconds from now."""
+        """Extend the lease to ``lease`` seconds from now; returns the state."""
         with self.locked():
             data = self.read()
-            # on its way into another boot it is nobody's turn to put anything off
+            # the deadline for the maintenance boot must not be extended
             if data["state"] not in (SERVING, HANDED_OVER) and not awaits_boot(data):
                 self._lease(data, lease)
                 self.write(data)
@@ -87,7 +87,7 @@ class SourceState:
         data.update(boot_id=boot_id(), deadline=time.clock_gettime(time.CLOCK_BOOTTIME) + lease, lease=lease)
 
     def remaining(self, data: t.Mapping[str, t.Any]) -> float:
-        """Seconds until the source returns by itself."""
+        """Seconds until the lease expires; minus infinity after a reboot."""
         if data.get("boot_id") != boot_id():
             return float("-inf")
         return float(data["deadline"]) - time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -101,10 +101,13 @@ class SourceState:
         quiesce: str = STOP_SERVICES,
         mark: str | None = None,
     ) -> dict[str, t.Any]:
-        """Note down what is about to be stopped, so that it comes back whatever happens next.
+        """Record what will be stopped, so that it is restored after any failure; returns the state.
 
-        :arg admin: interface, prefix, address, temporary_address, cards (whose place the VM's cards take).
-        :arg mark: by which the destination tells this machine from its copy; the folder of this state is never copied.
+        :arg services: units in the order in which they stop, or ``("all",)``.
+        :arg lease: in seconds.
+        :arg admin: interface, prefix, address, temporary_address, cards (that the VM's cards replace).
+        :arg containers: in the order in which they stop.
+        :arg mark: distinguishes this machine from its copy; the folder of this state is never copied.
         """
         with self.locked():
             data = self.read()
@@ -137,9 +140,9 @@ class SourceState:
             return data
 
     def stop_services(self) -> None:
-        """Hold and stop what :meth:`begin` noted: containers, then services; they come back at a reboot or at :meth:`restore`.
+        """Hold and stop what :meth:`begin` recorded: containers, then services; a reboot or :meth:`restore` starts them again.
 
-        :raises BackendError: one of them still runs.
+        :raises BackendError: one of them is still running.
         """
         data = self.read()
         io_services.stop_containers([Container(**each) for each in data.get("containers", [])])
@@ -147,10 +150,10 @@ class SourceState:
         run(["sync"])
 
     def arrive(self) -> bool:
-        """The maintenance boot is there; tells whether somebody still waits for it."""
+        """Record that the maintenance boot has been reached; returns whether the migration still waits for it."""
         with self.locked():
             data = self.read()
-            # its first command put the usual target back already; the rest of what was armed goes when it serves again
+            # the boot's first command has restored the default target already; its files are removed on the return to service
             if awaits_boot(data):
                 data["maintenance"]["arrived"] = True
                 self._lease(data, float(data["lease"]))
@@ -158,7 +161,7 @@ class SourceState:
             return data["state"] == QUIESCED
 
     def missed(self) -> None:
-        """The machine was to boot without services and booted as usual: it serves."""
+        """Record that the machine booted as usual instead of without services: it serves."""
         with self.locked():
             data = self.read()
             if awaits_boot(data):
@@ -167,13 +170,13 @@ class SourceState:
                 io_maintenance.disarm(self.name)
 
     def detach(self, files_of: t.Callable[[str], dict[str, str]], readdress: t.Callable[[str, str, str], str]) -> None:
-        """Step aside: temporary address up, admin address down, now and after a reboot.
+        """Set the source aside: add the temporary address and remove the admin address, now and after a reboot.
 
-        The other static addresses of cards whose place a card of the VM takes go down as well: the
-        copy has them too.
+        The other static addresses of cards that the VM's cards replace are removed as well, because
+        the copy has them too.
 
-        :arg files_of: gives the configuration files that name an address: path → text.
-        :arg readdress: gives a file's text with one address for another.
+        :arg files_of: returns the configuration files that contain an address: path → text.
+        :arg readdress: returns a file's text with one address replaced by another.
         """
         with self.locked():
             data = self.read()
@@ -181,18 +184,18 @@ class SourceState:
                 return
             admin = data["admin"]
             if data["state"] == QUIESCED:
-                ours = io_network.upon([admin["interface"], *admin.get("cards", [])])
+                moving = io_network.upon([admin["interface"], *admin.get("cards", [])])
                 known = (admin["address"], admin["temporary_address"])
-                also = [each for each in io_network.addresses() if each["dev"] in ours and each["address"].partition("/")[0] not in known]
+                also = [each for each in io_network.addresses() if each["dev"] in moving and each["address"].partition("/")[0] not in known]
                 data.update(files=files_of(admin["address"]), also=also, routes=io_network.routes())
             data.update(state=PARKED, boot_id=boot_id())
-            # from here on a reboot finds the source parked, with the dead man's hand on it
+            # from here on the source is parked after a reboot, with the watch running
             self.write(data)
             io_services.hold(io_services.PERSISTENT, data["services"])
             for path, text in data["files"].items():
                 _rewrite(path, readdress(text, admin["address"], admin["temporary_address"]))
             interface = admin["interface"]
-            # without this the kernel takes all other addresses of the network away with the first
+            # otherwise the kernel removes all other addresses of the network together with the primary one
             io_network.promote_secondaries(interface)
             io_network.put(f"{admin['temporary_address']}/{admin['prefix']}", interface)
             self._stand_aside(data)
@@ -202,9 +205,9 @@ class SourceState:
             self.write(data)
 
     def guard(self) -> None:
-        """See that this machine has the addresses it should have and no other's.
+        """Make sure that this machine has the addresses of its state and no others.
 
-        Nobody else does: a network manager brings back what it once read, and loses what it did not.
+        A network manager may restore addresses from its old configuration, and remove those it does not know.
         """
         with self.locked():
             data = self.read()
@@ -219,10 +222,10 @@ class SourceState:
 
     @staticmethod
     def _stand_aside(data: t.Mapping[str, t.Any]) -> None:
-        """The temporary address and nothing that is the VM's now."""
+        """Add the temporary address if it is missing, and remove all addresses that the VM has."""
         admin = data["admin"]
         temporary = {"dev": admin["interface"], "address": f"{admin['temporary_address']}/{admin['prefix']}"}
-        # first the one, then not the others: the machine is never without
+        # add before removing, so that the machine always has an address
         missing = io_network.keep([temporary])
         dropped = io_network.drop([admin["address"], *(each["address"].partition("/")[0] for each in data.get("also", []))])
         if missing or dropped:
@@ -230,15 +233,16 @@ class SourceState:
             io_arp.announce(admin["interface"], admin["temporary_address"])
 
     def settled(self, data: t.Mapping[str, t.Any]) -> bool:
-        """Whether a source that serves needs no more looking after: the network managers had time for their changes."""
+        """Whether a source that serves need not be guarded any more, because the network managers had time for their changes."""
         return data.get("boot_id") != boot_id() or time.clock_gettime(time.CLOCK_BOOTTIME) > float(data.get("settled_at", 0.0))
 
     def restore(self, reason: str, *, unasked: bool = False) -> str | None:
-        """Come back: admin address, services, everything as it was.
+        """Return to service: admin address, other addresses, services, containers.
 
-        :arg unasked: only if the lease is over still; the last word of the destination may just have come.
-        :returns: ``None`` when done, else the MAC of the one who answers for the admin address;
-            nothing was changed then.
+        :arg reason: recorded in the state.
+        :arg unasked: only if the lease is still expired; a command of the destination may have arrived just now.
+        :returns: ``None`` when done, else the MAC of the machine that answers for the admin address;
+            nothing is changed in that case.
         """
         with self.locked():
             data = self.read()
@@ -251,7 +255,7 @@ class SourceState:
                 if taken:
                     return taken
                 for path, text in (data.get("files") or {}).items():
-                    # a full disk costs the next boot its address, not this one its services
+                    # a full disk must not keep the services from starting; only the next boot lacks the address then
                     with contextlib.suppress(OSError):
                         _rewrite(path, text)
                 io_network.put(address, admin["interface"])
@@ -272,26 +276,26 @@ class SourceState:
             return None
 
     def _serve(self, data: t.Mapping[str, t.Any]) -> list[str]:
-        """Services and containers as they were; returns what does not run."""
+        """Start services and containers that were running; returns those that do not run."""
         if data.get("maintenance"):
             io_maintenance.disarm(self.name)
         together = bool(data.get("together"))
         units = list(data.get("running", []))
         io_services.release(data.get("services", []))
         if data.get("maintenance") and data["maintenance"]["arrived"]:
-            # also what systemd starts by its own reckoning: it never ran in this boot
+            # also units that the default target starts: they have not run in this boot
             with contextlib.suppress(CommandError):
                 run(["systemctl", "start", "--no-block", "--", data["maintenance"]["usual"]], timeout=30)
         failed = io_services.start(units if together else units[::-1], together=together)
-        # after the services, for an engine may be one of them
+        # after the services, because an engine may be one of them
         containers = [Container(**each) for each in data.get("containers", [])]
         return failed + io_services.start_containers(containers[::-1])
 
     def hand_over(self, command: str, lease: float | None = None) -> dict[str, t.Any]:
-        """One of the two steps after which the destination serves for good and there is no return by itself any more.
+        """Execute one of the two steps of the hand-over; after the second one the source never returns on its own.
 
-        :arg command: ``hand_over``, which begins a new lease, or ``confirm``, which ends it.
-        :arg lease: seconds the destination has for its next word, those of the last lease without.
+        :arg command: ``hand_over``, which starts a new lease, or ``confirm``, which ends it.
+        :arg lease: seconds until the destination must send its next command; default is the length of the last lease.
         """
         with self.locked():
             data = self.read()

@@ -2,21 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who is the master: the decisions of both sides of a hand-over, without any input or output.
+"""The decisions of both sides of the hand-over, without any input or output.
 
 The source owns the admin address. It lends it for the length of a lease, and every answer it gives
-to the worker renews that. It gives it away in two steps: asked to ``hand_over`` it says that it is
-ready (``handing_over``, on a lease that is fresh), and only the worker's ``confirm`` makes it final.
-Until the worker knows that it is final, no client reaches the VM, and the VM is stopped before the
+to the worker renews that lease. It hands it over in two steps: after the command ``hand_over`` it is in
+the state ``handing_over`` with a new lease, and only the worker's ``confirm`` makes the hand-over final.
+Until the worker has the answer to ``confirm``, no client reaches the VM, and the VM is stopped before the
 source could return:
 
-- the worker itself stops it :data:`FENCE` of the lease after it asked the source for the last time
-  with success,
-- the guard, a process of its own, does so :data:`GUARD` of the lease after that, whatever has become
-  of the worker: killed, stopped, hanging.
+- the worker itself stops it :data:`FENCE` of the lease after its last successful request to the source,
+- the guard, a separate process, does so at :data:`GUARD` of the lease, even if the worker was killed,
+  is stopped or hangs.
 
-An answer that is lost leaves the worker in doubt. It asks again. When the final word was sent already
-it never stops asking, for only the source knows whether it heard it.
+If an answer is lost, the worker asks again. Once ``confirm`` was sent, it asks for the source's state
+without limit, because only the source knows whether it received the command.
 """
 
 from __future__ import annotations
@@ -25,34 +24,34 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, HANDING_OVER, PARKED, QUIESCED, SERVING
 
-# Parts of the lease after which the VM is stopped when the source was not heard from: by the worker, by the guard.
+# Fractions of the lease after which the VM is stopped if the source did not answer: by the worker, by the guard.
 FENCE = 0.6
 GUARD = 0.7
 
-# What the journal says of a hand-over under way: it was asked for; the final word may have been said.
+# Journal values of a hand-over: hand_over was sent; confirm may have been sent.
 ASKED = "asked"
 FINAL = "final"
 
-# What a worker does next.
-ASK = "ask the source to hand over"
-CONFIRM = "say the final word"
+# Next steps of a worker.
+ASK = "send hand_over"
+CONFIRM = "send confirm"
 FINISH = "let clients in"
-BACK = "go back"
-WAIT = "ask until the source answers"
+BACK = "roll back"
+WAIT = "ask for the state until the source answers"
 
 # Commands of the worker to its source.
 HAND_OVER_COMMAND = "hand_over"
 CONFIRM_COMMAND = "confirm"
 
-# States in which the source has lent its address, and returns when its lease runs out.
+# States in which the source has lent its address, and returns when its lease expires.
 LENT = (PARKED, HANDING_OVER)
 
-# How often a worker may die in how many seconds before it is thought to be unable to do its work.
+# A worker that was killed more than KILLS times within KILLS_WITHIN seconds gives up.
 KILLS, KILLS_WITHIN = 5, 600.0
 
-# systemd's words for a worker that it starts again.
+# values of SERVICE_RESULT after which systemd restarts a worker
 _STARTED_AGAIN = ("signal", "core-dump", "watchdog", "timeout")
-#: Exit code of a worker that must be started again: nobody else finds out what became of its final word.
+#: Exit code of a worker that must be started again, because only a worker can find out the result of ``confirm``.
 AGAIN = 75
 
 
@@ -66,9 +65,10 @@ def source_after(state: str, command: str) -> str:
 
 
 def source_returns(state: str, lease_left: float, taken: bool) -> bool:
-    """Whether a source that nobody asked takes everything back.
+    """Whether a source returns to service without a command.
 
-    :arg taken: somebody answers for the admin address.
+    :arg lease_left: seconds until the lease expires.
+    :arg taken: another machine answers for the admin address.
     """
     if lease_left > 0:
         return False
@@ -76,11 +76,11 @@ def source_returns(state: str, lease_left: float, taken: bool) -> bool:
 
 
 def next_step(source: str | None, said: str | None, vm_runs: bool, in_time: bool) -> str:
-    """What a worker that wants to commit does next.
+    """The next step of a worker in the phase ``commit``.
 
-    :arg source: what the source said last, ``None`` when its answer is missing.
-    :arg said: what the journal says of the hand-over: nothing, :data:`ASKED` or :data:`FINAL`.
-    :arg in_time: less than :data:`FENCE` of the lease passed since the source was heard from.
+    :arg source: the state in the source's last answer, ``None`` if there was no answer.
+    :arg said: the hand-over in the journal: ``None``, :data:`ASKED` or :data:`FINAL`.
+    :arg in_time: less than :data:`FENCE` of the lease has passed since the last answer.
     """
     if source == HANDED_OVER:
         return FINISH
@@ -91,32 +91,33 @@ def next_step(source: str | None, said: str | None, vm_runs: bool, in_time: bool
             return WAIT
         return ASK if vm_runs and in_time else BACK
     if not vm_runs or not in_time:
-        # it is about to return, or will be
+        # the source is about to return
         return BACK
     return CONFIRM if source == HANDING_OVER else ASK
 
 
 def stop_is_due(age: float, lease: float, part: float) -> bool:
-    """Whether a VM that the source has not given everything to is stopped.
+    """Whether a VM must be stopped whose source has not handed over.
 
-    :arg age: seconds since the source was asked for the last time with success, those of a suspended host included.
-    :arg part: of the lease, :data:`FENCE` or :data:`GUARD`.
+    :arg age: seconds since the last successful request to the source, including time the host was suspended.
+    :arg lease: in seconds.
+    :arg part: fraction of the lease, :data:`FENCE` or :data:`GUARD`.
     """
     return age >= lease * part
 
 
 def started_again(result: str, exit_code: str | None) -> bool:
-    """Whether systemd starts a worker again that ended.
+    """Whether systemd restarts a worker that has ended.
 
     :arg result: ``SERVICE_RESULT``.
-    :arg exit_code: ``EXIT_STATUS`` of a worker that ended by itself.
+    :arg exit_code: ``EXIT_STATUS`` of a worker that was not killed.
     """
     return result in _STARTED_AGAIN or (result == "exit-code" and exit_code == str(AGAIN))
 
 
 def worn_out(starts: t.Sequence[float], now: float) -> bool:
-    """Whether a worker was killed too often to be any good.
+    """Whether a worker was killed too often to be started again.
 
-    :arg starts: when it was started since it last came to an end of its own, this time included.
+    :arg starts: times of its starts since the last one that was not killed, including the current one.
     """
     return len([each for each in starts if now - each <= KILLS_WITHIN]) > KILLS

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the source is brought to rest: which units, which containers, by stopping them or by a boot without them."""
+"""How the source is quiesced: which units and containers, by stopping them or by a boot without them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STOP_SERVICES = "stop_services"
 MAINTENANCE_BOOT = "maintenance_boot"
 QUIESCE = (STOP_SERVICES, MAINTENANCE_BOOT)
 ENGINES = ("docker", "podman")
-# instead of unit names: everything but what carries the migration itself
+# instead of unit names: all units except those the migration depends on
 ALL = "all"
 
 _UNIT = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9:_.@\\-]{0,250}\Z")
 _UNIT_TYPES = ("service", "socket", "timer", "target", "path", "mount", "slice", "scope", "automount", "swap")
-# what both engines take as a name
+# names that both engines accept
 _CONTAINER = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,250}\Z")
 _CARRIERS = ("ssh", "sshd", "dbus", "dbus-broker", "systemd-networkd", "NetworkManager", "networking")
 
@@ -35,9 +35,9 @@ class Container:
 
 
 def parse_quiesce(value: t.Any) -> str:
-    """How the source comes to rest.
+    """Parse ``quiesce``; the default is :data:`STOP_SERVICES`.
 
-    :raises InputError: it is no known way.
+    :raises InputError: the value is not supported.
     """
     if value is None or value == "":
         return STOP_SERVICES
@@ -47,45 +47,45 @@ def parse_quiesce(value: t.Any) -> str:
 
 
 def parse_unit(value: t.Any, path: str) -> str:
-    """A systemd unit's full name.
+    """Parse the name of a systemd unit; ``.service`` is added if it has no suffix.
 
-    :raises InputError: it is none.
+    :raises InputError: the name is invalid.
     """
     if not isinstance(value, str) or not _UNIT.match(value):
-        raise InputError(f"{shown(value)} is not a unit's name.", path, "Write a systemd unit's name, e.g. mariadb or backup.timer.")
+        raise InputError(f"{shown(value)} is not a valid unit name.", path, "Write the name of a systemd unit, e.g. mariadb or backup.timer.")
     return value if "." in value.rpartition("@")[2] and value.rsplit(".", 1)[1] in _UNIT_TYPES else f"{value}.service"
 
 
 def parse_services(value: t.Any) -> tuple[str, ...]:
-    """Unit names in the order they are to stop, or ``("all",)``.
+    """Parse unit names in the order in which they stop, or ``("all",)``.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     entries = [value] if isinstance(value, str) else value or []
     if not isinstance(entries, (list, tuple)):
         raise InputError(f"{shown(value)} is not a list.", "services", f"Name systemd units, or write {ALL}.")
     if ALL in entries:
         if len(entries) > 1:
-            raise InputError(f"names units beside {ALL}.", "services", f"Write {ALL} alone: systemd's own order applies to it.")
+            raise InputError(f"contains {ALL} and other units.", "services", f"Write {ALL} alone; systemd's own order applies to it.")
         return (ALL,)
     units = []
     for index, unit in enumerate(entries):
         path = f"services[{index}]"
         if isinstance(unit, str) and unit.lower() == ALL:
-            raise InputError(f"{unit!r} is no unit.", path, f"Write {ALL} alone, in small letters, to stop everything.")
+            raise InputError(f"{unit!r} is not a valid unit name.", path, f"Write {ALL} in lower case and alone to stop all services.")
         name = parse_unit(unit, path)
         if name.split(".")[0] in _CARRIERS:
-            raise InputError(f"{name} carries the migration itself.", path, "Leave it out; it keeps running until the end.")
+            raise InputError(f"{name} cannot be stopped because the migration depends on it.", path, "Remove it from the list.")
         units.append(name)
     if len(set(units)) != len(units):
-        raise InputError("names a unit twice.", "services", "Name every unit once, in the order they are to stop.")
+        raise InputError("contains a unit twice.", "services", "List every unit once, in the order in which they must stop.")
     return tuple(units)
 
 
 def parse_containers(value: t.Any) -> tuple[Container, ...]:
-    """Containers in the order they are to stop.
+    """Parse containers in the order in which they stop.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     if value is not None and not isinstance(value, (list, tuple)):
         raise InputError(f"{shown(value)} is not a list.", "containers", "Write e.g. [{engine: podman, name: web}].")
@@ -101,9 +101,9 @@ def parse_containers(value: t.Any) -> tuple[Container, ...]:
             raise InputError(f"{shown(entry.get('engine'))} is not supported.", f"{path}.engine", f"Use one of {', '.join(ENGINES)}.")
         name = entry.get("name")
         if not isinstance(name, str) or not _CONTAINER.match(name):
-            raise InputError(f"{shown(name)} is not a container's name.", f"{path}.name", "Write it as the engine lists it.")
+            raise InputError(f"{shown(name)} is not a valid container name.", f"{path}.name", "Write the name as the engine lists it.")
         container = Container(str(entry["engine"]), name)
         if container in found:
-            raise InputError("is named twice.", path, "Name every container once, in the order they are to stop.")
+            raise InputError("is listed twice.", path, "List every container once, in the order in which they must stop.")
         found.append(container)
     return tuple(found)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The units of a source: what rests and what keeps running, and the units of ours that bring it there and back."""
+"""Units of a source: which ones stop and which keep running, and the units of this collection that quiesce it and return it to service."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ALL, MAINTENANCE_BOOT
 
-# the boot without services
+# target of the boot without services
 MAINTENANCE_TARGET = "reduced-footprint-maintenance.target"
 
-# What the migration stands on, by the first letters of a unit's name.
+# Units that the migration depends on, by the beginning of their name.
 _CARRIERS = re.compile(
     r"\A("
-    # ssh, and who lets root in
+    # ssh, and services for root logins
     r"sshd?[.@-]|dropbear|sssd|nslcd|polkit"
-    # the message bus, init's own, logins, consoles
+    # the message bus, systemd's own, logins, consoles
     r"|dbus|systemd-|user@|user-runtime-dir@|getty@|serial-getty@|console-getty|container-getty@|rescue|emergency"
     # the network
     r"|networking\.|network\.|NetworkManager|network-manager|wpa_supplicant|iwd\.|wicked|netplan|ifup@|ifupdown|dhcpcd|dhclient|connman|resolvconf"
     r"|teamd@|openvswitch|ovs-|ovsdb-|wg-quick@|openvpn|strongswan|ipsec"
-    # a firewall that ends may close or open everything
+    # stopping a firewall may block or open all ports
     r"|nftables|iptables|ip6tables|netfilter-persistent|firewalld|ufw\.|ferm\.|shorewall|apparmor|auditd"
-    # the disks; blk-availability unmounts when it is stopped
+    # disks; blk-availability unmounts when it is stopped
     r"|lvm2-|dm-event|blk-availability|multipath|iscsi|open-iscsi|mdmonitor|mdadm|zfs-|nvme|fcoe"
-    # a watchdog that is not fed resets the machine
+    # a watchdog that is not triggered resets the machine
     r"|watchdog|wd_keepalive|qemu-guest-agent|open-vm-tools|vmtoolsd"
     r"|reduced-footprint-)"
 )
@@ -52,16 +52,16 @@ def parse_units(text: str) -> list[Unit]:
 
 
 def is_carrier(name: str) -> bool:
-    """Whether the migration stands on a unit."""
+    """Whether the migration depends on a unit."""
     return bool(_CARRIERS.match(name))
 
 
 def units_to_stop(units: t.Iterable[Unit], needed: t.Container[str]) -> list[str]:
-    """What ``services: all`` stops: every service that runs, and what could start one.
+    """The units that ``services: all`` stops: running services, and active units that could start one.
 
-    A service that ran once and ended holds nothing open; starting it again could do harm.
+    Services that ran once and ended are left out: they hold nothing open, and starting them again could do harm.
 
-    :arg needed: units that carriers cannot do without.
+    :arg needed: units that the carriers require.
     """
     found = []
     for unit in units:
@@ -73,7 +73,7 @@ def units_to_stop(units: t.Iterable[Unit], needed: t.Container[str]) -> list[str
 
 
 def units_to_keep(units: t.Iterable[Unit]) -> list[str]:
-    """What a maintenance boot starts: the carriers that are up now, sessions of people aside."""
+    """The units that a maintenance boot starts: the carriers that are active now, without user sessions."""
     return sorted(
         unit.name
         for unit in units
@@ -85,22 +85,22 @@ def units_to_keep(units: t.Iterable[Unit]) -> list[str]:
 
 
 def rest_target(units: t.Sequence[str]) -> str:
-    """A target whose start stops units in one go, so that systemd's own order applies to them."""
+    """A target whose start stops units in one transaction, so that systemd's own order applies."""
     lines = [line for unit in units for line in (f"Conflicts={unit}", f"After={unit}")]
-    return "\n".join(["[Unit]", "Description=What a master holds while it moves (reduced.footprint)", "DefaultDependencies=no", *lines, ""])
+    return "\n".join(["[Unit]", "Description=Services stopped while the master moves (reduced.footprint)", "DefaultDependencies=no", *lines, ""])
 
 
 def return_target(units: t.Sequence[str]) -> str:
-    """A target whose start starts units in one go."""
-    return "\n".join(["[Unit]", "Description=What a master serves again (reduced.footprint)", *(f"Wants={unit}" for unit in units), ""])
+    """A target whose start starts units in one transaction."""
+    return "\n".join(["[Unit]", "Description=Services started when the master returns (reduced.footprint)", *(f"Wants={unit}" for unit in units), ""])
 
 
 def maintenance_target(service: str, keep: t.Sequence[str]) -> str:
-    """The target of a boot in which nothing is served: the carriers and the way back."""
+    """The target of the maintenance boot: the carriers and the watch."""
     lines = [
         "[Unit]",
-        "Description=Only the network and ssh, while the master moves (reduced.footprint)",
-        # not basic.target: that brings all sockets, timers and paths
+        "Description=Network and ssh only while the master moves (reduced.footprint)",
+        # not basic.target: it pulls in all sockets, timers and paths
         "Requires=sysinit.target",
         "After=sysinit.target",
         "Wants=network.target",
@@ -112,34 +112,38 @@ def maintenance_target(service: str, keep: t.Sequence[str]) -> str:
 
 
 def maintenance_service(argv: t.Sequence[str], usual_link: str | None, link: str) -> str:
-    """The way back from a maintenance boot.
+    """The service that returns from a maintenance boot.
 
-    Before anything of ours runs, the usual target is put back with plain tools: whatever happens
-    next, one more boot leads to it. And when our program cannot run, that boot is made.
+    Its first command restores the usual default target without any program of this collection, so that any
+    further boot uses it. If the watch cannot be started, systemd reboots the machine.
+
+    :arg argv: the command of the watch.
+    :arg usual_link: the previous target of ``link``; ``None`` if there was no link.
+    :arg link: path of ``default.target``.
     """
     back = f"/bin/ln -sfn {usual_link} {link}" if usual_link else f"/bin/rm -f {link}"
     return (
-        "[Unit]\nDescription=Way back of a master in its maintenance boot (reduced.footprint)\nAfter=network.target\n"
+        "[Unit]\nDescription=Return of a master from its maintenance boot (reduced.footprint)\nAfter=network.target\n"
         "StartLimitIntervalSec=120\nStartLimitBurst=5\nStartLimitAction=reboot\n\n"
         f"[Service]\nExecStartPre={back}\nExecStart={' '.join(argv)}\nRestart=on-failure\nRestartSec=2\n"
     )
 
 
 def watch_service(argv: t.Sequence[str]) -> str:
-    """The way back of a source that boots while it stands aside; never given up on."""
+    """The service that runs the watch on a source that boots while it is set aside; restarted without limit."""
     return (
-        "[Unit]\nDescription=Way back of a master that was moved by reduced.footprint\nAfter=network.target\nStartLimitIntervalSec=0\n\n"
+        "[Unit]\nDescription=Return of a master that was moved by reduced.footprint\nAfter=network.target\nStartLimitIntervalSec=0\n\n"
         f"[Service]\nRestart=on-failure\nRestartSec=1\nExecStart={' '.join(argv)}\n\n[Install]\nWantedBy=multi-user.target\n"
     )
 
 
 def holds_everything(services: t.Sequence[str], quiesce: str) -> bool:
-    """Whether all but the carriers comes to rest: asked for, or because the machine boots without the rest."""
+    """Whether all units except the carriers stop: requested by ``all``, or because of a maintenance boot."""
     return quiesce == MAINTENANCE_BOOT or tuple(services) == (ALL,)
 
 
 def passphrase_volume(crypttab: str) -> str | None:
-    """The first volume of a crypttab that is opened by hand."""
+    """The first volume of a crypttab that requires a passphrase at boot; ``None`` if there is none."""
     for line in crypttab.splitlines():
         fields = line.split()
         if len(fields) > 1 and not fields[0].startswith("#"):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stands in the way of bringing a source to rest, and what its copy needs for having been at rest."""
+"""Problems that prevent quiescing a source, and files the copy needs because it was made of a quiesced source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ALL, MAINTENANCE_BOOT, Container
 
-# What the migration itself keeps on the source; the copy must not wake up with it.
+# Files of the migration itself on the source; they must not be active on the copy.
 SOURCE_OWN = (
     "/var/lib/reduced.footprint/source",
     "/etc/systemd/system/reduced-footprint-*",
@@ -23,7 +23,7 @@ _CONTAINERS_DROP_IN = "/etc/systemd/system/multi-user.target.d/reduced-footprint
 def container_files(containers: t.Sequence[t.Mapping[str, str]]) -> dict[str, str]:
     """Files for the copy, so that its first boot starts the containers that ran on the source: path → text.
 
-    They were stopped for the last copy, and an engine starts by itself only some of what was stopped.
+    They were stopped for the last copy, and an engine restarts only some stopped containers at boot.
 
     :arg containers: mappings with engine and name.
     """
@@ -33,9 +33,9 @@ def container_files(containers: t.Sequence[t.Mapping[str, str]]) -> dict[str, st
     starts = "".join(f"ExecStart=-{each['engine']} start {each['name']}\n" for each in containers)
     return {
         f"/etc/systemd/system/{_CONTAINERS_UNIT}": (
-            "[Unit]\nDescription=Start what ran in containers before the master moved (reduced.footprint)\n"
+            "[Unit]\nDescription=Start the containers that ran before the master moved (reduced.footprint)\n"
             f"Wants=network-online.target\nAfter=network-online.target {' '.join(f'{each}.service' for each in engines)}\n\n"
-            # the first boot only; later ones are the engine's affair again
+            # only at the first boot; later the engine's restart policies apply
             f"[Service]\nType=oneshot\n{starts}ExecStartPost=/bin/rm -f {_CONTAINERS_DROP_IN}\n"
         ),
         _CONTAINERS_DROP_IN: f"[Unit]\nWants={_CONTAINERS_UNIT}\n",
@@ -43,30 +43,35 @@ def container_files(containers: t.Sequence[t.Mapping[str, str]]) -> dict[str, st
 
 
 def containers_of(source: t.Mapping[str, t.Any], *, everything: bool) -> list[dict[str, str]]:
-    """The containers that would rest, as the source's facts tell them: those named that run, or all that run."""
+    """The containers to stop, from the source's facts: the named ones that run, or all that run."""
     named = [{"engine": each["engine"], "name": each["name"]} for each in source.get("containers", []) if each.get("state") == "running"]
     return named + [dict(each) for each in (source.get("running_containers", []) if everything else []) if dict(each) not in named]
 
 
 def source_problems(containers: t.Sequence[Container], quiesce: str, source: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
-    """What keeps the source from coming to rest as asked: message, hint, path."""
+    """Problems that prevent quiescing the source as requested: message, hint, path."""
     problems = []
     for unit, state in source.get("services", {}).items():
         if state.get("load") != "loaded":
-            # a slip in the one word that is no unit's name
+            # a single unknown name may be a misspelt all
             everything = "" if len(source["services"]) > 1 else f" To stop everything, write {ALL}."
-            problems.append((f"The source knows no unit {unit}.", f"Correct the name; systemctl list-units on the source shows them.{everything}", "services"))
+            problems.append((f"The source has no unit {unit}.", f"Correct the name; systemctl list-units on the source shows all.{everything}", "services"))
     known = {(each["engine"], each["name"]): each["state"] for each in source.get("containers", [])}
     for index, each in enumerate(containers):
         state = known.get((each.engine, each.name), "unknown")
         if state == "missing":
             problems.append(
-                (f"The source has no container {each.name} of {each.engine}.", f"{each.engine} ps --all on the source lists them.", f"containers[{index}]")
+                (
+                    f"The source has no {each.engine} container {each.name}.",
+                    f"Correct the name; {each.engine} ps --all on the source lists all.",
+                    f"containers[{index}]",
+                )
             )
         elif state == "no engine":
-            problems.append((f"The source has no {each.engine}.", "Correct the engine, or leave the container out.", f"containers[{index}].engine"))
+            problems.append((f"{each.engine} is not installed on the source.", "Correct the engine, or remove the container.", f"containers[{index}].engine"))
     if quiesce == MAINTENANCE_BOOT and source.get("asks_passphrase"):
+        volume = source["asks_passphrase"]
         problems.append(
-            (f"The source asks for the passphrase of {source['asks_passphrase']} when it boots, so nobody would see it again.", "Use stop_services.", "quiesce")
+            (f"maintenance_boot is not supported: the source requires the passphrase of {volume} at boot.", "Use quiesce: stop_services.", "quiesce")
         )
     return problems

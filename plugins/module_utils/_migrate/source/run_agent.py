@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The program on the source: answers the destination, and is the dead man's hand.
+"""The agent on the source: runs the commands of the destination, and returns the source to service when the lease expires.
 
-``python3 -m …source_agent COMMAND NAME`` with a JSON mapping on standard input; one JSON mapping
-comes back. ``watch`` is the daemon: it alone changes addresses and returns, because the
-connection of whoever asks for that would not survive it.
+``python3 -m …source_agent COMMAND NAME`` with a JSON mapping on standard input and output.
+``watch`` is the daemon: only it changes addresses and returns the source to service, because
+the ssh connection of a command would not survive that.
 """
 
 from __future__ import annotations
@@ -37,25 +37,27 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_jo
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.run_agent"
 _POLL = 0.2
-# how long a returning source waits before it asks the network again
+# seconds until a returning source probes the network again
 _TAKEN_WAIT = 2.0
-# how often a source makes sure that it has the addresses it should have and no others
+# seconds between two checks of the source's addresses
 _GUARD = 1.0
-# how long systemd gets to begin with a reboot before it is told again
-_ASK_AGAIN = 20.0
+# seconds until a reboot that has not started is requested again
+_REBOOT_RETRY = 20.0
 
 
 def gather_facts(
     services: t.Sequence[str] = (), address: str | None = None, containers: t.Sequence[Container] = (), *, secrets: bool = False
 ) -> dict[str, t.Any]:
-    """All that preflight and fix-ups want to know of this machine as a source.
+    """The facts of this machine that preflight and fix-ups require.
 
+    :arg services: units whose state is returned.
     :arg address: the admin address; ``address_files`` names the files that configure it.
-    :arg secrets: give the configuration files as they are; without it secrets are masked.
+    :arg containers: containers whose state is returned.
+    :arg secrets: return the configuration files unchanged; without it secrets are masked.
     """
     named = [each for each in services if each != ALL]
     facts = io_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL))
-    # what would rest if everything were to rest; a person wants to see that beforehand
+    # what services: all would stop; check mode and master_migrate_info show it
     facts["everything"] = io_services.everything()
     facts["containers"] = [{**each.__dict__, "state": io_services.container_state(each)} for each in containers]
     facts["running_containers"] = [each.__dict__ for each in io_services.running_containers()]
@@ -67,7 +69,7 @@ def gather_facts(
 
 
 def _address_files(address: str) -> dict[str, str]:
-    """The network configuration files that give this machine an address: path → text."""
+    """The network configuration files that contain an address: path → text."""
     tree = io_facts.read_tree(PATTERNS)
     return {path: text for path, text in tree.items() if is_network_file(path) and replace_address(text, address, "0.0.0.0") != text}
 
@@ -91,16 +93,16 @@ def _boot_link(name: str) -> pathlib.Path:
 
 
 def start_watch(name: str, *, afresh: bool = False) -> None:
-    """Run the watch detached from whoever asks for it; one that runs already is left alone, whatever started it.
+    """Run :func:`watch` in a unit of its own, unless a unit runs it already.
 
-    :arg afresh: one that runs may be about to end, for it knows nothing of this yet.
+    :arg afresh: restart a running one, because it may be about to end.
     """
     unit = watch_unit(name)
     for running in io_services.up([unit, boot_unit(name), io_maintenance.unit(name)]):
         if not afresh or run(["systemctl", "restart", running], timeout=60, ok=range(256)).rc == 0:
             return
     run(["systemctl", "reset-failed", unit], ok=range(256))
-    # it is never given up on: without it nobody brings the services back
+    # restarted without limit: without it the services would not be started again
     properties = ["--property=Restart=on-failure", "--property=RestartSec=1", "--property=StartLimitIntervalSec=0"]
     run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", *properties, *_watch_argv(name)])
 
@@ -124,9 +126,9 @@ def _disable_at_boot(name: str) -> None:
 
 
 def watch(name: str) -> None:
-    """Do what is asked by the request file; return to service when the lease runs out."""
+    """Execute the request in the request file; return to service when the lease expires. Ends when the source serves."""
     state = SourceState(name)
-    guarded = asked_to_boot = 0.0
+    guarded = reboot_requested = 0.0
     while True:
         request = io_facts.read_text(str(state.request_file))
         data = state.read()
@@ -134,15 +136,15 @@ def watch(name: str) -> None:
             _disable_at_boot(name)
             return
         if request is not None and request.startswith("restore"):
-            _come_back(state, request.partition(" ")[2] or "asked to")
+            _come_back(state, request.partition(" ")[2] or "requested")
         elif awaits_boot(data):
             if data["boot_id"] != boot_id():
-                # this is the usual boot's watch: the boot without services did not happen
+                # the watch of the maintenance boot is another unit, so this is a usual boot
                 state.missed()
             elif state.remaining(data) <= 0:
-                _come_back(state, "the source did not go down for its maintenance boot in time")
-            elif request == "reboot" and time.monotonic() - asked_to_boot > _ASK_AGAIN:
-                asked_to_boot = time.monotonic()
+                _come_back(state, "the source did not shut down for its maintenance boot in time")
+            elif request == "reboot" and time.monotonic() - reboot_requested > _REBOOT_RETRY:
+                reboot_requested = time.monotonic()
                 _arm_maintenance(name)
                 run(["systemctl", "--no-block", "reboot"], ok=range(256))
         elif request == "detach":
@@ -159,7 +161,7 @@ def watch(name: str) -> None:
 
 
 def _arm_maintenance(name: str) -> None:
-    """The way back first, then the boot that needs it."""
+    """Prepare the return first, then the maintenance boot."""
     _enable_at_boot(name)
     io_maintenance.arm(name, _watch_argv(name, "maintain"))
 
@@ -167,16 +169,16 @@ def _arm_maintenance(name: str) -> None:
 def _keep_lease(state: SourceState, data: t.Mapping[str, t.Any]) -> None:
     left = state.remaining(data)
     if left == float("-inf"):
-        # first look after a reboot: the destination gets the whole lease again to speak up
+        # first check after a reboot: the destination has the whole lease again to contact the source
         if data["state"] in LENT:
             state.detach(_address_files, replace_address)
         state.renew(float(data.get("lease", 120)))
     elif left <= 0:
-        _come_back(state, "the destination was not heard from in time", unasked=True)
+        _come_back(state, "the lease expired without contact to the destination", unasked=True)
 
 
 def maintain(name: str) -> None:
-    """The watch of a maintenance boot; when nobody waits for that any more, the usual boot is made up for."""
+    """Run :func:`watch` in a maintenance boot; if the migration does not wait for that boot any more, start the usual target."""
     state = SourceState(name)
     if state.arrive():
         state.request_file.unlink(missing_ok=True)
@@ -192,7 +194,7 @@ def _come_back(state: SourceState, reason: str, *, unasked: bool = False) -> Non
         if not unasked:
             state.request_file.unlink(missing_ok=True)
     else:
-        # somebody serves on the address; taking it now would make two of us
+        # another machine has the address; taking it now would result in two masters
         time.sleep(_TAKEN_WAIT)
 
 
@@ -208,9 +210,9 @@ def forget_key(marker: str, key: str | None = None) -> bool:
 
 
 def leave(marker: str, key: str | None = None, *, power_off: bool) -> bool:
-    """The last answer: the key is withdrawn, and the machine goes off a little later.
+    """Withdraw the key as the last command, and power the machine off a few seconds later.
 
-    In this order, for whoever asked cannot ask again once the key is gone.
+    The power-off is scheduled first, because no command can be sent once the key is withdrawn.
     """
     if power_off:
         run(["systemd-run", "--quiet", "--collect", "--on-active=3", "--timer-property=AccuracySec=100ms", "systemctl", "poweroff"])
@@ -224,7 +226,7 @@ def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.An
     if awaits_boot(data):
         start_watch(state.name, afresh=True)
         return _request(state, "reboot")
-    # the dead man's hand is there before the first service stops
+    # the watch must run before the first service stops
     start_watch(state.name, afresh=True)
     if data["state"] == QUIESCED and quiesce != MAINTENANCE_BOOT:
         state.stop_services()
@@ -232,9 +234,9 @@ def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.An
 
 
 def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """One command of the destination.
+    """Run one command of the destination and return its result.
 
-    :raises FootprintError: when it cannot be done.
+    :raises FootprintError: the command failed or is unknown.
     """
     state = SourceState(name)
     if given.get("journal"):
@@ -266,11 +268,11 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
         return {"changed": forget_key(given["marker"])}
     if command == "leave":
         if given.get("forget"):
-            # it would only save a next attempt some reading, and there is to be none
+            # the manifest only speeds up another attempt, and there will be none
             (HOME / f"{name}.manifest").unlink(missing_ok=True)
         io_authorized_keys.disallow(name)
         return {"changed": leave(given["marker"], given.get("key"), power_off=bool(given.get("power_off")))}
-    raise InputError(f"{command!r} is no command of the source's agent.")
+    raise InputError(f"Unknown command {command!r} for the source's agent.")
 
 
 def main(argv: t.Sequence[str]) -> int:
@@ -289,7 +291,7 @@ def main(argv: t.Sequence[str]) -> int:
             model_one_time_key.check_source_command(command, given, name, io_authorized_keys.allowed(name))
         mark = given.pop("mark", None)
         if mark is not None and SourceState(name).read().get("mark") != mark:
-            raise InputError(f"This machine is not the source of {name} but a copy of it, or it has lost its state.")
+            raise InputError(f"This machine is not the source of {name}: it is a copy of the source, or its state is lost.")
         known = {"mark": mark}
         sys.stdout.write(json.dumps({"ok": answer(command, name, given), **known}) + "\n")
         return 0
@@ -297,7 +299,7 @@ def main(argv: t.Sequence[str]) -> int:
         sys.stdout.write(json.dumps({"error": {"message": error.message, "hint": error.hint}, **known}) + "\n")
         return 1
     except (OSError, ValueError, KeyError) as error:
-        # a full disk, for one; the destination's log is read, this machine's perhaps not
+        # e.g. a full disk; the error must appear in the destination's log
         sys.stdout.write(json.dumps({"error": {"message": f"{command}: {type(error).__name__}: {error}", "hint": None}, **known}) + "\n")
         return 1
 

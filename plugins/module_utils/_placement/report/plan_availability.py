@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the loss of one physical server does to a quorum."""
+"""The effect of losing one physical server on a quorum."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import dataclasses
 import typing as t
 
 GRADE_WORDS = {
-    "none": "none: the controllers stop together",
-    "restart": "restart: the control plane survives some losses; after the others it waits for the server to return",
+    "none": "none: the control plane does not survive the loss of a server",
+    "restart": "restart: the control plane survives the loss of some servers; after the loss of another it stops until that server is back",
     "quorum": "quorum: the control plane survives the loss of any one server",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """What happens when ``server`` is gone: who goes with it and whether a majority stays.
+    """The loss of ``server``: its members, and whether the remaining ones are a majority.
 
-    ``absent`` members have no server at all: they count for the majority and never for what is left.
+    ``absent`` members have no server: they count for the size of the quorum, but not as remaining members.
     """
 
     server: str
@@ -31,13 +31,13 @@ class Loss:
 
     @property
     def survives(self) -> bool:
-        """Whether the members on the other servers are still a majority of all."""
+        """Whether the members on the other servers are a majority of all members."""
         return self.left >= self.needed
 
     def sentence(self) -> str:
-        """The loss in plain words."""
+        """The loss as text."""
         names = ", ".join(self.members)
-        end = "the control plane goes on" if self.survives else "the control plane stops until it is back"
+        end = "the control plane continues" if self.survives else "the control plane stops until it is back"
         return f"without {self.server} ({names}) {self.left} of {self.left + len(self.members) + self.absent} remain and {self.needed} are needed: {end}"
 
 
@@ -50,17 +50,17 @@ class Availability:
 
     @property
     def words(self) -> str:
-        """The grade with what it means."""
+        """The grade and its meaning as text."""
         return GRADE_WORDS[self.grade]
 
 
 def grade_availability(members: t.Mapping[str, str], absent: int = 0) -> Availability:
-    """Grade where the members of one quorum stand.
+    """Grade the placement of the members of one quorum.
 
     :arg members: member name → physical server that carries it (itself, for a member on metal).
-    :arg absent: members that belong to the quorum and stand nowhere.
-    :returns: ``quorum`` when any one server can be lost, ``restart`` when only some can, ``none`` when
-        every loss stops the control plane or there is nothing to lose.
+    :arg absent: number of members without a server.
+    :returns: ``quorum`` if any one server can be lost, ``restart`` if only some can, ``none`` if every loss stops the control
+        plane or there are no members.
     """
     needed = (len(members) + absent) // 2 + 1
     losses = []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the loss of each server costs: quorum, services, room to start again."""
+"""The effect of losing each server: on quorums, services and the restart of its VMs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_reasons import listing
 
-# What a loss costs, at a glance: the control plane stops; some service or the room to start it again; nothing that lasts.
+# Severity of a loss: the control plane stops; a service is down or its VMs cannot be restarted; no lasting effect.
 RED, AMBER, GREEN = "red", "amber", "green"
 
 GRADES = ("quorum", "restart", "none")
@@ -25,10 +25,10 @@ GRADES = ("quorum", "restart", "none")
 
 @dataclasses.dataclass(frozen=True)
 class ServerLoss:
-    """What happens when one server is gone.
+    """The effect of losing one server.
 
-    ``quorums_lost`` are groups without a majority, ``services_down`` roles that nobody else fills;
-    ``restartable`` and ``stuck`` are its VMs that do and do not find room on the other servers.
+    ``quorums_lost`` are groups without a majority, ``services_down`` roles on no other server; ``restartable`` are its VMs that
+    fit on the other servers, ``stuck`` those that do not.
     """
 
     severity: str
@@ -40,7 +40,7 @@ class ServerLoss:
     sentence: str
 
     def as_dict(self) -> dict[str, t.Any]:
-        """For a result."""
+        """The loss as a result of the module."""
         return {
             "severity": self.severity,
             "quorum_kept": not self.quorums_lost,
@@ -54,7 +54,7 @@ class ServerLoss:
 
 
 def quorums(placement: Placement) -> dict[str, Availability]:
-    """The grade of each group that needs a majority."""
+    """Return the availability of each group that needs a majority."""
     problem, state = placement.problem, placement.state
     found = {}
     for index, group in enumerate(problem.groups):
@@ -67,12 +67,12 @@ def quorums(placement: Placement) -> dict[str, Availability]:
 
 
 def ha_grade(found: t.Mapping[str, Availability]) -> str:
-    """The worst of all quorums; ``none`` where there is nothing that could survive."""
+    """Return the worst grade of all quorums; ``none`` without quorums."""
     return max((one.grade for one in found.values()), key=GRADES.index, default="none")
 
 
 class Losses:
-    """What the loss of each server costs; what all servers share is counted once."""
+    """The effect of losing each server; values shared by all servers are computed once."""
 
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
@@ -90,7 +90,7 @@ class Losses:
         }
 
     def of(self, server: int) -> ServerLoss:
-        """What the loss of one server costs."""
+        """Return the effect of losing one server."""
         problem, state = self.placement.problem, self.placement.state
         name = problem.servers[server].name
         lost = [losses[name] for losses in self.fatal.values() if name in losses]
@@ -104,7 +104,7 @@ class Losses:
         return ServerLoss(severity, stops, down, restartable, stuck, left, sentence)
 
     def _restart(self, server: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Which VMs of a server would find room elsewhere, the largest first."""
+        """Return the VMs of a server that fit on other servers, and those that do not, the largest first."""
         problem, state = self.placement.problem, self.placement.state
         memory: dict[int, int] = {}
         vcpus: dict[int, int] = {}
@@ -142,7 +142,7 @@ class Losses:
 
 
 def _fillers(placement: Placement) -> dict[str, list[int]]:
-    """Role → servers it stands on, by a VM or by itself."""
+    """Return role → servers that have it, in a VM or on metal."""
     problem, state = placement.problem, placement.state
     found: dict[str, list[int]] = {}
     for vm, server in enumerate(state.place):
@@ -165,7 +165,7 @@ def _sentence(
     restartable: t.Sequence[str], stuck: t.Sequence[str], left: int,
 ) -> str:  # fmt: skip
     if not vms and not lost and not down:
-        return f"If {name} is lost, nothing stops: no VM stands on it."
+        return f"If {name} is lost, nothing stops: it carries no VM."
     parts = []
     if stops:
         counts = "; ".join(f"{loss.left} of {loss.left + len(loss.members) + loss.absent} left, {loss.needed} needed" for loss in lost if not loss.survives)
@@ -174,11 +174,11 @@ def _sentence(
         counts = "; ".join(f"{loss.left} of {loss.left + len(loss.members) + loss.absent} left, {loss.needed} needed" for loss in lost)
         parts.append(f"the quorum is kept ({counts})")
     if down:
-        parts.append(f"{listing(list(down))} {'is' if len(down) == 1 else 'are'} down, standing nowhere else")
+        parts.append(f"{listing(list(down))} {'is' if len(down) == 1 else 'are'} down (on no other server)")
     if restartable and not stuck:
-        parts.append(f"there is room to start {listing(list(restartable))} again elsewhere, where their disks can be reached")
+        parts.append(f"other servers have the capacity to start {listing(list(restartable))} if they can access the disks")
     elif stuck:
-        parts.append(f"no other server can take {listing(list(stuck))}")
+        parts.append(f"no other server has the capacity for {listing(list(stuck))}")
     room = size_text(left * MIB) if left > 0 else "no memory"
-    parts.append(f"{room} for VMs left on the others")
+    parts.append(f"the other servers have {room} left for VMs")
     return f"If {name} is lost: {'; '.join(parts)}."

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A placement as a report of plain values: what is where and why, what a loss costs, what it assumes."""
+"""Convert a placement to a report of plain values: placements with reasons, the effect of losses, and assumptions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.plan
 
 DISCLAIMER = (
     "PERFORMANCE: controllers, tenants and the master share processors, memory and disks; a busy tenant slows the control plane down, "
-    "and a small footprint is slow by nature. ISOLATION: a tenant who breaks out of a virtual machine is on the host of your controllers; "
-    "containers (hypervisor lxc) share the host's kernel. AVAILABILITY: full high availability needs three physical servers, each with one "
-    "controller. The VMs' upkeep is yours: nothing here stops or removes one."
+    "and a small footprint is slow. ISOLATION: a tenant who breaks out of a virtual machine has access to the host of the controllers; "
+    "containers (hypervisor lxc) share the host's kernel. AVAILABILITY: full high availability requires three physical servers, each with one "
+    "controller. MAINTENANCE: VMs are maintained by their users; the collection never stops or removes a VM that was removed from a list."
 )
 
-_MOST_TOLD = 20
+_MOST_EXPLAINED = 20
 
 
 def build_report(placement: Placement) -> dict[str, t.Any]:
-    """The report, in the shape the module returns it."""
+    """Return the report, in the format of the module's result."""
     found = quorums(placement)
     grade = ha_grade(found)
     losses = Losses(placement)
@@ -73,7 +73,7 @@ def _entry(placement: Placement, vm: int) -> dict[str, t.Any]:
 
 
 def _hypervisor(placement: Placement, vm: int, server: int) -> str:
-    """What ``auto`` becomes where the server's proofs are known."""
+    """Return the hypervisor type of a VM, with ``auto`` resolved if the usable types of the server are known."""
     kind = placement.problem.vms[vm].details.hypervisor
     usable = placement.problem.servers[server].hypervisors if server != NOWHERE else None
     return kind if kind != "auto" or usable is None else "kvm" if "kvm" in usable else "qemu"
@@ -85,7 +85,7 @@ def _unplaced(placement: Placement) -> list[dict[str, t.Any]]:
     for vm, server in enumerate(placement.place):
         if server == NOWHERE:
             details = problem.vms[vm].details
-            why = why_unplaced(problem, placement.state, vm) if len(found) < _MOST_TOLD else ["as for those above"]
+            why = why_unplaced(problem, placement.state, vm) if len(found) < _MOST_EXPLAINED else ["similar to those above"]
             found.append({"id": details.id, "name": details.name, "memory_mib": details.memory_mib, "vcpus": details.cpu, "reasons": why})
     return found
 
@@ -120,7 +120,7 @@ def _server(placement: Placement, index: int, losses: Losses) -> dict[str, t.Any
 
 
 def _pool(placement: Placement, index: int, name: str) -> dict[str, t.Any]:
-    """What a pool has, and what its disks may grow to; ``promised`` counts what others take as it is."""
+    """Return the size of a pool and of its disks; ``promised`` includes the used space of other volumes."""
     problem, state = placement.problem, placement.state
     pool = problem.servers[index].capacity.pools[name]
     asked = sum(problem.pools[vm].get(name, 0) for vm in state.on[index])
@@ -136,7 +136,7 @@ def _pool(placement: Placement, index: int, name: str) -> dict[str, t.Any]:
 
 
 def _overcommit(servers: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """Where more is promised than there is, in words."""
+    """Return overcommitted vCPUs and pools as text."""
     found = []
     for server in servers:
         vcpus = server.get("vcpus")
@@ -144,7 +144,7 @@ def _overcommit(servers: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
             found.append(f"{server['name']}: {vcpus['used'] + vcpus['others']} vCPUs on {vcpus['cpus']} CPUs ({vcpus['per_cpu']:g} per CPU)")
         for name, pool in server.get("pools", {}).items():
             if pool["ratio"] > 1:
-                found.append(f"{server['name']}: disks in pool {name} may grow to {pool['ratio']:g} times what it holds")
+                found.append(f"{server['name']}: disks in pool {name} may grow to {pool['ratio']:g} times its capacity")
     return found
 
 
@@ -160,28 +160,28 @@ def _wanted(placement: Placement, match: t.Any) -> dict[str, t.Any]:
 
 def _ha_words(placement: Placement, found: t.Mapping[str, t.Any], grade: str, servers: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
     if not found:
-        roles = ", ".join(placement.question.policy.quorum_roles) or "none are named"
-        return [f"none: nothing here needs a majority (quorum_roles: {roles})"]
+        roles = ", ".join(placement.question.policy.quorum_roles) or "empty"
+        return [f"none: no role needs a majority (quorum_roles: {roles})"]
     words = [GRADE_WORDS[grade]]
     fatal = [server["name"] for server in servers if server["lost"]["quorums_lost"]]
     if fatal:
         words.append(f"the loss of {listing(fatal, 8)} {'alone' if len(fatal) == 1 else '(any of them alone)'} stops the control plane")
     places = {loss.server for one in found.values() for loss in one.losses}
     if grade != "quorum" and len(places) < 3:
-        words.append("full high availability needs three servers with one controller each")
+        words.append("full high availability requires three servers with one controller each")
     return words
 
 
 def _labels(placement: Placement) -> list[str]:
-    """Servers that are controller and compute at once, without a VM between them."""
+    """Return the servers that are controller and compute without VMs."""
     found = []
     for index, server in enumerate(placement.problem.servers):
         roles = {*server.roles, *(role for match in placement.matches if match.server == index for role in match.wanted.roles)}
         both = [role for role in placement.question.policy.quorum_roles if role in roles]
         if both and ROLE_COMPUTE in roles:
             found.append(
-                f"alternative 1: {server.name} is {both[0]} and compute directly, on one server: faster and simpler than VMs, "
-                "but nothing keeps the resources of the control plane and of tenants apart"
+                f"alternative 1: {server.name} is {both[0]} and compute on metal: faster and simpler than VMs, "
+                "but the resources of the control plane and of tenants are not isolated"
             )
     return found
 
@@ -194,21 +194,21 @@ def _warnings(placement: Placement) -> list[str]:
     found += container_warnings([(listing(containers, 8), "lxc", True)] if containers else [])
     slow = [problem.vms[vm].details.name for vm, server in placed if _is_emulated(placement, vm, server)]
     if slow:
-        found.append(f"{listing(slow)} will be emulated (qemu): kvm is not proven where they stand, and emulation is slow.")
+        found.append(f"{listing(slow)} will be emulated (qemu), which is slow: kvm is not proven to work on the server.")
     nested = [problem.vms[vm].details.name for vm, unused in placed if ROLE_COMPUTE in problem.vms[vm].details.roles]
     if nested:
-        found.append(f"{listing(nested)} run tenants inside a VM (nested): slow, and one more wall to break.")
+        found.append(f"{listing(nested)} run tenants inside a VM (nested virtualisation), which is slow.")
     for group in problem.groups:
         if group.kind == QUORUM and group.size > 1 and group.size % 2 == 0:
-            found.append(f"{group.size} members of {group.name} survive no more losses than {group.size - 1}: use an odd number.")
+            found.append(f"{group.size} members of {group.name} tolerate no more failures than {group.size - 1}: use an odd number.")
     found += _unknown(placement, placed)
     ids = {vm.details.id for vm in problem.vms}
     for server in problem.servers:
-        strangers = [name for name in server.runs if name not in ids]
-        if strangers:
-            found.append(f"{server.name} runs {listing(strangers)}, which no VM details of this plan name: they stay, and their memory is not counted here.")
+        others = [name for name in server.runs if name not in ids]
+        if others:
+            found.append(f"{server.name} runs {listing(others)}, which are not in the VM details of this plan: they stay, and their memory is not counted.")
     if question.policy.thin_ratio > 1:
-        found.append(f"disks may be promised {question.policy.thin_ratio:g} times what a pool holds: when they grow, writes fail for all VMs in the pool.")
+        found.append(f"pools are overcommitted up to {question.policy.thin_ratio:g} times: when a pool is full, writes fail for all VMs in it.")
     return found
 
 
@@ -217,20 +217,21 @@ def _is_emulated(placement: Placement, vm: int, server: int) -> bool:
 
 
 def _unknown(placement: Placement, placed: t.Sequence[tuple[int, int]]) -> t.Iterator[str]:
-    """What was taken for granted because nobody told."""
+    """Return the assumptions made because of missing values."""
     problem = placement.problem
     used = sorted({server for unused, server in placed})
     unproven = [problem.servers[server].name for server in used if problem.servers[server].hypervisors is None]
     if unproven:
-        yield f"Which hypervisors {listing(unproven)} can run is not known; it is taken for granted."
-    for what, of, told in (("bridges", "bridge", "bridges"), ("networks", "network", "networks")):
+        yield f"The usable hypervisor types of {listing(unproven)} are not known; the requested ones are assumed to work."
+    for kind, of in (("bridges", "bridge"), ("networks", "network")):
         asking = [server for vm, server in placed if any(getattr(nic, of) for nic in problem.vms[vm].details.nics)]
-        blind = {server for server in asking if getattr(problem.servers[server], told) is None}
-        if blind:
-            yield f"The {what} of {listing([problem.servers[server].name for server in sorted(blind)])} are not known; those asked for are taken for granted."
+        unknown = {server for server in asking if getattr(problem.servers[server], kind) is None}
+        if unknown:
+            names = listing([problem.servers[server].name for server in sorted(unknown)])
+            yield f"The {kind} of {names} are not known; the requested ones are assumed to exist."
     unsized = {server for vm, server in placed for pool in problem.pools[vm] if pool not in problem.servers[server].sized and problem.pools[vm][pool]}
     if unsized:
-        yield f"How much the pools of {listing([problem.servers[server].name for server in sorted(unsized)])} hold is not known; disks are not counted there."
+        yield f"The size of the pools of {listing([problem.servers[server].name for server in sorted(unsized)])} is not known; disks are not counted there."
     images = [problem.vms[vm].details.name for vm, unused in placed if any(disk.size is None and disk.image for disk in problem.vms[vm].details.disks)]
     if images:
         yield f"Disks of {listing(images)} take their size from an image and are not counted."

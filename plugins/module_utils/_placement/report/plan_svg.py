@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The report of a plan as a picture: servers as boxes, VMs in them as high as their memory.
+"""Draw the report of a plan: servers as boxes, VMs in them with a height proportional to their memory.
 
-One SVG that needs nothing else: no script, no font, no other file.
+The SVG is self-contained: it has no scripts, fonts or references to files.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _OTHER = ("#e7e9ec", "#6b7480")
 _OTHERS = "other"
 _MARK_COLOURS = {"red": "#c62828", "amber": "#e08a00", "green": "#2e7d32"}
 _MARK_WORDS = {
-    "red": "without this server the control plane stops",
-    "amber": "without it the quorum is kept, but a service is down or its VMs find no room",
-    "green": "without it everything goes on, and its VMs find room elsewhere",
+    "red": "if this server is lost, the control plane stops",
+    "amber": "if it is lost, the quorum is kept, but a service is down or its VMs fit on no other server",
+    "green": "if it is lost, all services continue, and its VMs fit on other servers",
 }
 _GRADE_MARK = {"quorum": "green", "restart": "amber", "none": "red"}
 _STYLE = (
@@ -42,7 +42,7 @@ _MOST_UNPLACED = 12
 
 
 def plan_svg(report: t.Mapping[str, t.Any]) -> str:
-    """The report as the text of an SVG file."""
+    """Return the report as the text of an SVG file."""
     servers = report["servers"]
     columns, width = _grid(len(servers))
     canvas = max(_MARGIN * 2 + columns * width + (columns - 1) * _GAP, 720)
@@ -54,7 +54,7 @@ def plan_svg(report: t.Mapping[str, t.Any]) -> str:
     parts += legend
     for start in range(0, len(servers), columns):
         row = servers[start : start + columns]
-        # a row is as high as its largest server, which leaves the page to those that have something to show
+        # the height of a row is that of its largest server
         box = _HEAD + max([30.0, *(server["memory_mib"]["total"] * scale for server in row if server["carries"])]) + _FOOT
         for column, server in enumerate(row):
             parts.append("".join(_server(server, entries, colours, scale, _MARGIN + column * (width + _GAP), y, width, box)))
@@ -69,7 +69,7 @@ def plan_svg(report: t.Mapping[str, t.Any]) -> str:
 
 
 def _grid(count: int) -> tuple[int, int]:
-    """Columns, and how wide each is."""
+    """Return the number of columns and the width of each."""
     if count <= 3:
         return max(1, count), 300
     if count <= 8:
@@ -78,14 +78,14 @@ def _grid(count: int) -> tuple[int, int]:
 
 
 def _scale(servers: t.Sequence[t.Mapping[str, t.Any]], entries: t.Mapping[str, t.Mapping[str, t.Any]]) -> float:
-    """Pixels per MiB: small VMs get a line of text if the largest server stays on the page."""
+    """Return pixels per MiB, so that small VMs have a line of text if the largest server fits on the page."""
     largest = max((server["memory_mib"]["total"] for server in servers if server["carries"]), default=1)
     smallest = min((entry["memory_mib"] for entry in entries.values()), default=largest)
     return min(_MOST_HIGH / largest, max(_LEAST_HIGH / largest, (_LINE + 2) / smallest))
 
 
 def _colours(placements: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, tuple[str, str]]:
-    """A colour for each of the groups that most VMs are in; the rest shares one."""
+    """Return a colour for each of the largest groups; the others share one."""
     count: dict[str, int] = {}
     for entry in placements:
         count[_group(entry)] = count.get(_group(entry), 0) + 1
@@ -117,7 +117,7 @@ def _legend(colours: t.Mapping[str, tuple[str, str]], report: t.Mapping[str, t.A
     names = [*colours.items()]
     if any(entry["action"] == "move" for entry in report["placements"]):
         names.append(("moves here", ("#fff", "#1f2933")))
-    names += [("kept for the host and others", ("#dde2e7", "#dde2e7")), ("free for VMs", ("#fff", "#9aa5b1"))]
+    names += [("reserved for the host and others", ("#dde2e7", "#dde2e7")), ("free for VMs", ("#fff", "#9aa5b1"))]
     for name, (fill, line) in names:
         wide = 24 + _wide(name) + 14
         if x + wide > canvas - _MARGIN:
@@ -150,7 +150,7 @@ def _server(
         kept = (memory["total"] - memory["limit"]) * scale
         level = base - kept
         if kept >= 0.5:
-            words = f"{_size(memory['total'] - memory['limit'])} kept for the host and others"
+            words = f"{_size(memory['total'] - memory['limit'])} reserved for the host and others"
             parts.append(f'<rect class="host" x="{_n(x + 8)}" y="{_n(level)}" width="{_n(width - 16)}" height="{_n(kept)}"><title>{words}</title></rect>')
         for name in server["vms"]:
             entry = entries[name]
@@ -158,7 +158,7 @@ def _server(
             level -= high
             parts += _vm(entry, colours, x + 8, level, width - 16, high)
     elif server["wanted_by"]:
-        parts.append(_text(x + 12, base - 10, _cut(f"taken whole as {server['wanted_by']}", width - 24), "s"))
+        parts.append(_text(x + 12, base - 10, _cut(f"assigned whole to {server['wanted_by']}", width - 24), "s"))
     elif server["vms"]:
         parts.append(_text(x + 12, base - 10, _cut(", ".join(server["vms"]), width - 24), "s"))
     parts.append(_text(x + 10, base + 16, _cut(_load(server), width - 18), "n"))
@@ -180,22 +180,22 @@ def _load(server: t.Mapping[str, t.Any]) -> str:
 
 
 def _share(used: int, limit: int) -> str:
-    """``18 of 63 GiB``, with both units only where they differ."""
+    """Return ``18 of 63 GiB``, with both units only if they differ."""
     few, many = _size(used), _size(limit)
     number, unused, unit = few.partition(" ")
     return f"{number} of {many}" if not unit or many.endswith(f" {unit}") else f"{few} of {many}"
 
 
 def _if_lost(server: t.Mapping[str, t.Any]) -> str:
-    """What the loss of a server costs, in as few words as fit under its box."""
+    """Return the effect of losing a server as short text below its box."""
     lost = server["lost"]
     if lost["quorums_lost"]:
         return f"lost: {', '.join(lost['quorums_lost'])} stops"
     if lost["services_down"]:
         return f"lost: {', '.join(lost['services_down'])} down"
     if lost["stuck"]:
-        return f"lost: no room for {', '.join(lost['stuck'])}"
-    return "lost: all goes on" if server["vms"] else "lost: nothing stops"
+        return f"lost: no capacity for {', '.join(lost['stuck'])}"
+    return "lost: services continue" if server["vms"] else "lost: nothing stops"
 
 
 def _vm(entry: t.Mapping[str, t.Any], colours: t.Mapping[str, tuple[str, str]], x: float, y: float, width: float, height: float) -> list[str]:
@@ -218,7 +218,7 @@ def _vm(entry: t.Mapping[str, t.Any], colours: t.Mapping[str, tuple[str, str]], 
 
 
 def _unplaced(report: t.Mapping[str, t.Any], y: float, canvas: float) -> tuple[list[str], float]:
-    """Who has no server, and what would help."""
+    """Return what has no server, and the smallest change that would help."""
     missing = [(one["name"], one["reasons"][0]) for one in report["unplaced"]]
     missing += [(one["name"], one["reason"]) for one in report["wanted"] if not one["server"]]
     if not missing:
@@ -227,7 +227,7 @@ def _unplaced(report: t.Mapping[str, t.Any], y: float, canvas: float) -> tuple[l
     if len(missing) > _MOST_UNPLACED:
         rows.append(f"and {len(missing) - _MOST_UNPLACED} more")
     if report["changes"]:
-        rows.append(f"All VMs would fit: {report['changes'][0]['text']}")
+        rows.append(f"All VMs would fit after this change: {report['changes'][0]['text']}")
     high = 34 + len(rows) * _LINE
     parts = [f'<rect class="gone" x="{_MARGIN}" y="{_n(y)}" width="{_n(canvas - _MARGIN * 2)}" height="{high}" rx="6"/>']
     parts.append(_text(_MARGIN + 12, y + 20, "Without a server", "h"))
@@ -236,7 +236,7 @@ def _unplaced(report: t.Mapping[str, t.Any], y: float, canvas: float) -> tuple[l
 
 
 def _mark(kind: str, x: float, y: float, words: str) -> str:
-    """A mark that its shape tells as well as its colour."""
+    """Draw a mark that differs in shape and colour."""
     colour = _MARK_COLOURS[kind]
     title = f"<title>{html.escape(words)}</title>" if words else ""
     if kind == "green":
@@ -265,7 +265,7 @@ def _cut(words: str, width: float, letter: float = 6.1) -> str:
 
 
 def _n(number: float) -> str:
-    """A number as short as it can be, the same on every machine."""
+    """Return a number as short text, the same on every machine."""
     return f"{number:.1f}".rstrip("0").rstrip(".")
 
 

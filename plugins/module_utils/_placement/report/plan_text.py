@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The report of a plan as lines for the console."""
+"""Format the report of a plan as lines for the console."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _WIDTH = 118
 _BAR = 20
 _MOST_VMS = 12
 _MOST_SERVERS = 40
-MARKS = {"red": "STOPS", "amber": "LACKS", "green": "ok   "}
+MARKS = {"red": "STOPS", "amber": "WARN ", "green": "OK   "}
 
 
 def plan_text(report: t.Mapping[str, t.Any]) -> list[str]:
-    """The report as lines of at most 118 characters, names longer than that aside."""
+    """Return the report as lines of at most 118 characters, except for longer names."""
     lines = [_headline(report)]
     for words in report["ha"]:
         lines += _wrap(words, "  ", "  ")
     entries = {entry["name"]: entry for entry in report["placements"]}
     shown = report["servers"]
     if len(shown) > _MOST_SERVERS:
-        # the ones worth reading: what stops something, then those with the most on them
+        # the most severe losses first
         rank = {"red": 0, "amber": 1, "green": 2}
         order = sorted(range(len(shown)), key=lambda index: (rank[shown[index]["lost"]["severity"]], index))[:_MOST_SERVERS]
         shown = [report["servers"][index] for index in sorted(order)]
@@ -39,7 +39,7 @@ def plan_text(report: t.Mapping[str, t.Any]) -> list[str]:
         lines += _wrap(server["lost"]["sentence"], f"    {MARKS[server['lost']['severity']]} ", " " * 10)
     if len(report["servers"]) > len(shown):
         lines += ["", f"and {len(report['servers']) - len(shown)} more servers"]
-    for title, texts in _chapters(report):
+    for title, texts in _sections(report):
         if texts:
             lines += ["", title]
             for text in texts:
@@ -61,7 +61,7 @@ def _server_line(server: t.Mapping[str, t.Any]) -> str:
     parts = [server["name"]]
     memory = server.get("memory_mib")
     if server["wanted_by"]:
-        parts.append(f"taken whole as {server['wanted_by']}")
+        parts.append(f"assigned whole to {server['wanted_by']}")
     if memory and server["carries"]:
         limit, used = memory["limit"], memory["used"]
         full = min(_BAR, round(_BAR * used / limit)) if limit else 0
@@ -82,13 +82,13 @@ def _vm_lines(entry: t.Mapping[str, t.Any]) -> list[str]:
     return _wrap(entry["reason"], head, " " * len(head))
 
 
-def _chapters(report: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, list[str]]]:
+def _sections(report: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, list[str]]]:
     yield "Without a server", [f"{one['name']}: {reason}" for one in report["unplaced"] for reason in one["reasons"]]
-    yield "One of these would give every VM a server", [change["text"] for change in report["changes"]]
+    yield "Changes that would place every VM (any one of them)", [change["text"] for change in report["changes"]]
     yield "Whole servers", [f"{one['name']}: {one['server'] or 'none'}; {one['reason']}" for one in report["wanted"]]
     yield "Moves", [f"{move['name']}: {move['previous']} to {move['server']}; {move['reason']}" for move in report["moves"]]
-    yield "More promised than there is", report["overcommit"][:_MOST_SERVERS]
-    yield "Beware", [*report["labels"], *report["warnings"]]
+    yield "Overcommit", report["overcommit"][:_MOST_SERVERS]
+    yield "Warnings", [*report["labels"], *report["warnings"]]
 
 
 def _wrap(text: str, first: str, rest: str) -> list[str]:

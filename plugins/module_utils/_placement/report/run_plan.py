@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: plan which VM stands on which server; nothing is touched."""
+"""Use case: plan the placement of VMs on servers. Changes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAIL, REPORT = "fail", "report"
 
 @dataclasses.dataclass(frozen=True)
 class PlanRequest:
-    """What the user asks to be planned; raw values, checked by the use case."""
+    """The parameters of the module; raw values, checked by the use case."""
 
     cluster: t.Any
     servers: t.Any = None
@@ -50,19 +50,19 @@ class PlanRequest:
 
 @dataclasses.dataclass(frozen=True)
 class PlanResult:
-    """The report, and what is wrong with the plan if something is: both are for the user."""
+    """The report, and the error of the plan if there is one; both are returned to the user."""
 
     report: dict[str, t.Any]
     error: FootprintError | None
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Keyword arguments for ``exit_json`` or ``fail_json``; warnings get a name of their own, as Ansible has the other."""
+        """Return keyword arguments for ``exit_json`` or ``fail_json``; ``warnings`` is reserved by Ansible and renamed."""
         found = {key: value for key, value in self.report.items() if key != "warnings"}
         return {**found, "assumptions": self.report["warnings"], "changed": False, **(self.error.as_result() if self.error else {})}
 
 
 def hidden_values(params: t.Mapping[str, t.Any]) -> set[str]:
-    """The secrets in raw VM details, so that a module can keep them out of whatever it says."""
+    """Return the secrets in raw VM details, for a module to remove from its output."""
     found: set[str] = set()
     for key in ("vms", "servers"):
         found |= model_redaction.hidden_values(params.get(key))
@@ -70,7 +70,7 @@ def hidden_values(params: t.Mapping[str, t.Any]) -> set[str]:
 
 
 def shown_parameters(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The parameters as they may be returned: without what cloud-init is to find, and without what secrets stand under."""
+    """Return the parameters without cloud-init data and other secrets, for the result."""
     return {**params, "vms": without_secrets(params.get("vms")), "servers": _shown_servers(params.get("servers"))}
 
 
@@ -85,8 +85,8 @@ def _shown_servers(servers: t.Any) -> t.Any:
 def plan_footprint(request: PlanRequest) -> PlanResult:
     """Plan the footprint.
 
-    :raises InputError: with the path of the bad value.
-    :raises RefusedError: a compute role in a VM that does not ask for nested virtualisation.
+    :raises InputError: an invalid value, with its path.
+    :raises RefusedError: the role compute in a VM without nested virtualisation.
     """
     vms, wanted = request.vms, request.wanted
     table = None
@@ -96,7 +96,7 @@ def plan_footprint(request: PlanRequest) -> PlanResult:
             if not as_list(vms, "vms"):
                 vms = plan_profiles.reduced_vms()
         elif as_list(wanted, "wanted"):
-            raise InputError("and wanted both name the servers that are wanted.", "profile", "Give one of the two.")
+            raise InputError("is mutually exclusive with wanted.", "profile", "Give one of the two.")
         else:
             wanted = plan_profiles.wanted_servers(request.profile)
     policy = parse_placement_policy(
@@ -124,24 +124,24 @@ def _error(report: t.Mapping[str, t.Any], request: PlanRequest) -> FootprintErro
         return _no_room(report)
     if request.ha_required and report["ha_grade"] != "quorum":
         return RefusedError(
-            f"the plan's high availability is {report['ha_grade']}, and quorum is required: {'; '.join(report['ha'][1:]) or report['ha'][0]}.",
+            f"high availability of the plan is {report['ha_grade']}, but quorum is required: {'; '.join(report['ha'][1:]) or report['ha'][0]}.",
             "ha_required",
-            "Add servers, so that each controller stands on another one, or set ha_required to false.",
+            "Add servers, so that each controller has its own server, or set ha_required to false.",
         )
     return None
 
 
 def _no_room(report: t.Mapping[str, t.Any]) -> CapacityError:
-    """Who is without a server, why, and the smallest change that would help."""
+    """Return an error with the VMs and requests without a server, the reasons, and the smallest change that would help."""
     parts = []
     for one in report["unplaced"][:3]:
         parts.append(f"VM {one['name']} has no server ({'; '.join(one['reasons'])})")
     if len(report["unplaced"]) > 3:
-        parts.append(f"nor have {listing([one['name'] for one in report['unplaced'][3:]])}")
-    parts += [f"there is no server for {one['name']} ({one['reason']})" for one in report["wanted"] if not one["server"]][:3]
+        parts.append(f"VMs {listing([one['name'] for one in report['unplaced'][3:]])} have no server either")
+    parts += [f"no server matches {one['name']} ({one['reason']})" for one in report["wanted"] if not one["server"]][:3]
     path = "vms" if report["unplaced"] else "wanted"
     hint = [change["text"] for change in report["changes"]]
     if not hint:
-        return CapacityError(f"{'; '.join(parts)}.", path, "Add servers, ask for less, or set match: at_least.")
+        return CapacityError(f"{'; '.join(parts)}.", path, "Add servers, request less, or set match: at_least.")
     others = f" Or: {'; or: '.join(hint[1:])}." if hint[1:] else ""
-    return CapacityError(f"{'; '.join(parts)}.", path, f"The smallest change that would do: {hint[0]}.{others}")
+    return CapacityError(f"{'; '.join(parts)}.", path, f"The smallest change that is sufficient: {hint[0]}.{others}")

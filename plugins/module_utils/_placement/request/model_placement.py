@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a placement is asked about: servers, VMs that want one, wanted servers, and the policy."""
+"""The input of a placement: servers, VMs, requests for whole servers, and the policy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
 
-# How the members of a group stand to each other: a majority of them has to survive, they were asked
-# to be kept apart, or they only do the same work.
+# Kinds of groups: a majority of the members must survive; the members must be on different servers; the members only
+# share a role.
 QUORUM, APART, SPREAD = "quorum", "apart", "spread"
 
 EXACT, AT_LEAST = "exact", "at_least"
@@ -32,11 +32,11 @@ _NOTHING = re.compile(r"\A\s*0+(\.0+)?\s*([KMGT]?i?B?)?\s*\Z", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True)
 class PlanServer:
-    """A physical server as the plan sees it; ``None`` where nobody told.
+    """A physical server of a plan; ``None`` means unknown.
 
-    ``disk`` is in bytes. ``runs`` are the ids of VMs that stand on it now. ``sized`` are the pools
-    whose bytes are known; ``credits`` those of them whose free bytes already lack what the VMs that
-    stand there take. ``capacity`` is ``None`` for a server nobody measured: it carries no VM.
+    ``disk`` is in bytes. ``runs`` are the ids of the VMs that are on it now. ``sized`` are the pools whose size is known;
+    ``credits`` those of them whose free bytes already exclude what the existing VMs use. ``capacity`` is ``None`` for a
+    server that was not measured: it carries no VM.
     """
 
     name: str
@@ -56,18 +56,18 @@ class PlanServer:
 
     @property
     def memory_mib(self) -> int | None:
-        """What is built in, ``None`` when nobody told."""
+        """Installed memory, ``None`` if unknown."""
         return self.capacity.facts.memory_mib if self.capacity else None
 
     @property
     def cpus(self) -> int | None:
-        """Logical CPUs, ``None`` when nobody told."""
+        """Logical CPUs, ``None`` if unknown."""
         return self.capacity.facts.cpus if self.capacity else None
 
 
 @dataclasses.dataclass(frozen=True)
 class PlanVm:
-    """A VM that wants a server: its details, the server it is pinned to, the one it stands on now."""
+    """A VM to place: its details, the server it is pinned to, and its current server."""
 
     details: VmDetails
     host: str | None
@@ -78,9 +78,9 @@ class PlanVm:
 
 @dataclasses.dataclass(frozen=True)
 class WantedServer:
-    """A whole physical server somebody asks for; ``None`` asks for nothing in particular.
+    """A request for a whole physical server; ``None`` means any.
 
-    ``match`` is ``exact`` (as much as asked, no less and no more) or ``at_least``; ``host`` pins it.
+    ``match`` is ``exact`` (as much as requested, no less and no more) or ``at_least``; ``host`` pins it.
     """
 
     name: str
@@ -96,11 +96,10 @@ class WantedServer:
 
 @dataclasses.dataclass(frozen=True)
 class PlacementPolicy:
-    """How VMs are placed.
+    """The rules of a placement.
 
-    ``thin_ratio`` is how many bytes may be promised per byte of a pool. Members of ``quorum_roles``
-    need a majority; those of ``apart_roles`` are kept apart; of ``strict_groups`` two on one server
-    are refused rather than avoided.
+    ``thin_ratio`` is the total size of disks per capacity of a pool. Members of ``quorum_roles`` need a majority; those of
+    ``apart_roles`` are placed on different servers where possible, those of ``strict_groups`` always.
     """
 
     capacity: CapacityPolicy
@@ -115,7 +114,7 @@ class PlacementPolicy:
 
 @dataclasses.dataclass(frozen=True)
 class PlacementQuestion:
-    """Everything a plan is made from, all values checked."""
+    """The checked input of a plan."""
 
     cluster: str
     servers: tuple[PlanServer, ...]
@@ -137,13 +136,13 @@ def parse_placement_policy(
     allow_moves: bool = True,
     ha_required: bool = False,
 ) -> PlacementPolicy:
-    """The policy.
+    """Parse the policy.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: an invalid value, with its path.
     """
-    ratio = parse_ratio(thin_ratio, "thin_ratio", "Write how many bytes may be promised per byte of a pool, e.g. 1.5.")
+    ratio = parse_ratio(thin_ratio, "thin_ratio", "Write the total size of disks per capacity of a pool, e.g. 1.5.")
     if ratio < 1:
-        raise InputError(f"{thin_ratio} is less than 1.", "thin_ratio", "Use pool_reserve to keep bytes free.")
+        raise InputError(f"{thin_ratio} is less than 1.", "thin_ratio", "Set at least 1. To keep space free, use pool_reserve.")
     return PlacementPolicy(
         capacity=parse_policy(memory_reserve, vcpu_ratio, pool_reserve),
         thin_ratio=ratio,
@@ -161,14 +160,14 @@ _MOST_COUNT = 10000
 
 
 def parse_wanted(value: t.Any, path: str = "wanted") -> tuple[WantedServer, ...]:
-    """Wanted physical servers; ``count: 3`` of an entry asks for ``NAME-1`` to ``NAME-3``.
+    """Parse requests for physical servers; ``count: 3`` of an entry requests ``NAME-1`` to ``NAME-3``.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: an invalid value, with its path.
     """
     found: list[WantedServer] = []
     for index, entry in enumerate(as_list(value, path)):
         found.extend(_parse_wanted(entry, f"{path}[{index}]"))
-    refuse_twins(((one.name, f"{one.path}.name") for one in found), "Give every wanted server its own name.")
+    refuse_duplicates(((one.name, f"{one.path}.name") for one in found), "Give every wanted server a unique name.")
     return tuple(found)
 
 
@@ -177,11 +176,11 @@ def _parse_wanted(entry: t.Any, path: str) -> t.Iterator[WantedServer]:
     name = parse_name(entry.get("name"), f"{path}.name")
     match = entry.get("match") or EXACT
     if match not in MATCHES:
-        raise InputError(f"{match!r} is no way to match.", f"{path}.match", f"Use one of {', '.join(MATCHES)}.")
-    count = 1 if entry.get("count") is None else parse_count(entry["count"], f"{path}.count", _MOST_COUNT, "Write how many are wanted, e.g. 3.")
+        raise InputError(f"{match!r} is not a valid match.", f"{path}.match", f"Use one of {', '.join(MATCHES)}.")
+    count = 1 if entry.get("count") is None else parse_count(entry["count"], f"{path}.count", _MOST_COUNT, "Write the number of servers, e.g. 3.")
     host = entry.get("host")
     if host is not None and count != 1:
-        raise InputError("pins several servers to one.", f"{path}.host", "Leave count out, or write one entry for each.")
+        raise InputError(f"{host!r} cannot be used for {count} servers.", f"{path}.host", "Remove count, or write one entry for each server.")
     arch = entry.get("arch")
     one = WantedServer(
         name=name,
@@ -202,9 +201,9 @@ def _parse_wanted(entry: t.Any, path: str) -> t.Iterator[WantedServer]:
 
 
 def as_list(value: t.Any, path: str) -> list[t.Any]:
-    """A list, that list as JSON text, or a mapping of names; ``None`` and ``""`` are none at all.
+    """Return a list from a list, a mapping by name, or either as JSON text; ``None`` and ``""`` are an empty list.
 
-    :raises InputError: anything else.
+    :raises InputError: any other type.
     """
     if isinstance(value, str):
         if not value.strip():
@@ -215,46 +214,46 @@ def as_list(value: t.Any, path: str) -> list[t.Any]:
     if isinstance(value, t.Mapping):
         for name, entry in value.items():
             if entry is not None and not isinstance(entry, t.Mapping):
-                raise InputError(f"is {type(entry).__name__}, not a mapping.", f"{path}.{name}", "Write NAME: {key: value}.")
+                raise InputError(f"expected a mapping, got {type(entry).__name__}.", f"{path}.{name}", "Write NAME: {key: value}.")
         return [{"name": name, **(entry or {})} for name, entry in value.items()]
     if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
-        raise InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings, or that list as JSON text.")
+        raise InputError(f"expected a list, got {type(value).__name__}.", path, "Give a list of mappings, or that list as JSON text.")
     return list(value)
 
 
 def parse_names(value: t.Any, path: str) -> tuple[str, ...]:
-    """A list of names, or one name.
+    """Parse a list of names, or one name.
 
-    :raises InputError: anything else.
+    :raises InputError: any other type, or an invalid name.
     """
     if value is None or value == "":
         return ()
     if isinstance(value, (str, int)):
         value = [value]
     if not isinstance(value, (list, tuple, set, frozenset)):
-        raise InputError(f"{value!r} is not a list of names.", path, "Write a list of names, e.g. [controller].")
+        raise InputError(f"expected a list of names, got {value!r}.", path, "Write a list of names, e.g. [controller].")
     names = sorted(value) if isinstance(value, (set, frozenset)) else value
     return tuple(dict.fromkeys(parse_name(name, f"{path}[{index}]") for index, name in enumerate(names)))
 
 
 def parse_count(value: t.Any, path: str, most: int, hint: str, least: int = 1) -> int:
-    """A whole number, also as text.
+    """Parse an integer, also as text.
 
-    :raises InputError: anything else, or out of bounds.
+    :raises InputError: not an integer, or out of range.
     """
     if isinstance(value, str) and value.strip().isdigit():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{value!r} is not a whole number.", path, hint)
+        raise InputError(f"{value!r} is not an integer.", path, hint)
     if not least <= value <= most:
         raise InputError(f"{value} is not between {least} and {most}.", path, hint)
     return value
 
 
 def parse_ratio(value: t.Any, path: str, hint: str) -> float:
-    """A number above 0, at most 1000.
+    """Parse a number above 0 and at most 1000.
 
-    :raises InputError: anything else.
+    :raises InputError: not a number, or out of range.
     """
     try:
         ratio = float(value) if not isinstance(value, bool) else 0.0
@@ -266,7 +265,7 @@ def parse_ratio(value: t.Any, path: str, hint: str) -> float:
 
 
 def parse_bytes(value: t.Any, path: str, default_unit: str = "GiB") -> int:
-    """A size in bytes that may be 0.
+    """Parse a size in bytes, which may be 0.
 
     :raises InputError: not a size.
     """
@@ -276,32 +275,32 @@ def parse_bytes(value: t.Any, path: str, default_unit: str = "GiB") -> int:
 
 
 def parse_mib(value: t.Any, path: str) -> int:
-    """A size of memory that is more than nothing, in MiB (rounded down: nobody has what is not there).
+    """Parse a size of memory, in MiB, rounded down.
 
-    :raises InputError: not a size, or less than 1 MiB.
+    :raises InputError: not a size, or not between 1 MiB and 1 PiB.
     """
     size = parse_size(value, "GiB", path) >> 20
     if not 1 <= size <= 1 << 30:
-        raise InputError(f"{value!r} is not between 1 MiB and 1 PiB.", path, "A bare number counts in GiB; add a unit to mean another one.")
+        raise InputError(f"{value!r} is not between 1 MiB and 1 PiB.", path, "A number without unit is in GiB; add another unit if needed.")
     return size
 
 
 def one_of(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str, convert: t.Callable[[t.Any, str], t.Any]) -> t.Any:
-    """The value that goes by one of several names, ``None`` when none is given.
+    """Return the value of the first of several alternative keys, ``None`` if none is given.
 
-    :raises InputError: two of them that differ.
+    :raises InputError: two of the keys have different values.
     """
     found = [(key, convert(entry[key], f"{path}.{key}")) for key in keys if entry.get(key) is not None]
     for key, value in found[1:]:
         if value != found[0][1]:
-            raise InputError(f"says something else than {found[0][0]}, which names the same thing.", f"{path}.{key}", "Keep one of the two.")
+            raise InputError(f"differs from {found[0][0]}, which has the same meaning.", f"{path}.{key}", "Keep one of the two.")
     return found[0][1] if found else None
 
 
-def refuse_twins(named: t.Iterable[tuple[str, str]], hint: str) -> None:
-    """Refuse a name that is used twice; the second one is named.
+def refuse_duplicates(named: t.Iterable[tuple[str, str]], hint: str) -> None:
+    """Refuse a name that is used twice.
 
-    :raises InputError: the path of the second.
+    :raises InputError: a duplicate name, with the path of the second use.
     """
     seen: dict[str, str] = {}
     for name, path in named:

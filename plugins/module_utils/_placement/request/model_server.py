@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The servers and VMs of a placement, from what the user wrote or ``virt_node`` told."""
+"""The servers and VMs of a placement, from the user's input or the result of ``virt_node``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.reque
     parse_mib,
     parse_names,
     parse_ratio,
-    refuse_twins,
+    refuse_duplicates,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_bool, parse_name
@@ -45,7 +45,7 @@ _SERVER_KEYS = (
 )  # fmt: skip
 _POOL_KEYS = (
     "capacity", "available", "capacity_bytes", "available_bytes", "path", "volumes", "reserve_bytes",
-    # told by virt_node, too; nothing here follows from them
+    # also returned by virt_node, not used here
     "type", "source", "allocation_bytes", "promised_bytes", "overcommit", "mount",
 )  # fmt: skip
 _HINT_SERVER = "Write each server as a mapping, e.g. {name: metal1, memory: 64, cpus: 16}."
@@ -54,30 +54,30 @@ _HINT_CPUS = "Write the number of logical CPUs, e.g. 16."
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    """One server as it was written, and what ``virt_node`` says of it."""
+    """One server as given by the user, and its capacity as measured by ``virt_node``."""
 
     given: t.Mapping[str, t.Any]
-    told: t.Mapping[str, t.Any]
+    measured: t.Mapping[str, t.Any]
     path: str
 
-    def first(self, keys: t.Sequence[str], told_key: str, convert: t.Callable[[t.Any, str], t.Any], unit: str = "") -> t.Any:
-        """The value given, else the one told (with ``unit`` appended), else ``None``."""
+    def first(self, keys: t.Sequence[str], measured_key: str, convert: t.Callable[[t.Any, str], t.Any], unit: str = "") -> t.Any:
+        """Return the given value, else the measured one (with ``unit`` appended), else ``None``."""
         value = one_of(self.given, keys, self.path, convert)
-        if value is None and self.told.get(told_key) is not None:
-            told = self.told[told_key]
-            return convert(f"{told} {unit}" if unit else told, f"{self.path}.capacity.{told_key}")
+        if value is None and self.measured.get(measured_key) is not None:
+            measured = self.measured[measured_key]
+            return convert(f"{measured} {unit}" if unit else measured, f"{self.path}.capacity.{measured_key}")
         return value
 
 
 def parse_question(
     cluster: t.Any, servers: t.Any, vms: t.Any, wanted: tuple[WantedServer, ...], policy: PlacementPolicy, current: t.Any = None
 ) -> PlacementQuestion:
-    """Servers and VMs, each checked by itself and all against each other.
+    """Parse servers and VMs, also checking for duplicates.
 
     :arg servers: list of mappings, mapping by name, or JSON text.
-    :arg vms: VM details that no server's list names yet.
-    :arg current: VM id → name of the server it stands on; beats what the servers tell.
-    :raises InputError: with the path of the bad value.
+    :arg vms: VM details that are in no server's list yet.
+    :arg current: VM id → name of its current server; overrides the servers.
+    :raises InputError: an invalid value, with its path.
     """
     cluster = parse_name(cluster, "cluster")
     found: list[PlanServer] = []
@@ -88,11 +88,11 @@ def parse_question(
         found.append(server)
         details += listed
         placed.update((vm.id, server.name) for vm in listed)
-    refuse_twins(((server.name, f"{server.path}.name") for server in found), "Give every server its own name.")
+    refuse_duplicates(((server.name, f"{server.path}.name") for server in found), "Give every server a unique name.")
     names = {server.name for server in found}
     details += parse_vms(vms, "vms", cluster=cluster)
     for kind in ("id", "name"):
-        refuse_twins(((getattr(vm, kind), f"{vm.path}.{kind}") for vm in details), f"Give every VM its own {kind}; list it once.")
+        refuse_duplicates(((getattr(vm, kind), f"{vm.path}.{kind}") for vm in details), f"Give every VM a unique {kind}, and list it once.")
     for server in found:
         placed.update((vm_id, server.name) for vm_id in server.runs)
     placed.update(_parse_current(current, names, {vm.id for vm in details}))
@@ -103,13 +103,13 @@ def _parse_current(value: t.Any, servers: set[str], ids: set[str]) -> dict[str, 
     if value is None or value == "":
         return {}
     if not isinstance(value, t.Mapping):
-        raise InputError(f"is {type(value).__name__}, not a mapping.", "current", "Write ID: SERVER for each VM that stands somewhere.")
+        raise InputError(f"expected a mapping, got {type(value).__name__}.", "current", "Write ID: SERVER for each VM that is on a server.")
     found = {}
     for key, server in value.items():
         if str(key) not in ids:
-            raise InputError("is the id of no VM of this plan.", f"current.{key}", "Name the VM's id.")
+            raise InputError(f"no VM of this plan has the id {key}.", f"current.{key}", "Use the id of a VM.")
         if server not in servers:
-            raise InputError(f"{server!r} is no server of this plan.", f"current.{key}", f"Name one of {_some(servers)}.")
+            raise InputError(f"{server!r} is not a server of this plan.", f"current.{key}", f"Use one of {_some(servers)}.")
         found[str(key)] = server
     return found
 
@@ -119,7 +119,7 @@ def _plan_vm(vm: VmDetails, current: str | None, servers: set[str]) -> PlanVm:
     if host is not None and host != "":
         host = parse_name(host, f"{vm.path}.host")
         if host not in servers:
-            raise InputError(f"{host!r} is no server of this plan.", f"{vm.path}.host", f"Name one of {_some(servers)}, or leave it out.")
+            raise InputError(f"{host!r} is not a server of this plan.", f"{vm.path}.host", f"Use one of {_some(servers)}, or remove host.")
     groups = parse_names(vm.free.get("anti_affinity"), f"{vm.path}.anti_affinity")
     nested = vm.free.get("nested")
     return PlanVm(vm, host or None, current, groups, nested not in (None, "") and parse_bool(nested, f"{vm.path}.nested"))
@@ -132,25 +132,25 @@ def _some(names: t.Iterable[str]) -> str:
 
 def _parse_server(entry: t.Any, path: str, cluster: str, policy: PlacementPolicy) -> tuple[PlanServer, tuple[VmDetails, ...]]:
     check_known(entry, _SERVER_KEYS, path, _HINT_SERVER)
-    told = entry.get("capacity")
-    if told is not None and not isinstance(told, t.Mapping):
-        raise InputError(f"is {type(told).__name__}, not a mapping.", f"{path}.capacity", "Give what virt_node returns as capacity.")
-    both = _Entry(entry, told or {}, path)
+    measured = entry.get("capacity")
+    if measured is not None and not isinstance(measured, t.Mapping):
+        raise InputError(f"expected a mapping, got {type(measured).__name__}.", f"{path}.capacity", "Use the capacity that virt_node returns.")
+    both = _Entry(entry, measured or {}, path)
     name = parse_name(entry.get("name"), f"{path}.name")
     roles = parse_names(entry.get("roles"), f"{path}.roles") if entry.get("roles") is not None else (ROLE_VIRT,)
     vms = parse_vms(entry.get("vms"), f"{path}.vms", cluster=cluster)
     if vms and ROLE_VIRT not in roles:
         raise InputError(f"server {name} has VM details but not the role {ROLE_VIRT}.", f"{path}.vms", f"Add {ROLE_VIRT} to its roles, or list the VMs in vms.")
     usable, reasons = _parse_hypervisors(entry.get("hypervisors"), f"{path}.hypervisors")
-    pools = _parse_pools(entry.get("pools"), both.told.get("pools"), path)
-    arch = entry.get("arch") or both.told.get("arch")
+    pools = _parse_pools(entry.get("pools"), both.measured.get("pools"), path)
+    arch = entry.get("arch") or both.measured.get("arch")
     server = PlanServer(
         name=name,
         roles=roles,
         capacity=_parse_capacity(both, policy.capacity, {pool: one for pool, (one, unused, sized) in pools.items() if sized}),
         arch=parse_name(arch, f"{path}.arch") if arch else None,
         disk=parse_size(entry["disk"], "GiB", f"{path}.disk") if entry.get("disk") is not None else None,
-        pools=frozenset(pools) if entry.get("pools") is not None or both.told.get("pools") else None,
+        pools=frozenset(pools) if entry.get("pools") is not None or both.measured.get("pools") else None,
         sized=frozenset(pool for pool, (unused, momentary, sized) in pools.items() if sized),
         credits=frozenset(pool for pool, (unused, momentary, sized) in pools.items() if sized and momentary),
         hypervisors=usable,
@@ -178,8 +178,8 @@ def _parse_capacity(both: _Entry, policy: CapacityPolicy, pools: t.Mapping[str, 
         return None
     for value, key in ((memory, "memory"), (cpus, "cpus")):
         if value is None:
-            raise InputError("is missing.", f"{both.path}.{key}", "Give memory and cpus, or neither when nobody measured the server.")
-    arch = str(both.given.get("arch") or both.told.get("arch") or "")
+            raise InputError("is missing.", f"{both.path}.{key}", "Give both memory and cpus, or neither if the server was not measured.")
+    arch = str(both.given.get("arch") or both.measured.get("arch") or "")
     own = CapacityPolicy(
         memory_reserve_mib=policy.memory_reserve_mib if reserve is None else -(-reserve // MIB),
         vcpu_ratio=policy.vcpu_ratio if ratio is None else ratio,
@@ -188,14 +188,14 @@ def _parse_capacity(both: _Entry, policy: CapacityPolicy, pools: t.Mapping[str, 
     return HostCapacity(HostFacts(memory, cpus, arch, "", "", "", None), own, -(-others // MIB), vcpus, dict(pools))
 
 
-def _parse_pools(given: t.Any, told: t.Any, path: str) -> dict[str, tuple[PoolCapacity, bool, bool]]:
-    """Each pool with whether its free bytes are momentary, and whether its bytes are known at all."""
+def _parse_pools(given: t.Any, measured: t.Any, path: str) -> dict[str, tuple[PoolCapacity, bool, bool]]:
+    """Parse pools: name → capacity, whether the free bytes are a current measurement, and whether the size is known."""
     found = {}
-    for value, where in ((told, f"{path}.capacity.pools"), (given, f"{path}.pools")):
+    for value, where in ((measured, f"{path}.capacity.pools"), (given, f"{path}.pools")):
         if value is None:
             continue
         if not isinstance(value, t.Mapping):
-            raise InputError(f"is {type(value).__name__}, not a mapping.", where, "Write NAME: SIZE, e.g. {default: 500 GiB}.")
+            raise InputError(f"expected a mapping, got {type(value).__name__}.", where, "Write NAME: SIZE, e.g. {default: 500 GiB}.")
         for name, entry in value.items():
             found[parse_name(name, f"{where}.{name}")] = _parse_pool(str(name), entry, f"{where}.{name}")
     return found
@@ -208,40 +208,40 @@ def _parse_pool(name: str, entry: t.Any, path: str) -> tuple[PoolCapacity, bool,
     check_known(entry, _POOL_KEYS, path, "Write NAME: SIZE, or NAME: {capacity: SIZE, available: SIZE}.")
     capacity, available = (_first_size(entry, key, path) for key in ("capacity", "available"))
     momentary, sized = available is not None, not (capacity is None and available is None)
-    # some file systems have no lasting total size
+    # some file systems do not report a total size
     capacity = available if not capacity else capacity
     available = capacity if available is None else available
     if sized and available > capacity:
-        raise InputError("is more than the pool's capacity.", f"{path}.available", "Give the bytes that are free now, or capacity alone.")
+        raise InputError("exceeds the capacity of the pool.", f"{path}.available", "Give the space that is free now, or only the capacity.")
     volumes = _parse_volumes(entry.get("volumes"), f"{path}.volumes")
     reserve = None if entry.get("reserve_bytes") is None else parse_bytes(entry["reserve_bytes"], f"{path}.reserve_bytes", "B")
     return PoolCapacity(name, entry.get("path"), capacity or 0, available or 0, volumes, reserve=reserve), momentary, sized
 
 
 def _first_size(entry: t.Mapping[str, t.Any], key: str, path: str) -> int | None:
-    """A size as people write it, or as ``virt_node`` counts it."""
+    """Return a size given by the user, or in bytes by ``virt_node``."""
     if entry.get(key) is not None:
         return parse_bytes(entry[key], f"{path}.{key}")
-    told = entry.get(f"{key}_bytes")
-    return None if told is None else parse_bytes(told, f"{path}.{key}_bytes", "B")
+    measured = entry.get(f"{key}_bytes")
+    return None if measured is None else parse_bytes(measured, f"{path}.{key}_bytes", "B")
 
 
 def _parse_volumes(value: t.Any, path: str) -> dict[str, tuple[int, int]]:
-    """Volume name → (capacity, allocation), from a list as ``vm_info`` gives it."""
+    """Parse volumes as ``vm_info`` returns them: name → (capacity, allocation)."""
     found = {}
     if value is not None and (isinstance(value, (str, bytes, t.Mapping)) or not isinstance(value, t.Sequence)):
-        raise InputError(f"is {type(value).__name__}, not a list.", path, "Give the volumes as vm_info lists them.")
+        raise InputError(f"expected a list, got {type(value).__name__}.", path, "Give the volumes as vm_info returns them.")
     for index, entry in enumerate(value or ()):
         where = f"{path}[{index}]"
-        check_known(entry, ("name", "capacity", "allocation", "target", "path", "pool"), where, "Give the volumes as vm_info lists them.")
+        check_known(entry, ("name", "capacity", "allocation", "target", "path", "pool"), where, "Give the volumes as vm_info returns them.")
         capacity = parse_bytes(entry.get("capacity") or 0, f"{where}.capacity", "B")
-        # names of volumes are libvirt's business and may be longer than ours
+        # libvirt allows longer names of volumes than parse_name
         found[str(entry.get("name"))] = (capacity, parse_bytes(entry.get("allocation") or 0, f"{where}.allocation", "B"))
     return found
 
 
 def _parse_hypervisors(value: t.Any, path: str) -> tuple[frozenset[str] | None, dict[str, str]]:
-    """What is usable, and why the rest is not: a list of types, or what ``virt_node`` proved."""
+    """Return the usable hypervisor types, and the reason for each other type, from a list of types or the proofs of ``virt_node``."""
     if value is None:
         return None, {}
     reasons = {}
@@ -249,7 +249,8 @@ def _parse_hypervisors(value: t.Any, path: str) -> tuple[frozenset[str] | None, 
         usable = []
         for kind, proof in value.items():
             if not isinstance(proof, (t.Mapping, bool)):
-                raise InputError(f"{proof!r} is no proof.", f"{path}.{kind}", "Write a list of types, e.g. [kvm, lxc], or give what virt_node returns.")
+                hint = "Write a list of types, e.g. [kvm, lxc], or use the result of virt_node."
+                raise InputError(f"expected a mapping, got {proof!r}.", f"{path}.{kind}", hint)
             if proof is True or (isinstance(proof, t.Mapping) and parse_bool(proof.get("usable", False), f"{path}.{kind}.usable")):
                 usable.append(kind)
             else:
@@ -259,5 +260,5 @@ def _parse_hypervisors(value: t.Any, path: str) -> tuple[frozenset[str] | None, 
         kinds = usable = list(parse_names(value, path))
     for kind in kinds:
         if kind not in PROVABLE:
-            raise InputError(f"{kind!r} is no hypervisor type.", path, f"Use {', '.join(PROVABLE)}.")
+            raise InputError(f"{kind!r} is not a valid hypervisor type.", path, f"Use one of {', '.join(PROVABLE)}.")
     return frozenset(usable), reasons

@@ -2,25 +2,25 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The servers of a plan from what the inventory, the facts and ``vm_info`` know of them."""
+"""Build the servers of a plan from the inventory, facts and the results of ``vm_info`` and ``virt_node_info``."""
 
 from __future__ import annotations
 
 import typing as t
 
-# Variables of a server: what its operator says it has, and what a play registered of vm_info and virt_node_info.
+# Variables of a server: its capacity as set by the operator, and the registered results of vm_info and virt_node_info.
 GIVEN, FOUND, NODE = "node_capacity", "plan_found", "plan_node"
 
-# a guest that stands still, and one whose remains are kept, hold their memory
+# states of a guest that occupies memory
 _HOLDS = ("running", "paused", "suspended", "crashed")
 
 
 def servers_from_variables(hostvars: t.Mapping[str, t.Any], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
-    """The entries of ``servers`` for the module ``footprint_plan``.
+    """Return the entries of ``servers`` for the module ``footprint_plan``.
 
-    :arg hostvars: host name → variables, with ``node_roles``, ``vms``, ``footprint_cluster``, facts, ``node_capacity`` (beats
-        the facts), and the results of ``vm_info`` in ``plan_found`` and of ``virt_node_info`` in ``plan_node``; whatever is
-        missing is left out.
+    :arg hostvars: host name → variables, with ``node_roles``, ``vms``, ``footprint_cluster``, facts, ``node_capacity`` (overrides
+        the facts), and the results of ``vm_info`` in ``plan_found`` and of ``virt_node_info`` in ``plan_node``; missing ones are
+        left out.
     :arg names: the hosts that are servers.
     """
     return [_server(name, hostvars[name]) for name in names]
@@ -38,7 +38,7 @@ def _server(name: str, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     if isinstance(capacity, t.Mapping):
         entry["capacity"] = capacity
     if facts.get("memtotal_mb"):
-        # what is there now beats what was recorded once
+        # current facts override the record
         entry["memory"] = f"{facts['memtotal_mb']} MiB"
         entry["cpus"] = facts.get("processor_nproc") or facts.get("processor_vcpus")
         entry["arch"] = facts.get("architecture")
@@ -62,11 +62,11 @@ def _server(name: str, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _bridges(variables: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any]) -> list[str] | None:
-    """The bridges a server has, and those its operator wants it to have; ``None`` when nobody knows."""
+    """Return existing bridges and those the operator configured; ``None`` if unknown."""
     wanted = [entry["name"] for entry in variables.get("virt_host_bridges") or [] if isinstance(entry, t.Mapping) and entry.get("name")]
     if not facts.get("interfaces"):
         return None
-    # facts write the names of interfaces with underscores, the interface itself with its own
+    # the keys of facts contain underscores instead of - and : in names of interfaces
     there = (facts.get(name.replace("-", "_").replace(":", "_")) for name in facts["interfaces"])
     have = [link["device"] for link in there if isinstance(link, t.Mapping) and link.get("type") == "bridge" and link.get("device")]
     return sorted({*wanted, *have})
@@ -80,7 +80,7 @@ def _pools(
     found: t.Sequence[t.Mapping[str, t.Any]],
     variables: t.Mapping[str, t.Any],
 ) -> dict[str, dict[str, t.Any]]:
-    """The recorded pools with their bytes: as libvirt tells them now, else those of their file systems, else as they were measured."""
+    """Return the recorded pools with their size: from libvirt now, else from their file system, else as recorded."""
     pools: dict[str, dict[str, t.Any]] = {}
     for name, pool in (capacity.get("pools") or {}).items():
         path = pool.get("path")
@@ -90,12 +90,13 @@ def _pools(
         mount = _mount(facts.get("mounts") or [], path) if pool.get("type", "dir") == "dir" else None
         now = live.get(name) or {}
         then = (measured.get("pools") or {}).get(name) or {}
-        told = now if now.get("capacity_bytes") else {} if mount else then
-        if told.get("capacity_bytes"):
-            entry.update(capacity_bytes=told["capacity_bytes"], available_bytes=told["available_bytes"])
+        reported = now if now.get("capacity_bytes") else {} if mount else then
+        if reported.get("capacity_bytes"):
+            entry.update(capacity_bytes=reported["capacity_bytes"], available_bytes=reported["available_bytes"])
         elif mount:
             entry.update(capacity=f"{mount['size_total']} B", available=f"{mount['size_available']} B")
-        volumes = [volume for vm in found if _is_ours(vm, variables) for volume in vm.get("volumes") or [] if volume.get("pool") == name and volume.get("name")]
+        managed = [vm for vm in found if _is_managed(vm, variables)]
+        volumes = [volume for vm in managed for volume in vm.get("volumes") or [] if volume.get("pool") == name and volume.get("name")]
         if volumes:
             entry["volumes"] = [{"name": volume["name"], "capacity": volume.get("capacity"), "allocation": volume.get("allocation")} for volume in volumes]
         pools[name] = entry
@@ -103,23 +104,24 @@ def _pools(
 
 
 def _mount(mounts: t.Sequence[t.Mapping[str, t.Any]], path: str | None) -> t.Mapping[str, t.Any] | None:
-    """The file system a path is on."""
+    """Return the file system that contains a path."""
     over = [mount for mount in mounts if path and mount.get("size_total") and f"{path}/".startswith(f"{str(mount['mount']).rstrip('/')}/")]
     return max(over, key=lambda mount: len(mount["mount"]), default=None)
 
 
-def _is_ours(vm: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> bool:
+def _is_managed(vm: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> bool:
+    """Whether a VM belongs to the cluster."""
     return vm.get("id") is not None and vm.get("cluster") == variables.get("footprint_cluster", vm.get("cluster"))
 
 
 def _guests(found: t.Sequence[t.Mapping[str, t.Any]], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Which VMs of ours stand there, and what others that run take."""
+    """Return the ids of the cluster's VMs on a server, and the memory and vCPUs of other running domains."""
     if not found:
         return {}
-    # an old copy of one that was moved stands elsewhere
-    ours = [vm["id"] for vm in found if _is_ours(vm, variables) and not vm.get("moved")]
-    others = [vm for vm in found if not _is_ours(vm, variables) and vm.get("state") in _HOLDS]
-    guests: dict[str, t.Any] = {"runs": ours}
+    # the old copy of a moved VM is not counted: the VM is on another server
+    managed = [vm["id"] for vm in found if _is_managed(vm, variables) and not vm.get("moved")]
+    others = [vm for vm in found if not _is_managed(vm, variables) and vm.get("state") in _HOLDS]
+    guests: dict[str, t.Any] = {"runs": managed}
     if others:
         guests["others_memory"] = f"{sum(vm.get('memory_mib') or 0 for vm in others)} MiB"
         guests["others_vcpus"] = sum(vm.get("cpu") or 0 for vm in others)

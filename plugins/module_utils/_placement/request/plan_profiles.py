@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How many controllers of which kind a cloud of a size wants: the reference architectures.
+"""The reference architectures: number and kind of controllers for a cloud of a given size.
 
-A table names for each service its instances, how many nodes it has for itself, whether it may share
-a node and whether it stands behind a load balancer. Services that run on every node of a kind
-(nova-compute, the l2 agent, cinder-volume, ceph-osd) have no number.
+A table has for each service the number of instances and of dedicated nodes, whether it may share a node, and whether it is
+behind a load balancer. Services that run on every node of a kind (nova-compute, the l2 agent, cinder-volume, ceph-osd) have
+no number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REDUCED = "reduced"
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """A line of a table; ``instances`` is ``None`` for a service that runs wherever its kind of node is."""
+    """A line of a table; ``instances`` is ``None`` for a service that runs on every node of a kind."""
 
     name: str
     instances: int | None
@@ -41,7 +41,7 @@ _BALANCED = frozenset(("keystone-all", "nova-api", "glance-api", "cinder-api", "
 
 
 def _table(dedicated: t.Mapping[str, int], not_shared: t.Container[str], more: t.Mapping[str, int]) -> tuple[Service, ...]:
-    """A table from what sets it apart from "three instances, sharing"."""
+    """Build a table from the differences to the default of three instances on shared nodes."""
     return tuple(
         Service(
             name=name,
@@ -76,27 +76,27 @@ PROFILES = (REDUCED, *TABLES)
 
 
 def services(profile: str) -> tuple[Service, ...]:
-    """The table of a profile; ``reduced`` has none.
+    """Return the table of a profile, empty for ``reduced``.
 
-    :raises InputError: no such profile.
+    :raises InputError: an unknown profile.
     """
     if profile not in PROFILES:
-        raise InputError(f"{profile!r} is no profile.", "profile", f"Use one of {', '.join(PROFILES)}.")
+        raise InputError(f"{profile!r} is not a valid profile.", "profile", f"Use one of {', '.join(PROFILES)}.")
     return TABLES.get(profile, ())
 
 
 def dedicated_nodes(profile: str) -> int:
-    """How many nodes the services of a profile have for themselves."""
+    """Return the number of dedicated nodes of a profile."""
     return sum(service.dedicated for service in services(profile))
 
 
 def wanted_servers(profile: str) -> list[dict[str, t.Any]]:
-    """A wish for each dedicated node, as ``wanted`` of the module takes it; any size will do."""
+    """Return a request of any size for each dedicated node, in the format of the option ``wanted``."""
     return [{"name": service.name, "count": service.dedicated, "roles": [service.name]} for service in services(profile) if service.dedicated]
 
 
 def reduced_vms(size: t.Mapping[str, t.Any] | None = None) -> list[dict[str, t.Any]]:
-    """VM details of the reduced footprint: three controllers and the master, whatever the number of servers."""
+    """Return the VM details of the reduced footprint: three controllers and the master, for any number of servers."""
     size = {"cpu": 2, "ram": 8, **(size or {})}
     controllers = [{"id": f"controller{number}", "roles": ["controller"], **size} for number in (1, 2, 3)]
     return [*controllers, {"id": "master", "roles": ["master"], **size}]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The smallest change that would give every VM a server: each is tried out before it is told."""
+"""Find the smallest change that would give every VM a server; each change is verified before it is returned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_search import search
 
-# Larger questions are answered without trying out: their changes fit, smaller ones may too.
+# For larger problems (VMs × servers) changes are not verified: they are sufficient, but smaller ones may be as well.
 _SMALL = 240
 _MOST_SERVERS = 8
 _NODES = 200
@@ -30,10 +30,9 @@ _RATIO_STEP = 0.25
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """One change after which all VMs fit: ``kind``, the server or VM, how much in ``unit``, in words.
+    """One change after which all VMs fit: ``kind``, the server or VM, the amount in ``unit``, and as text.
 
-    ``least`` tells whether less of the same was tried and is not enough; ``moves`` and ``ha_grade``
-    are what the plan would be then.
+    ``least`` is true if a smaller amount was tried and is not enough; ``moves`` and ``ha_grade`` are those of the resulting plan.
     """
 
     kind: str
@@ -46,22 +45,22 @@ class Change:
     ha_grade: str = ""
 
     def as_dict(self) -> dict[str, t.Any]:
-        """For a result."""
+        """The change as a result of the module."""
         return dataclasses.asdict(self)
 
 
-# A change, and the problem as it is then.
+# A change, and the changed problem.
 Tried = t.Tuple[Change, Problem]
 
 
 def changes(placement: Placement) -> tuple[Change, ...]:
-    """What would make it fit, the least trouble first: what keeps the availability, a setting, then hardware."""
+    """Return changes after which all VMs fit, in order of effort: settings before hardware, and those that lower the availability last."""
     problem, state = placement.problem, placement.state
     unplaced = [vm for vm, server in enumerate(state.place) if server == NOWHERE]
     if not unplaced:
         return ()
     if len(problem.vms) * len(problem.servers) > _SMALL:
-        return (_server_like_the_others(placement, unplaced),)
+        return (_sufficient_server(placement, unplaced),)
     found: list[Tried | None] = [*_settings(placement, unplaced)]
     able = [index for index, server in enumerate(problem.servers) if server.capacity and ROLE_VIRT in server.roles and index not in problem.taken]
     found.append(_memory(placement, able[:_MOST_SERVERS], unplaced))
@@ -85,14 +84,14 @@ def _fits(problem: Problem) -> bool:
 
 
 def _priced(placement: Placement, change: Change, changed: Problem) -> Change:
-    """The change with what else it brings about."""
+    """Return the change with its other effects."""
     after = _solve(changed)
-    said = []
+    effects = []
     if after.moves:
-        said.append(f"{after.moves} VM{'s move' if after.moves > 1 else ' moves'}")
+        effects.append(f"{after.moves} VM{'s move' if after.moves > 1 else ' moves'}")
     if after.cost()[1] > placement.state.cost()[1]:
-        said.append(f"high availability becomes {_grade(after)}")
-    text = change.text + (f" ({' and '.join(said)} then)" if said else "")
+        effects.append(f"high availability becomes {_grade(after)}")
+    text = change.text + (f" (then {' and '.join(effects)})" if effects else "")
     return dataclasses.replace(change, text=text, moves=after.moves, ha_grade=_grade(after))
 
 
@@ -101,7 +100,7 @@ def _grade(state: State) -> str:
 
 
 def _least(most: int, good: t.Callable[[int], bool]) -> int | None:
-    """The least number from 1 to ``most`` that is good, ``None`` when even the most is not."""
+    """Return the smallest number from 1 to ``most`` that is good, ``None`` if there is none."""
     if most < 1 or not good(most):
         return None
     low, high = 1, most
@@ -126,19 +125,19 @@ def _at(values: t.Sequence[t.Any], index: int, value: t.Any) -> list[t.Any]:
 
 
 def _memory(placement: Placement, servers: t.Sequence[int], unplaced: t.Sequence[int]) -> Tried | None:
-    """The server that would need the least more memory, and how much."""
+    """Return the server that needs the least additional memory, and the amount."""
     problem = placement.problem
     best: tuple[int, int] | None = None
     most = -(-sum(problem.memory[vm] for vm in unplaced) // _MEMORY_STEP)
     for server in servers:
-        # only what needs less than the best so far is looked at closely
+        # search only for less than the best so far
         steps = _least(best[0] - 1 if best else most, lambda steps, server=server: _fits(_more_memory(problem, server, steps)))
         if steps is not None:
             best = (steps, server)
     if best is None:
         return None
     name, amount = problem.servers[best[1]].name, best[0] * _MEMORY_STEP
-    text = f"give {name} {size_text(amount * MIB)} more memory"
+    text = f"add {size_text(amount * MIB)} of memory to {name}"
     return Change("memory", name, amount, "MiB", text), _more_memory(problem, best[1], best[0])
 
 
@@ -159,7 +158,7 @@ def _pool(placement: Placement, server: int, pool: str, unplaced: t.Sequence[int
     if steps is None:
         return None
     name = problem.servers[server].name
-    text = f"give the pool {pool} of {name} {steps} GiB more, or raise thin_ratio if its disks stay sparse"
+    text = f"add {steps} GiB to the pool {pool} of {name}, or increase thin_ratio if its disks stay sparse"
     return Change("pool", name, steps, "GiB", text), changed(steps)
 
 
@@ -174,17 +173,17 @@ def _smaller(placement: Placement, vm: int) -> Tried | None:
     if steps is None:
         return None
     name, left = problem.vms[vm].details.name, asked - steps * _MEMORY_STEP
-    text = f"make {name} {size_text(left * MIB)} instead of {size_text(asked * MIB)}"
+    text = f"reduce the memory of {name} from {size_text(asked * MIB)} to {size_text(left * MIB)}"
     return Change("smaller_vm", name, left, "MiB", text), changed(steps)
 
 
 def _settings(placement: Placement, unplaced: t.Sequence[int]) -> t.Iterator[Tried]:
-    """Changes nobody has to buy: a ratio, a pin, a group that is too strict, moves that are not allowed, equipment."""
+    """Yield changes without new hardware: a ratio, a pin, strict groups, moves, the configuration of a server."""
     problem, question = placement.problem, placement.question
     steps = _least(int(64 / _RATIO_STEP), lambda steps: _fits(_ratio(problem, steps)))
     if steps is not None:
         ratio = question.policy.capacity.vcpu_ratio + steps * _RATIO_STEP
-        yield Change("vcpu_ratio", "", ratio, "vCPUs per CPU", f"raise vcpu_ratio to {ratio:g}"), _ratio(problem, steps)
+        yield Change("vcpu_ratio", "", ratio, "vCPUs per CPU", f"increase vcpu_ratio to {ratio:g}"), _ratio(problem, steps)
     for change, changed in _ideas(question, placement, unplaced):
         other = pose(dataclasses.replace(question, **changed))[1]
         if _fits(other):
@@ -192,13 +191,13 @@ def _settings(placement: Placement, unplaced: t.Sequence[int]) -> t.Iterator[Tri
 
 
 def _ideas(question: PlacementQuestion, placement: Placement, unplaced: t.Sequence[int]) -> t.Iterator[tuple[Change, dict[str, t.Any]]]:
-    """What could be tried, with what it changes in the question."""
+    """Yield changes to try, with the changed attributes of the question."""
     policy = question.policy
     if policy.strict_groups:
-        text = "leave strict_groups out, so that members stand together where they must"
+        text = "remove strict_groups, so that members share a server where necessary"
         yield Change("strict_groups", "", 0, "", text), {"policy": dataclasses.replace(policy, strict_groups=())}
     if not policy.allow_moves:
-        text = "set allow_moves: true, so that what stands somewhere may make room"
+        text = "set allow_moves: true, so that VMs can be moved to make room"
         yield Change("allow_moves", "", 0, "", text), {"policy": dataclasses.replace(policy, allow_moves=True)}
     for vm in unplaced:
         name, host = question.vms[vm].details.name, question.vms[vm].host
@@ -216,12 +215,12 @@ def _ideas(question: PlacementQuestion, placement: Placement, unplaced: t.Sequen
             have = getattr(server, field)
             missing = sorted(names - have) if have is not None else []
             if missing:
-                text = f"give {server.name} the {word} {', '.join(missing)}"
+                text = f"add the {word} {', '.join(missing)} to {server.name}"
                 yield Change(word, server.name, len(missing), "", text), {"servers": _replaced(question.servers, index, **{field: have | names})}
         lacking = sorted(kinds - server.hypervisors) if server.hypervisors is not None else []
         if lacking:
             servers = _replaced(question.servers, index, hypervisors=server.hypervisors | kinds)
-            yield Change("hypervisor", server.name, len(lacking), "", f"make {', '.join(lacking)} work on {server.name}"), {"servers": servers}
+            yield Change("hypervisor", server.name, len(lacking), "", f"make {', '.join(lacking)} usable on {server.name}"), {"servers": servers}
 
 
 def _ratio(problem: Problem, steps: int) -> Problem:
@@ -237,9 +236,9 @@ def _replaced(values: t.Sequence[t.Any], index: int, **changed: t.Any) -> tuple[
 
 
 def _another_server(placement: Placement, unplaced: t.Sequence[int]) -> Tried | None:
-    """One more server like the others, as small as it may be."""
+    """Return an additional server as small as possible."""
     question = placement.question
-    whole = _server_like_the_others(placement, unplaced)
+    whole = _sufficient_server(placement, unplaced)
     reserve = question.policy.capacity.memory_reserve_mib
     cpus = _cpus(placement, unplaced)
 
@@ -253,8 +252,8 @@ def _another_server(placement: Placement, unplaced: t.Sequence[int]) -> Tried | 
     return dataclasses.replace(whole, amount=memory, text=_server_text(memory, cpus), least=True), changed(steps)
 
 
-def _server_like_the_others(placement: Placement, unplaced: t.Sequence[int]) -> Change:
-    """A server that takes all VMs without one; not tried out, nor the least."""
+def _sufficient_server(placement: Placement, unplaced: t.Sequence[int]) -> Change:
+    """Return a server that carries all unplaced VMs; not verified, and not the smallest."""
     problem = placement.problem
     memory = -(-sum(problem.memory[vm] for vm in unplaced) // _MEMORY_STEP) * _MEMORY_STEP + placement.question.policy.capacity.memory_reserve_mib
     text = _server_text(memory, _cpus(placement, unplaced))
@@ -273,5 +272,5 @@ def _server_text(memory_mib: int, cpus: int) -> str:
 def _server(memory_mib: int, cpus: int, placement: Placement) -> PlanServer:
     capacity = HostCapacity(HostFacts(memory_mib, cpus, "", "", "", "", None), placement.question.policy.capacity)
     nothing: frozenset[str] = frozenset()
-    # no legal name of a server, so that it is nobody's
+    # not a valid name, so it never equals that of a server
     return PlanServer("another server", (ROLE_VIRT,), capacity, None, None, None, nothing, nothing, None, {}, None, None, (), "")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A first placement: keep what stands, put the rest where it disturbs least."""
+"""Construct a first placement: keep placed VMs, and place the others with the least conflicts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM, SPREAD
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
 
-# Servers that fit, looked at before the best spread so far is taken.
+# Number of fitting servers to examine before the best spread so far is used.
 _ENOUGH = 16
 
 
 def construct(problem: Problem, *, small_first: bool = False, tight: bool = False) -> State:
-    """Keep every VM where it stands if it can stay, then place the rest.
+    """Keep every VM on its current server if possible, then place the others.
 
-    :arg small_first: begin with the small VMs instead of the difficult ones.
-    :arg tight: fill servers up instead of spreading the load, whoever stands there already.
+    :arg small_first: start with the small VMs instead of the difficult ones.
+    :arg tight: fill servers up instead of spreading the load, regardless of groups.
     """
     state = State(problem)
     kept = [vm for vm in range(len(problem.vms)) if problem.current[vm] != NOWHERE and problem.current[vm] in problem.eligible[vm]]
@@ -38,7 +38,7 @@ def construct(problem: Problem, *, small_first: bool = False, tight: bool = Fals
 
 
 def _difficulty(problem: Problem) -> t.Callable[[int], t.Any]:
-    """What has few places, needs company to be apart, or is large, comes first."""
+    """Return a sort key: VMs with few eligible servers, members of quorums and large VMs first."""
     able = max(1, sum(1 for limit in problem.memory_limit if limit))
     memory = max(1, sum(problem.memory_limit))
     vcpus = max(1, sum(problem.vcpu_limit))
@@ -53,7 +53,7 @@ def _difficulty(problem: Problem) -> t.Callable[[int], t.Any]:
 
 
 class _Chooser:
-    """Finds the server for one VM after the other without asking every server each time."""
+    """Choose the server for one VM after the other without examining every server each time."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -63,7 +63,7 @@ class _Chooser:
         self.by_room: list[tuple[int, int]] = []
 
     def choose(self, vm: int) -> int:
-        """The server that keeps groups apart best and among those is the least loaded; ``NOWHERE`` when none fits."""
+        """Return the least loaded of the servers with the fewest members of the VM's groups; ``NOWHERE`` if it fits on none."""
         problem, state = self.problem, self.state
         key = problem.signature[vm]
         if key not in self.queues:
@@ -71,22 +71,22 @@ class _Chooser:
         queue = self.queues[key]
         apart, spread = self._floor(vm, key)
         best: tuple[tuple[int, int], int] | None = None
-        looked = 0
+        examined = 0
         for server in queue.by_load(vm):
             if not state.fits(vm, server):
                 continue
-            looked += 1
-            badness = self._badness(vm, server)
-            if best is None or badness < best[0]:
-                best = (badness, server)
-            # to be kept apart is worth a long search, to be spread a short one
-            if best[0][0] <= apart and (best[0][1] <= spread or looked >= _ENOUGH):
+            examined += 1
+            penalty = self._penalty(vm, server)
+            if best is None or penalty < best[0]:
+                best = (penalty, server)
+            # search long to keep members apart, but only briefly to spread them
+            if best[0][0] <= apart and (best[0][1] <= spread or examined >= _ENOUGH):
                 break
         queue.put_back()
         return best[1] if best else NOWHERE
 
     def tightest(self, vm: int) -> int:
-        """The server that has the least memory left of those where the VM fits."""
+        """Return the server with the least free memory of those on which the VM fits."""
         problem, state = self.problem, self.state
         able = problem.eligible_set(vm)
         if not self.by_room:
@@ -99,7 +99,7 @@ class _Chooser:
                 return server
         return NOWHERE
 
-    def _badness(self, vm: int, server: int) -> tuple[int, int]:
+    def _penalty(self, vm: int, server: int) -> tuple[int, int]:
         apart = spread = 0
         for group in self.problem.groups_of[vm]:
             number = self.state.counts[group].get(server, 0)
@@ -111,7 +111,7 @@ class _Chooser:
         return (apart, spread)
 
     def _floor(self, vm: int, key: t.Any) -> tuple[int, int]:
-        """What no server can be better than: how many members of its groups the emptiest one has."""
+        """Return a lower bound of the penalty: the number of members of the VM's groups on the server with the fewest."""
         apart = spread = 0
         for group in self.problem.groups_of[vm]:
             floors = self.floors.setdefault(group, {})
@@ -124,7 +124,7 @@ class _Chooser:
         return (apart, spread)
 
     def put(self, vm: int, server: int) -> None:
-        """Place it, and remember what that does to its groups."""
+        """Place a VM, and update the members of its groups."""
         for group in self.problem.groups_of[vm]:
             number = self.state.counts[group].get(server, 0)
             for floor in self.floors.get(group, {}).values():
@@ -133,10 +133,10 @@ class _Chooser:
 
 
 class _Queue:
-    """Servers by load, for VMs that may stand on the same ones.
+    """Servers by load, for VMs with the same eligible servers.
 
-    Load only grows while placing, so an entry that turns out to be old is put back with its new
-    load. A server that is too full for one VM is parked until a smaller one comes.
+    The load only increases while VMs are placed, so an outdated entry is reinserted with its new load. A server that is too
+    full for a VM is parked until a smaller VM comes.
     """
 
     def __init__(self, state: State, eligible: t.Sequence[int]) -> None:
@@ -157,7 +157,7 @@ class _Queue:
         return (problem.memory_limit[server] - state.memory[server], problem.vcpu_limit[server] - state.vcpus[server])
 
     def by_load(self, vm: int) -> t.Iterator[int]:
-        """The servers with memory and CPUs enough, the least loaded first; to be followed by :meth:`put_back`."""
+        """Yield the servers with sufficient memory and CPUs, the least loaded first; call :meth:`put_back` afterwards."""
         need = (self.state.problem.memory[vm], self.state.problem.vcpus[vm])
         for kind, park in enumerate(self.parks):
             while park and -park[0][0] >= need[kind]:
@@ -183,14 +183,14 @@ class _Queue:
             yield server
 
     def put_back(self) -> None:
-        """Return what was looked at."""
+        """Reinsert the servers that :meth:`by_load` returned."""
         for entry in self.aside:
             heapq.heappush(self.heap, entry)
         self.aside = []
 
 
 class _Floor:
-    """The least number of members any server of a set has; it only grows."""
+    """The smallest number of members on any server of a set; it only increases."""
 
     def __init__(self, servers: frozenset[int], counts: t.Mapping[int, int]) -> None:
         self.servers = servers
@@ -203,7 +203,7 @@ class _Floor:
         self._settle()
 
     def up(self, server: int, number: int) -> None:
-        """A server that had ``number`` members has one more."""
+        """Count one more member on a server that had ``number`` members."""
         if server in self.servers:
             self.having[number] -= 1
             self.having[number + 1] = self.having.get(number + 1, 0) + 1

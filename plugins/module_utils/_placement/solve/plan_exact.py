@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The best placement, proven: branch and bound over what the heuristics found."""
+"""Find and prove the best placement: branch and bound, starting from the result of the heuristics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import SPREAD
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import LEVELS, NOWHERE, Cost, Problem, State
 
-# Looked at before the search gives up on proving; a few tenths of a second. Less is spent on balance alone.
+# Nodes to examine before the proof is abandoned, a few tenths of a second. Fewer if only balance is unproven.
 NODES = 4000
 _NODES_BALANCE = 800
 _MOST_VMS = 60
@@ -19,22 +19,22 @@ _MOST_SERVERS = 24
 
 
 def refine(problem: Problem, start: State, nodes: int = NODES) -> tuple[State, int]:
-    """The best placement there is, as far as it can be found, and how many of its levels are proven best.
+    """Search for the best placement, and prove that its levels cannot be improved.
 
-    :arg start: the placement to beat.
-    :returns: placement, and the number of leading :data:`LEVELS` nothing can beat.
+    :arg start: the placement to improve.
+    :returns: placement, and the number of leading :data:`LEVELS` that are proven optimal.
     """
     bounds = Bounds(problem)
     best, cost = start, start.cost()
     proven = _agree(bounds.of(State(problem), list(range(len(problem.vms))), 0), cost)
     if proven == len(LEVELS) or len(problem.vms) > _MOST_VMS or len(problem.servers) > _MOST_SERVERS:
         return best, proven
-    hunt = _Hunt(problem, bounds, cost, min(nodes, _NODES_BALANCE) if proven == len(LEVELS) - 1 else nodes)
-    if hunt.run():
+    search = _Search(problem, bounds, cost, min(nodes, _NODES_BALANCE) if proven == len(LEVELS) - 1 else nodes)
+    if search.run():
         proven = len(LEVELS)
-    if hunt.found is not None:
+    if search.found is not None:
         best = State(problem)
-        for vm, server in enumerate(hunt.found):
+        for vm, server in enumerate(search.found):
             if server != NOWHERE:
                 best.put(vm, server)
         if proven < len(LEVELS):
@@ -52,7 +52,7 @@ def _agree(bound: t.Sequence[int], cost: Cost) -> int:
 
 
 class Bounds:
-    """What a placement that is not complete can at best become."""
+    """Lower bounds of the cost of an incomplete placement."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -60,10 +60,10 @@ class Bounds:
         self.able_set = frozenset(self.able)
 
     def of(self, state: State, rest: t.Sequence[int], unplaced: int, limit: Cost | None = None) -> list[int]:
-        """A cost no completion can be below; ends early where it is above or below ``limit`` already.
+        """Return a lower bound of the cost of any completion; stops early if it already differs from ``limit``.
 
         :arg rest: VMs not decided yet.
-        :arg unplaced: how many were decided to stay without a server.
+        :arg unplaced: number of VMs decided to stay without a server.
         """
         found: list[int] = []
         left = [0] * len(self.problem.groups)
@@ -71,7 +71,7 @@ class Bounds:
             for group in self.problem.groups_of[vm]:
                 left[group] += 1
         for level in (self._unplaced, self._ranks, self._apart, self._moves, self._spread, self._balance):
-            # as many more than were decided cannot get a server at all: whichever they are, they cost nothing else
+            # as many more VMs cannot get a server: they add nothing to the other levels
             dropped = found[0] - unplaced if found else unplaced
             found.extend(level(state, rest, dropped, left))
             if limit is not None and tuple(found) != limit[: len(found)]:
@@ -92,7 +92,7 @@ class Bounds:
 
     def _rank(self, state: State, index: int, left: int) -> int:
         counts = state.counts[index]
-        # a server may be lost if it has no more members than the majority can spare
+        # a server may be lost if the remaining members are a majority
         spare = sum(counts.values()) + left - self.problem.groups[index].needed
         if spare < 1:
             return 2
@@ -109,7 +109,7 @@ class Bounds:
         return (state.spread + self._pairs(state, left, dropped, True),)
 
     def _pairs(self, state: State, left: t.Sequence[int], dropped: int, spread: bool) -> int:
-        """The pairs that members without a server make at least: each goes where the fewest are."""
+        """Return the minimum of pairs that members without a server add: each goes to the server with the fewest."""
         pairs = 0
         for index, group in enumerate(self.problem.groups):
             if left[index] <= dropped or (group.kind == SPREAD) is not spread:
@@ -148,7 +148,7 @@ class Bounds:
         return (state.moves - undecided + moves,)
 
     def _balance(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
-        """Memory that could be cut at will would fill the least loaded servers to one level."""
+        """Relaxation: arbitrarily divisible memory fills the least loaded servers to one level."""
         problem = self.problem
         more = sum(sorted(problem.memory[vm] for vm in rest)[: max(0, len(rest) - dropped)])
         if not more:
@@ -168,7 +168,7 @@ class Bounds:
 
 
 def _fewest(sizes: t.Sequence[int], over: int) -> int:
-    """How many have to go at least until ``over`` is gone."""
+    """Return the minimum number of sizes whose sum is at least ``over``."""
     count = 0
     for size in sorted(sizes, reverse=True) if over > 0 else ():
         over, count = over - size, count + 1
@@ -177,8 +177,8 @@ def _fewest(sizes: t.Sequence[int], over: int) -> int:
     return count
 
 
-class _Hunt:
-    """Depth first through all placements that may be better than the best known."""
+class _Search:
+    """Depth-first search of all placements that may be better than the best known one."""
 
     def __init__(self, problem: Problem, bounds: Bounds, best: Cost, nodes: int) -> None:
         self.problem = problem
@@ -189,11 +189,11 @@ class _Hunt:
         self.state = State(problem)
         self.kinds = [self._kind(vm) for vm in range(len(problem.vms))]
         self.order = sorted(range(len(problem.vms)), key=self._precedence)
-        self.twins = self._server_twins()
+        self.server_kinds = self._server_kinds()
         self.unplaced = 0
 
     def _kind(self, vm: int) -> t.Any:
-        """VMs of one kind can change places without a difference."""
+        """Return the kind of a VM; VMs of one kind are interchangeable."""
         problem = self.problem
         pools, credit = (tuple(sorted(sizes[vm].items())) for sizes in (problem.pools, problem.credit))
         return (problem.memory[vm], problem.vcpus[vm], problem.eligible[vm], problem.groups_of[vm], problem.current[vm], pools, credit)
@@ -203,23 +203,23 @@ class _Hunt:
         loose = all(group.kind == SPREAD for group in groups)
         return (len(self.problem.eligible[vm]) != 1, loose, -self.problem.memory[vm], self.kinds[vm], vm)
 
-    def _server_twins(self) -> list[t.Any]:
-        """Servers of one kind can change places as long as nothing stands on them."""
+    def _server_kinds(self) -> list[t.Any]:
+        """Return the kind of each server; empty servers of one kind are interchangeable."""
         problem = self.problem
         found: list[t.Any] = []
         for server in range(len(problem.servers)):
-            told = any(problem.current[vm] == server or problem.pinned[vm] == server for vm in range(len(problem.vms)))
+            referenced = any(problem.current[vm] == server or problem.pinned[vm] == server for vm in range(len(problem.vms)))
             metal = any(group.metal.get(server) for group in problem.groups)
             who = tuple(vm for vm in range(len(problem.vms)) if server in problem.eligible[vm])
             pools = tuple(sorted(problem.pool_limit[server].items()))
-            found.append(server if told or metal else (problem.memory_limit[server], problem.vcpu_limit[server], pools, who))
+            found.append(server if referenced or metal else (problem.memory_limit[server], problem.vcpu_limit[server], pools, who))
         return found
 
     def run(self) -> bool:
-        """Whether everything was looked at, so that the best is proven."""
-        return self._go(0)
+        """Return whether the search was complete, so that the best placement is proven."""
+        return self._descend(0)
 
-    def _go(self, depth: int) -> bool:
+    def _descend(self, depth: int) -> bool:
         self.nodes -= 1
         if self.nodes < 0:
             return False
@@ -231,19 +231,19 @@ class _Hunt:
         if tuple(self.bounds.of(self.state, self.order[depth:], self.unplaced, self.best)) >= self.best:
             return True
         vm = self.order[depth]
-        # twins stand in the order of their servers; the one without a server comes last
+        # interchangeable VMs are placed in the order of servers; those without a server come last
         least = NOWHERE
         if depth and self.kinds[self.order[depth - 1]] == self.kinds[vm]:
             previous = self.state.place[self.order[depth - 1]]
             least = len(self.problem.servers) if previous == NOWHERE else previous
         for server in self._choices(vm, least):
             self.state.put(vm, server)
-            done = self._go(depth + 1)
+            done = self._descend(depth + 1)
             self.state.take(vm)
             if not done:
                 return False
         self.unplaced += 1
-        done = self._go(depth + 1) if self.unplaced <= self.best[0] else True
+        done = self._descend(depth + 1) if self.unplaced <= self.best[0] else True
         self.unplaced -= 1
         return done
 
@@ -253,9 +253,9 @@ class _Hunt:
             if server < least or not self.state.fits(vm, server):
                 continue
             if not self.state.on[server]:
-                if self.twins[server] in seen:
+                if self.server_kinds[server] in seen:
                     continue
-                seen.add(self.twins[server])
+                seen.add(self.server_kinds[server])
             self.state.put(vm, server)
             found.append((self.state.cost(), server))
             self.state.take(vm)

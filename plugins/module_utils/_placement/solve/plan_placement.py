@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which VM stands on which server.
+"""Place VMs on servers.
 
-The best placement is the one with, in this order: the fewest VMs without a server; quorums that
-survive the loss of most servers; the fewest members of one group side by side; the fewest moves; VMs
-that do the same work spread out; memory used evenly.
+The best placement is the one with, in this order: the fewest VMs without a server; quorums that survive the loss of most
+servers; the fewest members of one group on the same server; the fewest moves; VMs of one role spread out; memory used evenly.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """The answer: ``place`` gives for each VM the index of its server or ``NOWHERE``.
+    """The result: ``place`` has for each VM the index of its server or ``NOWHERE``.
 
-    ``proven`` is how many of the leading :data:`LEVELS` no other placement can beat.
+    ``proven`` is the number of leading :data:`LEVELS` that are proven optimal.
     """
 
     question: PlacementQuestion
@@ -43,25 +42,25 @@ class Placement:
 
     @property
     def feasible(self) -> bool:
-        """Whether every VM and every wish has a server."""
+        """Whether every VM and every request has a server."""
         return not self.state.unplaced and all(match.server is not None for match in self.matches)
 
     @property
     def optimal(self) -> dict[str, bool]:
-        """For each level of the objective whether nothing can be better."""
+        """For each level of the cost, whether it is proven optimal."""
         return {name: index < self.proven for index, name in enumerate(LEVELS)}
 
     def assignment(self) -> dict[str, str]:
-        """VM id → server name, for those that have one."""
+        """Return VM id → server name, without VMs that have no server."""
         servers = self.question.servers
         return {vm.details.id: servers[server].name for vm, server in zip(self.question.vms, self.place) if server != NOWHERE}
 
 
 def plan_placement(question: PlacementQuestion, nodes: int = NODES) -> Placement:
-    """Match the wanted servers, place the VMs.
+    """Assign whole servers to requests, and place the VMs.
 
-    :arg nodes: how much may be looked at to prove that nothing is better.
-    :raises RefusedError: a compute role in a VM that does not ask for nested virtualisation.
+    :arg nodes: maximum number of nodes to examine in the proof of optimality.
+    :raises RefusedError: the role compute in a VM without nested virtualisation.
     """
     refuse_compute(question)
     matches, problem = pose(question)
@@ -70,7 +69,7 @@ def plan_placement(question: PlacementQuestion, nodes: int = NODES) -> Placement
 
 
 def pose(question: PlacementQuestion) -> tuple[tuple[Match, ...], Problem]:
-    """The wishes for whole servers filled, and what is left as a problem."""
+    """Assign whole servers to requests, and return the placement of VMs as a problem."""
     index_of = {server.name: index for index, server in enumerate(question.servers)}
     busy = {index_of[vm.current] for vm in question.vms if vm.current in index_of} | {index_of[vm.host] for vm in question.vms if vm.host}
     matches = match_servers(question.servers, question.wanted, busy)
@@ -79,21 +78,21 @@ def pose(question: PlacementQuestion) -> tuple[tuple[Match, ...], Problem]:
 
 
 def refuse_compute(question: PlacementQuestion) -> None:
-    """Refuse compute inside a VM, unless nested is asked for.
+    """Refuse the role compute in a VM without ``nested: true``.
 
-    :raises RefusedError: naming the VM.
+    :raises RefusedError: with the name of the VM.
     """
     for vm in question.vms:
         if ROLE_COMPUTE in vm.details.roles and not vm.nested:
             raise RefusedError(
                 f"VM {vm.details.name} has the role {ROLE_COMPUTE}; compute belongs on metal.",
                 f"{vm.details.path}.roles",
-                "Give the role to a physical server, or set nested: true in the VM details if nested virtualisation is meant.",
+                "Assign the role to a physical server, or set nested: true in the VM details to use nested virtualisation.",
             )
 
 
 def _metal(question: PlacementQuestion, matches: t.Sequence[Match]) -> dict[str, list[int]]:
-    """Role → servers that fill it themselves; a wish without a server counts as ``NOWHERE``."""
+    """Return role → servers that have it on metal; a request without a server counts as ``NOWHERE``."""
     roles: dict[int, list[str]] = {index: list(server.roles) for index, server in enumerate(question.servers)}
     found: dict[str, list[int]] = {}
     for match in matches:

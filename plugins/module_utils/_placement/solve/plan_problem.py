@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A placement as numbers: what is where, whether it fits, how good it is.
+"""The placement problem in numbers: limits, demands, and the cost of a placement.
 
-How good a placement is, is a tuple; the smaller, the better, the first difference decides. Its
-members are named in :data:`LEVELS`.
+The cost is a tuple that is compared lexicographically; lower is better. Its elements are named in :data:`LEVELS`.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import APART, QUORUM, SPREAD, PlacementQuestion, PlanVm
 
-# VMs without a server; the worst grade of a quorum (0 quorum, 1 restart, 2 none) and the sum of all;
-# pairs that were to be apart and stand together; VMs that do not stay where they stand, whether they
-# move or lose their place; pairs that only do the same work and stand together; how unevenly memory is used.
+# VMs without a server; the worst grade of a quorum (0 quorum, 1 restart, 2 none) and the sum of all grades; pairs on one server
+# that should be apart; VMs that do not stay on their server, moved or unplaced; pairs of one role on one server; how unevenly
+# memory is used.
 LEVELS = ("unplaced", "quorum", "quorums", "apart", "moves", "spread", "balance")
 
 NOWHERE = -1
@@ -30,10 +29,10 @@ Cost = t.Tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """VMs that have a role, or a name under ``anti_affinity``, in common.
+    """VMs with a common role or a common group in ``anti_affinity``.
 
-    ``size`` counts all members, those on metal and those without a server too; ``metal`` is how many
-    of them physical servers are themselves.
+    ``size`` counts all members, also those on metal and those without a server; ``metal`` is the number of members on metal by
+    server.
     """
 
     name: str
@@ -44,12 +43,12 @@ class Group:
 
     @property
     def needed(self) -> int:
-        """How many members are a majority."""
+        """Number of members that are a majority."""
         return self.size // 2 + 1
 
 
 def quorum_rank(group: Group, counts: t.Mapping[int, int]) -> int:
-    """0 when any one server can be lost, 1 when only some can, 2 when none can."""
+    """Return 0 if any one server can be lost, 1 if only some can, 2 if none can."""
     holders = [number for number in counts.values() if number]
     placed = sum(holders)
     surviving = sum(1 for number in holders if placed - number >= group.needed)
@@ -57,10 +56,10 @@ def quorum_rank(group: Group, counts: t.Mapping[int, int]) -> int:
 
 
 class Problem:
-    """The question with everything counted once; servers and VMs are indexes from here on.
+    """The question with precomputed values; servers and VMs are indexes.
 
-    :arg taken: servers that somebody wants whole and without VMs.
-    :arg metal: role → servers that fill it themselves, ``NOWHERE`` for one that was not found.
+    :arg taken: servers that are assigned whole and carry no VMs.
+    :arg metal: role → servers that have it on metal, ``NOWHERE`` for a request without a server.
     """
 
     def __init__(self, question: PlacementQuestion, taken: t.AbstractSet[int] = frozenset(), metal: t.Mapping[str, t.Sequence[int]] | None = None) -> None:
@@ -81,7 +80,7 @@ class Problem:
         self.fixed = [self._stays(index) for index in range(len(self.vms))]
         for server in range(len(self.servers)):
             if self.servers[server].capacity is None:
-                # nobody knows what it has; what stands there fits, and nothing more does
+                # capacity unknown: its current VMs fit, and no others
                 here = [vm for vm, place in enumerate(self.fixed) if place == server]
                 self.memory_limit[server] = sum(self.memory[vm] for vm in here)
                 self.vcpu_limit[server] = sum(self.vcpus[vm] for vm in here)
@@ -98,14 +97,14 @@ class Problem:
         self.eligible = [self._eligible_for(index) for index in range(len(self.vms))]
 
     def _stays(self, vm: int) -> int:
-        """The server a VM cannot leave: moves are not allowed, or nobody could look at where it stands."""
+        """Return the server a VM cannot leave, because moves are not allowed or the server was not measured."""
         place = self.current[vm]
         if place == NOWHERE or self.pinned[vm] not in (NOWHERE, place):
             return NOWHERE
         return place if not self.question.policy.allow_moves or self.servers[place].capacity is None else NOWHERE
 
     def _pool_limits(self, server: t.Any) -> dict[str, int]:
-        """Bytes that may be promised beyond those volumes take already."""
+        """Return the bytes of each pool that are available to more volumes."""
         if not server.capacity:
             return {}
         ratio, reserve = self.question.policy.thin_ratio, self.question.policy.capacity.pool_reserve
@@ -115,7 +114,7 @@ class Problem:
         }
 
     def _credit(self, vm: int) -> dict[str, int]:
-        """Bytes of each pool of its present server that a VM takes already."""
+        """Return the bytes of each pool of its current server that a VM already uses."""
         place = self.current[vm]
         if place == NOWHERE or not self.servers[place].capacity:
             return {}
@@ -128,7 +127,7 @@ class Problem:
             if volumes:
                 found[pool] = sum(min(disk.size or 0, volumes.get(disk.name, (0, 0))[1]) for disk in disks)
             else:
-                found[pool] = asked  # nobody looked into the pool: what stands there is taken as grown
+                found[pool] = asked  # volumes unknown: assumed to be fully allocated
         return found
 
     def _group(self, metal: t.Mapping[str, t.Sequence[int]]) -> tuple[tuple[Group, ...], list[tuple[int, ...]]]:
@@ -171,33 +170,33 @@ class Problem:
     def _eligible_for(self, vm: int) -> tuple[int, ...]:
         key = self.signature[vm]
         if key not in self._eligible:
-            # of thousands that may stand on one server only, each asks that server alone
+            # for thousands of VMs with only one possible server, check only that one
             fixed = self.pinned[vm] if self.pinned[vm] != NOWHERE else key[-1]
             asked = range(len(self.servers)) if fixed == NOWHERE else (fixed,)
             self._eligible[key] = tuple(server for server in asked if self.forbids(vm, server) is None)
         return self._eligible[key]
 
     def eligible_set(self, vm: int) -> frozenset[int]:
-        """The servers a VM may stand on, for looking one up."""
+        """Return the eligible servers of a VM as a set."""
         key = self.signature[vm]
         if key not in self._sets:
             self._sets[key] = frozenset(self.eligible[vm])
         return self._sets[key]
 
     def forbids(self, vm: int, server: int) -> str | None:
-        """Why a VM can never stand on a server, whatever else stands there, as the end of a sentence on that server; ``None`` when it can."""
+        """Return why a VM can never run on a server, as the end of a sentence that starts with the server; ``None`` if it can."""
         details, host = self.vms[vm].details, self.servers[server]
         if self.pinned[vm] not in (NOWHERE, server):
-            return f"is not {self.vms[vm].host}, where host pins it"
+            return f"is not {self.vms[vm].host}, to which host pins the VM"
         if server in self.taken:
-            return "is taken whole by somebody who did not ask for VMs on it"
+            return "is assigned as a whole server without VMs"
         if ROLE_VIRT not in host.roles:
-            return f"has not the role {ROLE_VIRT}"
+            return f"does not have the role {ROLE_VIRT}"
         if host.capacity is None and self.fixed[vm] != server:
-            return "was not measured: its memory and CPUs are not known"
+            return "was not measured, so its memory and CPUs are not known"
         if self.fixed[vm] not in (NOWHERE, server):
             why = "which was not measured" if self.servers[self.fixed[vm]].capacity is None else "and moves are not allowed"
-            return f"is not {self.servers[self.fixed[vm]].name}, where it stands, {why}"
+            return f"is not {self.servers[self.fixed[vm]].name}, the VM's current server, {why}"
         if host.hypervisors is not None:
             able = ("kvm", "qemu") if details.hypervisor == "auto" else (details.hypervisor,)
             if not host.hypervisors.intersection(able):
@@ -214,14 +213,14 @@ class Problem:
         return None
 
     def demand(self, vm: int, server: int) -> dict[str, int]:
-        """Bytes a VM still needs of the sized pools of a server."""
+        """Return the bytes that a VM still needs in the pools of a server with known size."""
         credit = self.credit[vm] if server == self.current[vm] else {}
         limits = self.pool_limit[server]
         return {pool: asked - credit.get(pool, 0) for pool, asked in self.pools[vm].items() if pool in limits}
 
 
 def _pool_demand(vm: PlanVm, default_pool: str) -> dict[str, int]:
-    """Bytes of whole disks per pool; what an image brings by itself is not known here."""
+    """Return the size of disks per pool; disks with the size of their image are not counted."""
     found: dict[str, int] = {}
     for disk in vm.details.disks:
         name = disk.pool or default_pool
@@ -230,7 +229,7 @@ def _pool_demand(vm: PlanVm, default_pool: str) -> dict[str, int]:
 
 
 class State:
-    """One placement that grows and changes."""
+    """A mutable placement."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -249,11 +248,11 @@ class State:
         self.balance = 0
 
     def cost(self) -> Cost:
-        """How good it is, see :data:`LEVELS`."""
+        """Return the cost, see :data:`LEVELS`."""
         return (self.unplaced, max(self.ranks.values(), default=0), sum(self.ranks.values()), self.apart, self.moves, self.spread, self.balance)
 
     def fits(self, vm: int, server: int) -> bool:
-        """Whether there is room; what can never stand there is not asked again."""
+        """Return whether a VM fits on an eligible server."""
         problem = self.problem
         if self.memory[server] + problem.memory[vm] > problem.memory_limit[server] or self.vcpus[server] + problem.vcpus[vm] > problem.vcpu_limit[server]:
             return False
@@ -271,7 +270,7 @@ class State:
         self.on[server].add(vm)
 
     def take(self, vm: int) -> int:
-        """Take a VM off its server; tells which that was."""
+        """Remove a VM from its server, and return the server."""
         server = self.place[vm]
         self.place[vm] = NOWHERE
         self.on[server].discard(vm)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a VM stands where it stands, or nowhere: in words, with numbers."""
+"""The reasons for a placement, or for a VM without a server, as text with numbers."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _MOST_NAMES = 4
 
 
 def listing(names: t.Sequence[str], most: int = _MOST_NAMES) -> str:
-    """``a``, ``a and b``, ``a, b and 7 more``."""
+    """Return ``a``, ``a and b``, or ``a, b and 7 more``."""
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else "none"
 
 
 def shortage(problem: Problem, state: State, vm: int, server: int) -> str | None:
-    """What keeps a VM off a server as it is filled now, as the end of a sentence on the server; ``None`` when nothing does."""
+    """Return why a VM does not fit on a server now, as the end of a sentence that starts with the server; ``None`` if it fits."""
     forbidden = problem.forbids(vm, server)
     if forbidden:
         return forbidden
     found = []
     asked, free = problem.memory[vm], problem.memory_limit[server] - state.memory[server]
     if asked > free:
-        found.append(f"is short of {size_text((asked - free) * MIB)} of memory (asked {size_text(asked * MIB)}, free {_size(free * MIB)})")
+        found.append(f"is short of {size_text((asked - free) * MIB)} of memory (requested {size_text(asked * MIB)}, free {_size(free * MIB)})")
     asked, free = problem.vcpus[vm], problem.vcpu_limit[server] - state.vcpus[server]
     if asked > free:
-        found.append(f"is short of {asked - free} vCPUs (asked {asked}, free {max(0, free)})")
+        found.append(f"is short of {asked - free} vCPUs (requested {asked}, free {max(0, free)})")
     for pool, size in problem.demand(vm, server).items():
         left = problem.pool_limit[server][pool] - state.pools[server].get(pool, 0)
         if size > 0 and size > left:
-            found.append(f"is short of {size_text(size - left)} in pool {pool} (asked {size_text(size)}, free {_size(left)})")
+            found.append(f"is short of {size_text(size - left)} in pool {pool} (requested {size_text(size)}, free {_size(left)})")
     for group in problem.groups_of[vm]:
         if problem.groups[group].strict and state.counts[group].get(server):
-            found.append(f"already carries another member of {problem.groups[group].name}, which strict_groups keeps apart")
+            found.append(f"already carries another member of {problem.groups[group].name}, which is in strict_groups")
     return " and ".join(found) or None
 
 
@@ -49,22 +49,22 @@ def _size(size: int) -> str:
 
 
 def reason(problem: Problem, state: State, vm: int) -> str:
-    """Why a VM stands where it stands."""
+    """Return the reason for the placement of a VM."""
     here, before = state.place[vm], problem.current[vm]
     if here == before:
-        return "stands there already"
+        return "stays on its current server"
     if before != NOWHERE:
         return _why_moved(problem, state, vm)
     if problem.pinned[vm] == here:
-        return "pinned to it by host"
-    beside, apart = _company(problem, state, vm)
+        return "pinned by host"
+    together, apart = _other_members(problem, state, vm)
     eligible = problem.eligible[vm]
-    if beside:
-        return f"beside {listing(beside)}: every other server lacks the room or has a member too"
+    if together:
+        return f"together with {listing(together)}: every other server lacks capacity or already has a member"
     if len(eligible) == 1:
         return f"the only server that can run it{_why_only(problem, vm, here)}"
     if apart:
-        return f"apart from {listing(apart)}"
+        return f"on a different server than {listing(apart)}"
     likes = [problem.groups[group].name for group in problem.groups_of[vm] if problem.groups[group].kind == SPREAD]
     what = f"spreads {listing(likes)} and the load" if likes else "spreads the load"
     return f"{what} over the {len(eligible)} servers that can run it" if len(eligible) < len(problem.servers) else f"{what} over the servers"
@@ -88,12 +88,12 @@ def _why_moved(problem: Problem, state: State, vm: int) -> str:
         return f"moves away from {listing(there)} on {name}"
     full = shortage(problem, state, vm, before)
     if full:
-        return f"moves because {name} {full} for it beside what stands there"
-    return f"moves so that others can be placed better than on {name}"
+        return f"moves because {name} {full} in addition to the other VMs"
+    return f"moves from {name} for a better placement of other VMs"
 
 
 def _members_on(problem: Problem, state: State, vm: int, server: int) -> list[str]:
-    """Members of its groups on a server, metal included, of groups that are to be kept apart."""
+    """Return other members on a server, including metal, of the VM's groups whose members should be apart."""
     found: list[str] = []
     for group in problem.groups_of[vm]:
         if problem.groups[group].kind == SPREAD:
@@ -104,26 +104,26 @@ def _members_on(problem: Problem, state: State, vm: int, server: int) -> list[st
     return list(dict.fromkeys(found))
 
 
-def _company(problem: Problem, state: State, vm: int) -> tuple[list[str], list[str]]:
-    """Members of its groups on the same server, and those on others."""
+def _other_members(problem: Problem, state: State, vm: int) -> tuple[list[str], list[str]]:
+    """Return other members of the VM's groups on the same server, and those on other servers."""
     here = state.place[vm]
-    beside = _members_on(problem, state, vm, here)
+    together = _members_on(problem, state, vm, here)
     apart: list[str] = []
     for group in problem.groups_of[vm]:
         if problem.groups[group].kind != SPREAD:
             apart += [problem.vms[other].details.name for other in problem.members[group] if other != vm and state.place[other] not in (NOWHERE, here)]
             apart += [problem.servers[server].name for server in problem.groups[group].metal if server != here]
-    return beside, list(dict.fromkeys(apart))
+    return together, list(dict.fromkeys(apart))
 
 
 def why_unplaced(problem: Problem, state: State, vm: int) -> list[str]:
-    """For each server, or each kind of server where they are many, what keeps a VM off it."""
+    """Return for each server why a VM does not fit; with many servers, for each kind of reason."""
     if not problem.servers:
         return ["there are no servers"]
-    texts = [shortage(problem, state, vm, index) or "has room only after moves that make something else worse" for index in range(len(problem.servers))]
+    texts = [shortage(problem, state, vm, index) or "has capacity only after moves that make the plan worse" for index in range(len(problem.servers))]
     if len(problem.servers) <= 12:
         return [f"{server.name} {text}" for server, text in zip(problem.servers, texts)]
     kinds: dict[str, list[str]] = {}
     for server, text in zip(problem.servers, texts):
         kinds.setdefault(text.partition(" (")[0].partition(" of ")[0], []).append(f"{server.name} {text}")
-    return [alike[0] + (f"; and {len(alike) - 1} more servers for the like" if len(alike) > 1 else "") for unused, alike in sorted(kinds.items())]
+    return [alike[0] + (f"; and {len(alike) - 1} more servers for similar reasons" if len(alike) > 1 else "") for unused, alike in sorted(kinds.items())]

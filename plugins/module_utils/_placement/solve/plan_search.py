@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A good placement, quickly: keep what stands, place the rest, fix what is left.
+"""Find a good placement quickly: keep placed VMs, place the others, improve the result.
 
-Everything counts evaluations, never seconds, so that the same question has the same answer on every
-machine.
+Budgets count evaluations, not seconds, so that the same question has the same answer on every machine.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.reque
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_construct import construct
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
 
-# Below this many pairs of VM and server every move and swap is tried, above it only those that may fix something.
+# Up to this many pairs of VM and server every move and swap is tried, above it only those that may resolve a conflict.
 _SMALL = 4000
-# In looks at a server, each a microsecond; a placement that is tried out counts for ten.
+# Number of servers to examine, each a microsecond; trying a placement counts as ten.
 _BUDGET_SMALL = 300000
 _BUDGET_LARGE = 40000
 
 
 def search(problem: Problem) -> State:
-    """The best placement the heuristics find."""
+    """Return the best placement that the heuristics find."""
     state = construct(problem)
     improve(state)
     if state.unplaced:
-        # filled up one after the other: less room is cut to pieces; the small first: more of them get a server when not all can
+        # filling servers one after the other causes less fragmentation; starting with small VMs places more of them
         for options in ({"tight": True}, {"tight": True, "small_first": True}):
             other = construct(problem, **options)
             improve(other)
@@ -40,19 +39,19 @@ def search(problem: Problem) -> State:
 
 
 class _Budget:
-    """How many more placements may be looked at."""
+    """The remaining number of placements to examine."""
 
     def __init__(self, left: int) -> None:
         self.left = left
 
     def spend(self, amount: int = 10) -> bool:
-        """Whether there was enough left."""
+        """Spend an amount, and return whether it was available."""
         self.left -= amount
         return self.left >= 0
 
 
 def improve(state: State) -> None:
-    """Correct the placement until no single step makes it better."""
+    """Improve the placement until no single step makes it better."""
     problem = state.problem
     is_small = len(problem.vms) * len(problem.servers) <= _SMALL
     budget = _Budget(_BUDGET_SMALL if is_small else _BUDGET_LARGE)
@@ -64,16 +63,16 @@ def improve(state: State) -> None:
         for vm in [vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE]:
             if not _move(state, vm, budget):
                 _make_room(state, vm, budget)
-        worth = range(len(problem.vms)) if is_small else _suspects(state)
-        for vm in worth:
+        candidates = range(len(problem.vms)) if is_small else _conflicts(state)
+        for vm in candidates:
             if state.place[vm] != NOWHERE and not _move(state, vm, budget):
                 _swap(state, vm, budget)
         if state.cost() == before:
             return
 
 
-def _suspects(state: State) -> list[int]:
-    """VMs of groups that stand together although they were to be apart, or whose quorum hangs on one server."""
+def _conflicts(state: State) -> list[int]:
+    """Return VMs that share a server with another member of a group whose members should be apart."""
     problem = state.problem
     found = []
     for index, group in enumerate(problem.groups):
@@ -87,7 +86,7 @@ def _suspects(state: State) -> list[int]:
 
 
 def _move(state: State, vm: int, budget: _Budget) -> bool:
-    """Put a VM where the whole gets better most; tells whether it did."""
+    """Move a VM to the server with the lowest cost; return whether it was moved."""
     here = state.place[vm]
     before = state.cost()
     best = (before, here)
@@ -110,7 +109,7 @@ def _move(state: State, vm: int, budget: _Budget) -> bool:
 
 
 def _swap(state: State, vm: int, budget: _Budget) -> bool:
-    """Let two VMs change places if the whole gets better."""
+    """Swap two VMs if that lowers the cost; return whether they were swapped."""
     problem = state.problem
     here = state.place[vm]
     before = state.cost()
@@ -138,9 +137,9 @@ def _swap(state: State, vm: int, budget: _Budget) -> bool:
 
 
 def _trade(state: State, budget: _Budget) -> bool:
-    """Leave a large VM out so that several small ones fit in its place; tells whether there was one.
+    """Replace a large VM by several small ones that have no server; return whether there was one.
 
-    What stands somewhere already is never left out for what does not.
+    A VM that is already on a server is never replaced.
     """
     problem = state.problem
     missing = sorted((vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE), key=lambda vm: (problem.memory[vm], vm))
@@ -173,7 +172,7 @@ def _trade(state: State, budget: _Budget) -> bool:
 
 
 def _make_room(state: State, vm: int, budget: _Budget) -> bool:
-    """Move one VM away so that another one fits in its place."""
+    """Move one VM away so that another one fits; return whether it was possible."""
     problem = state.problem
     before = state.cost()
     best: tuple[t.Any, int, int, int] | None = None

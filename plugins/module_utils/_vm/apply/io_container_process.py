@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The process of this host that holds a container, where libvirt alone knows too little of it."""
+"""The libvirt_lxc process of a container on this host, for what libvirt does not report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typing as t
 
 
 def controller(domain: t.Any) -> int | None:
-    """The process of this host that holds a container; nothing for a machine, and where libvirt is elsewhere."""
+    """The PID of the libvirt_lxc process of a container; ``None`` for a machine, or where libvirt is on another host."""
     if domain.OSType() != "exe":
         return None
     number = domain.ID()
@@ -25,15 +25,15 @@ def controller(domain: t.Any) -> int | None:
 
 
 def ended(process: int | None) -> bool:
-    """Whether a container's process is gone; of one that is not known nobody can say."""
+    """Whether a container's process has ended; false where the process is unknown."""
     return process is not None and not os.path.exists(f"/proc/{process}")
 
 
 def ask_systemd(process: int) -> bool:
-    """Ask the systemd of a container to power off; false when its init is another one.
+    """Ask the systemd of a container to power off; false when its init is not systemd.
 
-    libvirt itself knows the init control pipe, which newer systemd no longer has, and a signal that
-    systemd takes for something else.
+    libvirt itself supports only the init control pipe, which newer systemd no longer has, and a signal that
+    systemd interprets differently.
     """
     try:
         for child in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split():
@@ -41,6 +41,6 @@ def ask_systemd(process: int) -> bool:
                 os.kill(int(child), signal.SIGRTMIN + 4)
                 return True
     except OSError:
-        # it is gone already, or runs on another host
+        # it has ended already, or runs on another host
         pass
     return False

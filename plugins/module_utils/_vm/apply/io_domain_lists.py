@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What libvirt tells of all domains of a driver at once, so that fifty of them cost what one does."""
+"""Bulk queries for all domains of a driver: one libvirt call whatever their number."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare impo
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """UUIDs of the domains for which libvirt keeps snapshots, or the memory of a suspended run."""
+    """UUIDs of the domains with snapshots, and of those with a managed save image."""
 
     snapshots: frozenset[str]
     managed_saves: frozenset[str]
 
 
 def kept(host: io_domains.DomainHost) -> Kept:
-    """Which domains have snapshots or a managed save; two questions for all of them."""
+    """The domains that have snapshots or a managed save image; two calls for all of them."""
     with io_domains.libvirt_errors("cannot list the domains"):
         flags = (io_domains.libvirt.VIR_CONNECT_LIST_DOMAINS_HAS_SNAPSHOT, io_domains.libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE)
         return Kept(*(frozenset(domain.UUIDString() for domain in host.connection.listAllDomains(flag)) for flag in flags))
 
 
 def capacities(host: io_domains.DomainHost) -> dict[str, dict[str, int]]:
-    """UUID → target → bytes the guest sees; empty where the driver knows of no such thing (containers).
+    """UUID → target → capacity in bytes; empty where the driver does not support it (containers).
 
-    A guest whose monitor is busy is not waited for; its disks are not in the answer.
+    Guests whose monitor is busy are skipped; their disks are missing in the result.
     """
     with io_domains.libvirt_errors("cannot read the sizes of the disks"):
         try:
@@ -46,7 +46,7 @@ def capacities(host: io_domains.DomainHost) -> dict[str, dict[str, int]]:
         disks = {}
         for index in range(facts.get("block.count", 0)):
             capacity = facts.get(f"block.{index}.capacity")
-            # the layers below a disk carry its name too, and an index of their own after it
+            # the backing files of a disk follow it with the same name and their own index
             if capacity is not None:
                 disks.setdefault(facts.get(f"block.{index}.name"), int(capacity))
         found[domain.UUIDString()] = disks
@@ -54,7 +54,7 @@ def capacities(host: io_domains.DomainHost) -> dict[str, dict[str, int]]:
 
 
 def pool_folders(host: io_domains.DomainHost, inactive: bool = False) -> dict[str, str]:
-    """Folder of each active pool → its name; with ``inactive`` those of the others too."""
+    """Folder of each active pool → its name; with ``inactive`` also of the inactive pools."""
     folders = {}
     with io_domains.libvirt_errors("cannot list the storage pools"):
         try:
@@ -71,9 +71,9 @@ def pool_folders(host: io_domains.DomainHost, inactive: bool = False) -> dict[st
 
 
 def allocation(path: str, capacity: int | None) -> int | None:
-    """Bytes a volume takes on this host; ``None`` for a folder, or where it is not to be seen from here.
+    """Allocated bytes of a volume on this host; ``None`` for a folder, or where the path is not accessible.
 
-    libvirt's own word means the highest written byte of a running guest and something else of one that is off.
+    libvirt's own value means the highest written offset for a running guest, and something else for one that is off.
     """
     try:
         status = os.stat(path)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Connections to libvirt: domains as records, and what can be done to one.
+"""Connections to libvirt: domains as records, and operations on them.
 
-The only place that talks to libvirt about domains. Every failure comes out as
-:class:`BackendError` with libvirt's own words.
+The only module that calls libvirt about domains. Every failure is raised as
+:class:`BackendError` with libvirt's own message.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ except ImportError as error:
     libvirt = None
     LIBVIRT_ERROR = error
 
-# one address per driver; kvm and qemu are the same one
+# one URI per driver; kvm and qemu share one
 DRIVER_URIS: t.Mapping[str, str] = {"kvm": "qemu:///system", "qemu": "qemu:///system", "lxc": "lxc:///system"}
 
-#: Seconds in which libvirtd notices that a container's process has ended.
-_NOTICES = 5.0
+#: Seconds until libvirtd detects that a container's process has ended.
+_EXIT_DETECTION = 5.0
 _POLL = 0.2
-_LOST = "See to it that libvirtd runs on the host, then run again: it takes up what is missing."
-_SAID = 2000
-_PASSWORD = " passwd="  # of a VNC or SPICE display, in the document that was applied
-_STARTING = 30  # seconds a start may take until libvirt lets the guest run
-_READERS = 4  # documents asked for at once
-_RUNNING = (1, 2)  # VIR_DOMAIN_RUNNING and VIR_DOMAIN_BLOCKED, known before the bindings are
+_LOST_HINT = "Make sure that libvirtd runs on the host, then run again; the next run completes the rest."
+_MAX_MESSAGE = 2000
+_PASSWORD = " passwd="  # of a VNC or SPICE display, in the applied document
+_STARTING = 30  # seconds until libvirt resumes a guest that is starting
+_READERS = 4  # documents read in parallel
+_RUNNING = (1, 2)  # VIR_DOMAIN_RUNNING and VIR_DOMAIN_BLOCKED; the bindings may be missing
 
 
 class DomainRecord(t.NamedTuple):
-    """A domain as libvirt has it: ``state`` is running, paused, suspended, shutdown or crashed.
+    """A domain in libvirt: ``state`` is running, paused, suspended, shutdown or crashed.
 
-    ``config_xml`` is what it will be after its next start, ``live_xml`` what runs now (``None``
-    when it does not run). A crashed one may be both: libvirt can keep its remains for a look.
-    Both may hold passwords; whoever shows them hides those (``_vm.compare.xml_hidden``).
+    ``config_xml`` is the persistent definition, ``live_xml`` the running configuration (``None``
+    when it does not run). A crashed domain can have both: libvirt can preserve it for inspection.
+    Both can contain passwords; callers that show them must hide those (``_vm.compare.xml_hidden``).
     """
 
     name: str
@@ -58,36 +58,36 @@ class DomainRecord(t.NamedTuple):
 
     @property
     def active(self) -> bool:
-        """Whether it has a process: it runs, is paused, suspended, or a crashed one that is kept."""
+        """Whether it has a process: it runs, is paused or suspended, or has crashed and is preserved."""
         return self.live_xml is not None
 
 
 @contextlib.contextmanager
 def libvirt_errors(what: str, hint: str | None = None) -> t.Iterator[None]:
-    """Turn libvirt's exception into ours, with what was being done."""
+    """Turn a libvirt exception into :class:`BackendError`, prefixed with the failed operation."""
     try:
         yield
     except libvirt.libvirtError as error:
-        said = str(error.get_error_message() or error)
-        # libvirt repeats a value of any length
-        said = said if len(said) <= _SAID else f"{said[:_SAID]}..."
+        message = str(error.get_error_message() or error)
+        # libvirt quotes values of any length
+        message = message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}..."
         if hint is None and error.get_error_domain() == libvirt.VIR_FROM_RPC:
-            # of a daemon that goes in the middle the words are those of a socket
-            said, hint = f"the connection to libvirtd was lost ({said.rstrip('.')})", _LOST
-        raise model_errors.BackendError(f"{what}: {said}.", hint=hint) from error
+            # when the daemon ends during a call, the message is about a socket
+            message, hint = f"the connection to libvirtd was lost ({message.rstrip('.')})", _LOST_HINT
+        raise model_errors.BackendError(f"{what}: {message}.", hint=hint) from error
 
 
 class DomainHost:
     """One open connection. Use as a context manager.
 
-    :arg uri: address of the driver, e.g. ``qemu:///system``.
-    :raises BackendError: libvirt for Python is missing, or nobody answers.
+    :arg uri: URI of the driver, e.g. ``qemu:///system``.
+    :raises BackendError: libvirt for Python is missing, or the daemon does not answer.
     """
 
     def __init__(self, uri: str) -> None:
         if LIBVIRT_ERROR is not None:
             raise model_errors.BackendError("libvirt's Python bindings are not installed.", hint="Install python3-libvirt on the host.") from LIBVIRT_ERROR
-        # libvirt prints every error to stderr otherwise, also the expected ones
+        # otherwise libvirt prints every error to stderr, including expected ones
         libvirt.registerErrorHandler(lambda unused, error: None, None)
         self.uri = uri
         with libvirt_errors(f"cannot connect to {uri}", "Check that libvirtd runs on the host and has this driver."):
@@ -100,31 +100,31 @@ class DomainHost:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; a broken one is as good as closed."""
+        """Close the connection; errors of a broken one are ignored."""
         with contextlib.suppress(libvirt.libvirtError):
             self.connection.close()
 
     @property
     def local(self) -> bool:
-        """Whether its libvirt, and so its files, are those of this host."""
+        """Whether libvirt, and so its files, are on this host."""
         return self.uri.partition("://")[2].startswith("/")
 
     def alive(self) -> bool:
-        """Whether somebody still answers at the other end."""
+        """Whether the connection is still alive."""
         try:
             return self.connection.isAlive() == 1
         except libvirt.libvirtError:
             return False
 
     def offers(self, kind: str) -> bool:
-        """Whether libvirt says that domains of a type can be had; no proof that they run."""
+        """Whether the capabilities list a domain type; no proof that such domains run."""
         with libvirt_errors("cannot read the capabilities"):
             return f"<domain type='{kind}'" in self.connection.getCapabilities()
 
     def domains(self) -> list[DomainRecord]:
-        """Every domain of this driver; one that vanishes meanwhile is left out.
+        """All domains of this driver, except those that disappear during the call.
 
-        What can be asked of all at once is: a question per domain costs more than all comparing.
+        Bulk queries are used where possible: one call per domain costs more than the whole comparison.
         """
         with libvirt_errors("cannot list the domains"):
             listed = self.connection.listAllDomains(0)
@@ -137,7 +137,7 @@ class DomainHost:
             uuid = domain.UUIDString()
             if uuid in running or uuid in off:
                 return _record(domain, "running" if uuid in running else "shutdown", uuid in running, uuid in persistent, uuid in autostart)
-            return self._ask_all(domain)
+            return self._read_domain(domain)
 
         with libvirt_errors("cannot read the domains"):
             return _all(listed, read)
@@ -146,30 +146,30 @@ class DomainHost:
         return {domain.UUIDString() for domain in self.connection.listAllDomains(flag)}
 
     def domain(self, uuid: str) -> DomainRecord | None:
-        """One domain, ``None`` when there is none."""
+        """A domain by its UUID, ``None`` when it does not exist."""
         with libvirt_errors(f"cannot read the domain {uuid}"):
             try:
-                return self._ask_all(self.connection.lookupByUUIDString(uuid))
+                return self._read_domain(self.connection.lookupByUUIDString(uuid))
             except libvirt.libvirtError as error:
                 if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     return None
                 raise
 
     def config_xml(self, uuid: str) -> str:
-        """The definition of a domain with its passwords, for a new definition alone: never to be shown."""
+        """The definition of a domain with its passwords, only for a new definition: it must never be shown."""
         with libvirt_errors("cannot read the definition"):
             return self._lookup(uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
 
     def define(self, xml: str) -> str:
-        """Define a domain or replace the definition of the one with the same name and UUID.
+        """Define a domain or replace the definition of the domain with the same name and UUID.
 
-        :returns: the definition as libvirt has it now.
+        :returns: the resulting definition in libvirt.
         """
-        with libvirt_errors("libvirt refuses the document", "Correct the template or the VM's details."):
+        with libvirt_errors("libvirt refuses the document", "Correct the template or the VM details."):
             return _document(self.connection.defineXML(xml), libvirt.VIR_DOMAIN_XML_INACTIVE)
 
     def set_metadata(self, uuid: str, namespace: str, prefix: str, xml: str | None, live: bool = False) -> None:
-        """Replace one element of the metadata, of the definition or of what runs; the rest of the document stays.
+        """Replace one element of the metadata in the definition or the running configuration; the rest of the document is unchanged.
 
         :arg xml: the element without its namespace; ``None`` removes it.
         """
@@ -178,7 +178,7 @@ class DomainHost:
             self._lookup(uuid).setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, xml, prefix, namespace, flags)
 
     def saved_xml(self, uuid: str) -> str | None:
-        """The document a suspended-to-disk domain goes on with at its next start; ``None`` where nothing is saved."""
+        """The document of a managed save image, used at the next start; ``None`` where nothing is saved."""
         with libvirt_errors("cannot read the saved memory"):
             domain = self._lookup(uuid)
             try:
@@ -189,12 +189,12 @@ class DomainHost:
                 raise
 
     def set_autostart(self, uuid: str, wanted: bool) -> None:
-        """Whether the domain comes up with its host."""
+        """Set whether the domain starts with its host."""
         with libvirt_errors("cannot set autostart"):
             self._lookup(uuid).setAutostart(int(wanted))
 
     def start(self, uuid: str) -> None:
-        """Start a domain; one that runs already is fine."""
+        """Start a domain; does nothing when it runs already."""
         domain = self._lookup(uuid)
         with libvirt_errors("cannot start"):
             try:
@@ -204,44 +204,42 @@ class DomainHost:
                     raise
 
     def resume(self, uuid: str, timeout: float = 10) -> None:
-        """Let a paused or suspended domain run on, and see to it that it does.
+        """Resume a paused or suspended domain and check that it runs.
 
-        :raises BackendError: it does not, with the reason libvirt gives.
+        :raises BackendError: it does not run, with libvirt's reason.
         """
         domain = self._lookup(uuid)
         with libvirt_errors("cannot resume"):
-            self._wake(domain)
-            if not _within(timeout, lambda: domain.state(0)[0] in _RUNNING):
+            self._resume(domain)
+            if not _wait_until(timeout, lambda: domain.state(0)[0] in _RUNNING):
                 state, reason = domain.state(0)
                 why = "after an I/O error" if (state, reason) == (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR) else "again"
-                raise model_errors.BackendError(f"is paused {why}.", hint="Look at its log below /var/log/libvirt and at the space of its pool.")
+                raise model_errors.BackendError(f"is paused {why}.", hint="Check its log below /var/log/libvirt and the free space of its pool.")
 
     def shutdown(self, uuid: str, timeout: float, force: bool) -> None:
-        """Stop a domain: ask it, wait, and only with ``force`` cut its power.
+        """Shut down a domain: request it, wait, and only with ``force`` power it off.
 
-        One that is paused or suspended goes on first, so that it can obey. The remains of a crashed
-        one are cleared at once.
+        A paused or suspended domain is resumed first, so that it can react. The remains of a crashed
+        domain are destroyed immediately.
 
-        :arg timeout: seconds it gets to obey.
+        :arg timeout: seconds to wait for the shutdown.
         :raises BackendError: it still runs.
         """
         domain = self._lookup(uuid)
         with libvirt_errors("cannot shut down"):
-            asked = False
+            requested = False
             if domain.state(0)[0] != libvirt.VIR_DOMAIN_CRASHED:
                 with contextlib.suppress(libvirt.libvirtError):
-                    self._wake(domain)
+                    self._resume(domain)
                 controller = io_container_process.controller(domain)
-                asked = self._ask(domain)
-                if asked and _within(timeout, lambda: not _active(domain) or io_container_process.ended(controller)):
-                    if not _within(_NOTICES, lambda: not _active(domain)):
-                        # a libvirtd that lost sight of a container's process takes it for running for ever
+                requested = self._request_shutdown(domain)
+                if requested and _wait_until(timeout, lambda: not _active(domain) or io_container_process.ended(controller)):
+                    if not _wait_until(_EXIT_DETECTION, lambda: not _active(domain)):
+                        # a libvirtd that no longer tracks a container's process reports it as running for ever
                         domain.destroy()
                     return
                 if _active(domain) and not force:
-                    raise model_errors.BackendError(
-                        f"still runs {timeout:g} s after it was asked to shut down.", hint="Raise shutdown_timeout, or allow force."
-                    )
+                    raise model_errors.BackendError(f"still runs {timeout:g} s after the shutdown request.", hint="Raise shutdown_timeout, or set force: true.")
             if not _active(domain):
                 return
             with contextlib.suppress(libvirt.libvirtError):
@@ -250,13 +248,13 @@ class DomainHost:
                 domain.destroy()
 
     def undefine(self, uuid: str) -> None:
-        """Forget a domain with its NVRAM, saved state and snapshot records; its disks stay.
+        """Undefine a domain with its NVRAM, saved state and snapshot records; its disks are kept.
 
-        :raises BackendError: it is still there afterwards.
+        :raises BackendError: it still exists afterwards.
         """
         record = self.domain(uuid)
         if record is None:
-            # a transient one went with its process
+            # a transient domain is removed when its process ends
             return
         domain = self._lookup(uuid)
         flags = (
@@ -269,20 +267,20 @@ class DomainHost:
             try:
                 domain.undefineFlags(flags)
             except libvirt.libvirtError as error:
-                # drivers without any of these things (lxc, test) refuse the flags as such
+                # drivers without these features (lxc, test) refuse the flags
                 if error.get_error_code() not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
                     raise
                 domain.undefine()
         if self.domain(uuid) is not None:
-            raise model_errors.BackendError("is still there after its removal.", hint="Somebody started it meanwhile; run again.")
+            raise model_errors.BackendError("still exists after its removal.", hint="Another process started it meanwhile; run again.")
 
     def _lookup(self, uuid: str) -> t.Any:
         with libvirt_errors(f"cannot find the domain {uuid}"):
             return self.connection.lookupByUUIDString(uuid)
 
     @staticmethod
-    def _wake(domain: t.Any) -> None:
-        """Let a domain run on that is paused, or suspended by its own system."""
+    def _resume(domain: t.Any) -> None:
+        """Resume a paused domain, or wake one that its guest suspended."""
         state = domain.state(0)[0]
         if state == libvirt.VIR_DOMAIN_PMSUSPENDED:
             domain.pMWakeup(0)
@@ -290,28 +288,28 @@ class DomainHost:
             try:
                 domain.resume()
             except libvirt.libvirtError:
-                # somebody else was faster
+                # another process resumed it
                 if domain.state(0)[0] not in _RUNNING:
                     raise
 
     @staticmethod
-    def _ask(domain: t.Any) -> bool:
-        """Ask a guest to shut down; false when there is no way to ask it."""
+    def _request_shutdown(domain: t.Any) -> bool:
+        """Request a shutdown of the guest; false when that is not possible."""
         if domain.OSType() == "exe" and io_container_process.ask_systemd(domain.ID()):
             return True
         try:
             domain.shutdown()
             if domain.OSType() == "exe":
-                # of a container whose init has no control pipe libvirt 9 says yes and does nothing
+                # libvirt 9 reports success without effect for a container whose init has no control pipe
                 domain.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_SIGNAL)
             return True
         except libvirt.libvirtError:
             return not _active(domain)
 
     @staticmethod
-    def _ask_all(domain: t.Any) -> DomainRecord:
-        # libvirt finishes the start a killed run asked for: until then it looks paused
-        _within(_STARTING, lambda: tuple(domain.state(0)) != (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP))
+    def _read_domain(domain: t.Any) -> DomainRecord:
+        # libvirt completes a start that a killed run requested: until then the domain is reported as paused
+        _wait_until(_STARTING, lambda: tuple(domain.state(0)) != (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP))
         active = bool(domain.isActive())
         code = domain.state(0)[0]
         state = "running" if active else "shutdown"
@@ -326,9 +324,9 @@ class DomainHost:
 
 
 def _all(listed: t.Sequence[t.Any], read: t.Callable[[t.Any], DomainRecord]) -> list[DomainRecord]:
-    """What is read of each domain, in their order, without those that vanish meanwhile.
+    """The records of the domains in their order, without those that disappear meanwhile.
 
-    libvirtd makes the documents of several domains at once, and waiting for it is most of what they take.
+    libvirtd creates the documents of several domains in parallel, and most of the time is spent waiting for it.
     """
     found: dict[int, DomainRecord] = {}
     failures: list[BaseException] = []
@@ -342,7 +340,7 @@ def _all(listed: t.Sequence[t.Any], read: t.Callable[[t.Any], DomainRecord]) -> 
                     if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
                         raise
         except BaseException as error:  # pylint: disable=broad-except
-            # for whoever waits: one that was not read must not count as one that is not there
+            # raised in the calling thread: a domain that was not read must not count as missing
             failures.append(error)
 
     threads = [threading.Thread(target=share, args=(first,)) for first in range(min(_READERS, len(listed)))]
@@ -362,20 +360,20 @@ def _record(domain: t.Any, state: str, active: bool, persistent: bool, autostart
         state=state,
         autostart=autostart,
         persistent=persistent,
-        # of a transient domain this is what its definition would be
+        # for a transient domain, the definition it would have
         config_xml=_document(domain, libvirt.VIR_DOMAIN_XML_INACTIVE),
         live_xml=_document(domain, 0) if active else None,
     )
 
 
 def _document(domain: t.Any, flags: int) -> str:
-    """A document; with its passwords where our metadata say that it has some, for nothing else remembers them."""
+    """A document, with its passwords where the metadata of this collection record that it has some: they are stored nowhere else."""
     text = domain.XMLDesc(flags)
     return domain.XMLDesc(flags | libvirt.VIR_DOMAIN_XML_SECURE) if _PASSWORD in text else text
 
 
 def _active(domain: t.Any) -> bool:
-    """Whether a domain still has a process; a transient one that is gone has none."""
+    """Whether a domain still has a process; false for a transient domain that no longer exists."""
     try:
         return bool(domain.isActive())
     except libvirt.libvirtError as error:
@@ -384,11 +382,11 @@ def _active(domain: t.Any) -> bool:
         raise
 
 
-def _within(timeout: float, true: t.Callable[[], bool]) -> bool:
-    """Wait until something is true; false when it is not in time."""
-    until = time.monotonic() + timeout
-    while not true():
-        if time.monotonic() >= until:
+def _wait_until(timeout: float, condition: t.Callable[[], bool]) -> bool:
+    """Wait until a condition is true; false after the timeout."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= deadline:
             return False
         time.sleep(_POLL)
     return True

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The firmware of this host, as its packages describe it (QEMU's firmware descriptions)."""
+"""The UEFI firmware of this host, from the firmware descriptors of its packages (QEMU's firmware.json)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import os
 import pathlib
 import typing as t
 
-# a description in the first hides one of the same name in the second
+# a descriptor in the first folder overrides one of the same name in the second
 FOLDERS = ("/etc/qemu/firmware", "/usr/share/qemu/firmware")
 
 
-def there(path: str) -> bool:
-    """Whether a file of firmware can be read."""
+def exists(path: str) -> bool:
+    """Whether a firmware file exists."""
     return os.path.isfile(path)
 
 
 def fitting(arch: str, features: t.Mapping[str, bool], folders: t.Sequence[str] = FOLDERS) -> bool:
-    """Whether there is UEFI firmware for an architecture that has and lacks certain features."""
+    """Whether there is UEFI firmware for an architecture with the given features (name → present or absent)."""
     found: dict[str, pathlib.Path] = {}
     for folder in folders:
         for path in sorted(pathlib.Path(folder).glob("*.json")):
@@ -41,5 +41,5 @@ def _fits(path: pathlib.Path, arch: str, features: t.Mapping[str, bool]) -> bool
             and os.path.isfile(image)
         )
     except (OSError, ValueError, KeyError, TypeError):
-        # an empty file hides one of the same name, and what is no description is none
+        # an empty file masks one of the same name; invalid descriptors are ignored
         return False

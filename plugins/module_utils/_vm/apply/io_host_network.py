@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a NIC can hang on: bridges of this host and networks of libvirt."""
+"""What a NIC can be connected to: bridges of this host and networks of libvirt."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SYS_NET = "/sys/class/net"
 
 
 def kind_of(name: str, root: str = _SYS_NET) -> str | None:
-    """What bears a name: :data:`BRIDGE`, :data:`OPEN_VSWITCH`, another :data:`LINK`, or nothing."""
+    """The kind of the interface of that name: :data:`BRIDGE`, :data:`OPEN_VSWITCH`, another :data:`LINK`, or ``None``."""
     if os.path.isdir(os.path.join(root, name, "bridge")):
         return BRIDGE
-    # a bridge of its user space need not be a link at all
+    # an Open vSwitch bridge in user space is not a network link
     if shutil.which("ovs-vsctl") and io_command.run(["ovs-vsctl", "--timeout=5", "br-exists", name], timeout=10, ok=(0, 1, 2)).rc == 0:
         return OPEN_VSWITCH
     return LINK if os.path.exists(os.path.join(root, name)) else None

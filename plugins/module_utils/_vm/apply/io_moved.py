@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a host keeps its notes about VMs that left it; whoever defines or starts VMs reads them first."""
+"""The notes of a host about VMs that were moved away; they are read before VMs are defined or started."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOME = pathlib.Path("/var/lib/reduced.footprint/moved")
 def read_all(home: pathlib.Path = HOME) -> dict[str, Moved]:
     """UUID → note of every VM that must not run on this host.
 
-    A file that cannot be understood still forbids: its name tells the UUID.
+    An unreadable note still counts: its file name is the UUID.
     """
     try:
         names = os.listdir(home)
@@ -34,17 +34,17 @@ def read_all(home: pathlib.Path = HOME) -> dict[str, Moved]:
 
 
 def read(uuid: str, home: pathlib.Path = HOME) -> Moved | None:
-    """The note about one VM."""
+    """The note about one VM, ``None`` when there is none."""
     return read_all(home).get(uuid)
 
 
 def write(note: Moved, home: pathlib.Path = HOME) -> None:
-    """Keep a note, safe against a power loss."""
+    """Store a note durably (synced to disk)."""
     write_atomic(home / f"{note.uuid}.json", note.to_json())
 
 
 def forget(uuid: str, home: pathlib.Path = HOME) -> bool:
-    """The VM may run here again; true when there was a note."""
+    """Remove the note about a VM, which may run here again; true when there was one."""
     path = home / f"{uuid}.json"
     if not path.exists():
         return False

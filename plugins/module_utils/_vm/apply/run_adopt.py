@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A domain that somebody else made keeps its UUID, MACs and disks when it becomes one of ours."""
+"""Adoption of an existing domain: it keeps its UUID, MACs and disks."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _PLACES = ("file", "block", "dir")
 
 
 def with_identity(vm: model_vm.VmDetails, identity: Identity) -> model_vm.VmDetails:
-    """The details with what the domain has, where they do not say otherwise themselves.
+    """The details completed with the identity of the domain, where they do not set it themselves.
 
-    NICs and disks go by their number, disks with a target (or mount) of their own by that.
+    NICs and disks are matched by number, disks with their own target (or mount) by that.
 
-    :raises RefusedError: the details give another UUID, or a disk stands where it cannot be kept.
+    :raises RefusedError: the details set another UUID, or a disk has a source that cannot be kept.
     """
     if vm.given.get("uuid") and vm.uuid != identity.uuid:
         raise model_errors.RefusedError(
-            f"is {vm.uuid}, the domain's is {identity.uuid}.", f"{vm.path}.uuid", "Leave it out: a domain that is taken over keeps its UUID."
+            f"is {vm.uuid}, but the domain has the UUID {identity.uuid}.", f"{vm.path}.uuid", "Omit it: an adopted domain keeps its UUID."
         )
-    # what one entry names is not another one's by its number
+    # MACs and targets set in one entry are not given to another by number
     given = {nic.mac for nic in vm.nics if nic.fixed} | {disk.target for disk in vm.disks if disk.placed}
     nics = tuple(
         dataclasses.replace(nic, mac=identity.macs[index]) if index < len(identity.macs) and not nic.fixed and identity.macs[index] not in given else nic
@@ -44,9 +44,9 @@ def with_identity(vm: model_vm.VmDetails, identity: Identity) -> model_vm.VmDeta
         if found is not None:
             if found.type not in _PLACES:
                 raise model_errors.RefusedError(
-                    f"stands on a source of type {found.type}, which cannot be kept.",
+                    f"has a source of type {found.type}, which is not supported.",
                     f"{vm.path}.disks[{index}]",
-                    "Give the domain the disk as a file or block device.",
+                    "Attach the disk to the domain as a file or block device.",
                 )
             disk = _with_place(disk, place or "", found)
         disks.append(disk)
@@ -54,7 +54,7 @@ def with_identity(vm: model_vm.VmDetails, identity: Identity) -> model_vm.VmDeta
 
 
 def kept_disks(vm: model_vm.VmDetails, identity: Identity) -> dict[str, model_storage.DiskSource]:
-    """Target → where it stands already, for the disks that are not ours to make."""
+    """Target → existing source, for the disks that are kept and not created."""
     kept = {}
     for disk in vm.disks:
         found = identity.disks.get((disk.mount if disk.mount is not None else disk.target) or "")

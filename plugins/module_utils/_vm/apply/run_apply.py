@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Doing what was decided: one VM's failure leaves the others alone and is told in its result."""
+"""Executes the plans of a call; a failure of one VM is reported in its result and does not affect the others."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage impo
 _Step = t.Callable[[run_work.Work, t.List[str]], None]
 
 
-class Doing:
-    """Carries out the plans of one call."""
+class Applier:
+    """Executes the plans of one call."""
 
     def __init__(self, request: run_result.DefineRequest) -> None:
         self.request = request
-        # what libvirt made of the last new document: the next one of the same template fares alike
+        # what libvirt changed in the last new document: the next one of the same template gets the same changes
         self.echo: dict[str, str | None] = {}
 
     def all(self, works: t.Sequence[run_work.Work]) -> None:
-        """Volumes and definitions one by one, what waits for guests in parallel, restarts one by one."""
-        able = [work for work in works if work.plan is not None]
-        for work in able:
-            # from here on: what was done, not what was planned
+        """Apply volumes and definitions sequentially, operations that wait for guests in parallel, restarts sequentially."""
+        planned = [work for work in works if work.plan is not None]
+        for work in planned:
+            # from here on the completed actions, not the planned ones
             work.result.actions = []
-        for work in able:
-            self._guard(work, self._settle)
-        self._refresh(able)
-        self._together(able, self._change, plan_domain.RESUME, plan_domain.CHANGE_LIVE)
-        self._together(able, self._stop, plan_domain.SHUTDOWN, plan_domain.UNDEFINE)
-        self._together(able, self._start, plan_domain.START)
-        for work in able:
+        for work in planned:
+            self._guard(work, self._define_and_create)
+        self._refresh(planned)
+        self._run_parallel(planned, self._change, plan_domain.RESUME, plan_domain.CHANGE_LIVE)
+        self._run_parallel(planned, self._stop, plan_domain.SHUTDOWN, plan_domain.UNDEFINE)
+        self._run_parallel(planned, self._start, plan_domain.START)
+        for work in planned:
             if not work.result.error:
                 work.result.restart_required = work.waits and run_work.need(work.plan).state in ("running", "paused", "suspended")
             if work.seen is not None and work.seen.restarting and not work.has(plan_domain.UNDEFINE) and not work.result.error:
                 self._note_restart(work, False)
-        self._one_by_one(able)
+        self._restart_pending(planned)
 
     def _refresh(self, works: t.Sequence[run_work.Work]) -> None:
-        """Let libvirt see the new volumes before a guest starts or gets one: it looks up those that are given by pool and volume."""
+        """Refresh the pools before a guest starts or gets a new volume: libvirt looks up disks given by pool and volume."""
         stores = {id(work.steps.store): work.steps.store for work in works if work.steps is not None}
         for work in works:
             if work.steps is not None and work.document is not None and work.has(plan_domain.START, plan_domain.CHANGE_LIVE, plan_domain.POWER_CYCLE):
@@ -58,29 +58,29 @@ class Doing:
         for store in stores.values():
             store.refresh()
 
-    def _together(self, works: t.Sequence[run_work.Work], step: _Step, *actions: str) -> None:
+    def _run_parallel(self, works: t.Sequence[run_work.Work], step: _Step, *actions: str) -> None:
         waiting = [work for work in works if not work.result.error and work.has(*actions)]
         if waiting:
-            # libvirt's calls let other threads run while they wait
+            # libvirt calls release the GIL while they wait
             with concurrent.futures.ThreadPoolExecutor(max(1, self.request.parallel)) as pool:
                 list(pool.map(lambda work: self._guard(work, step), waiting))
 
-    def _one_by_one(self, works: t.Sequence[run_work.Work]) -> None:
-        """Restart what needs it; after the first that does not come back the others keep running."""
+    def _restart_pending(self, works: t.Sequence[run_work.Work]) -> None:
+        """Restart the VMs with pending changes; after the first failed restart the others keep running."""
         failed = None
         for work in works:
             crashed = work.has(plan_domain.POWER_CYCLE) and run_work.need(work.seen).record.state == "crashed"
             if work.result.error or not self.request.allow_power_cycling or not (crashed or work.result.restart_required):
                 continue
             if failed is not None:
-                work.notes.append(f"is not restarted, because {failed} did not come through its restart")
+                work.notes.append(f"is not restarted, because the restart of {failed} failed")
                 continue
             self._guard(work, self._power_cycle)
             if work.result.error:
                 failed = work.result.name
 
     def _guard(self, work: run_work.Work, step: _Step) -> None:
-        """Run one step of one VM; what it did counts as changed, also when it failed half way."""
+        """Run one step of one VM; completed actions count as changed, also when the step fails."""
         done: list[str] = []
         try:
             step(work, done)
@@ -88,8 +88,8 @@ class Doing:
             work.result.error = str(error)
             if not work.host.alive():
                 lost = model_errors.BackendError(
-                    f"the connection to {work.host.uri} broke ({error.message.rstrip('.')}); its guests run on.",
-                    hint="See to it that libvirtd runs on the host, then run again: it takes up what is missing.",
+                    f"the connection to {work.host.uri} was lost ({error.message.rstrip('.')}); its guests keep running.",
+                    hint="Make sure that libvirtd runs on the host, then run again; the next run completes the rest.",
                 )
                 work.result.error = str(lost)
                 work.result.state = work.seen.record.state if work.seen is not None else None
@@ -100,55 +100,55 @@ class Doing:
         work.result.actions += done
         work.result.changed = bool(work.result.actions)
 
-    def _settle(self, work: run_work.Work, done: list[str]) -> None:
-        """Definition, volumes and autostart.
+    def _define_and_create(self, work: run_work.Work, done: list[str]) -> None:
+        """Apply definition, volumes and autostart.
 
-        A new domain is defined before its volumes are made: a refusal by libvirt costs nothing. One that
-        is there gets them first, so that its definition never names what does not exist.
+        A new domain is defined before its volumes are created, so that a refusal by libvirt has no cost. An existing
+        domain gets its volumes first, so that its definition never names missing ones.
         """
         if work.seen is not None:
-            self._make_volumes(work, done)
+            self._create_volumes(work, done)
         for action in run_work.need(work.plan).actions:
             if action in plan_domain.DEFINING:
                 try:
                     self._define(work)
                 except model_errors.FootprintError:
-                    self._unmake_volumes(work, done)
+                    self._remove_created_volumes(work, done)
                     raise
             elif action == plan_domain.UPDATE_METADATA:
-                self._mark(work, self._ownership(work, run_work.need(run_work.need(work.seen).owned).echo))
+                self._write_metadata(work, self._ownership(work, run_work.need(run_work.need(work.seen).owned).echo))
             else:
                 continue
             done.append(action)
         if work.seen is None:
-            self._make_volumes(work, done)
+            self._create_volumes(work, done)
             if work.steps is not None and work.steps.pending:
-                # from here on a volume of it that is missing was lost
-                self._mark(work, self._ownership(work, self.echo))
+                # from here on a missing volume counts as lost
+                self._write_metadata(work, self._ownership(work, self.echo))
         self._conceal_live(work)
         for action in run_work.need(work.plan).actions:
             if action in (plan_domain.AUTOSTART_ON, plan_domain.AUTOSTART_OFF):
                 work.host.set_autostart(work.uuid, action == plan_domain.AUTOSTART_ON)
                 done.append(action)
 
-    def _make_volumes(self, work: run_work.Work, done: list[str]) -> None:
+    def _create_volumes(self, work: run_work.Work, done: list[str]) -> None:
         if work.steps is not None and not work.has(plan_domain.UNDEFINE):
             run_volumes.apply(work.steps, done)
 
-    def _unmake_volumes(self, work: run_work.Work, done: list[str]) -> None:
-        """What this call made for a definition that libvirt then refused."""
+    def _remove_created_volumes(self, work: run_work.Work, done: list[str]) -> None:
+        """Remove the volumes this call created for a definition that libvirt then refused."""
         if work.steps is not None and work.steps.made:
-            made = {plan.action for plan in work.steps.made}
+            created = {plan.action for plan in work.steps.made}
             work.steps.undo()
-            done[:] = [action for action in done if action not in made]
+            done[:] = [action for action in done if action not in created]
 
     def _define(self, work: run_work.Work) -> None:
-        """Give the domain its document, and write down what libvirt made of it."""
+        """Define the domain, and record what libvirt changed in the document."""
         seen = work.seen
         if seen is None:
             config, document, expected = None, copy.deepcopy(work.document), self.echo
         else:
-            # a definition is usually shown without its passwords, and would lose them here
+            # libvirt returns definitions without passwords by default, and they would be lost here
             config = xml_domain.parse(work.host.config_xml(work.uuid))
             document = merge(config, work.document, seen.applied, seen.owned.echo if seen.owned else None)
             expected = xml_compare.echo_of(work.document, document)
@@ -159,17 +159,17 @@ class Doing:
         work.config = xml_domain.parse(self._defined(work, document))
         echo = xml_compare.echo_of(work.document, work.config)
         if echo != expected:
-            self._mark(work, owned._replace(echo=echo))
+            self._write_metadata(work, owned._replace(echo=echo))
         if seen is None:
             self.echo = echo
         elif seen.live is not None and not work.has(plan_domain.CHANGE_LIVE):
-            # what the template no longer says may well be what libvirt takes for granted
+            # values that the template no longer sets can equal libvirt's defaults
             left = xml_compare.compare(work.document, work.document, work.config, seen.live, seen.live_applied, echo).differences
             work.waits = any(difference.live_differs for difference in left) or work.steps is not None and work.steps.restart_required
 
     @staticmethod
     def _defined(work: run_work.Work, document: t.Any) -> str:
-        """What libvirt has after it was given a document; its refusal is told with the line of the template."""
+        """Define a document and return the result; a refusal names the line of the template."""
         try:
             return work.host.define(xml_domain.text_of(document))
         except model_errors.BackendError as error:
@@ -179,13 +179,13 @@ class Doing:
 
             raise run_blame.refused(work.prepared, error) from error
 
-    def _mark(self, work: run_work.Work, owned: xml_metadata.Ownership) -> None:
+    def _write_metadata(self, work: run_work.Work, owned: xml_metadata.Ownership) -> None:
         namespace = xml_metadata.NAMESPACE
         work.host.set_metadata(work.uuid, namespace, xml_metadata.ELEMENTS[namespace], xml_metadata.element_text(work.document, owned))
 
     @staticmethod
     def _conceal_live(work: run_work.Work) -> None:
-        """Passwords an earlier release left in the metadata of what runs go without a restart."""
+        """Remove passwords that an earlier release left in the metadata of a running domain, without a restart."""
         seen = work.seen
         if seen is not None and seen.record.active and seen.live_owned is not None and seen.live_owned.clear:
             namespace = xml_metadata.NAMESPACE
@@ -207,7 +207,7 @@ class Doing:
 
                 previous = concealed(xml_domain.canonical(found))
         elif before is not None:
-            # only the rest changes; what the domain was made of stays
+            # only the other values change; the applied document stays
             applied = before.applied
         return xml_metadata.Ownership(
             cluster=self.request.cluster,
@@ -224,7 +224,7 @@ class Doing:
         )
 
     def _change(self, work: run_work.Work, done: list[str]) -> None:
-        """Let it run on where it stands still, then change what runs."""
+        """Resume the domain if needed, then change the running guest."""
         if work.has(plan_domain.RESUME):
             work.host.resume(work.uuid)
             done.append(plan_domain.RESUME)
@@ -232,13 +232,13 @@ class Doing:
             change_live(work, self.request.live_timeout, done)
 
     def _stop(self, work: run_work.Work, done: list[str]) -> None:
-        """Off, and gone where that is wanted."""
+        """Shut the domain down, and remove it if requested."""
         if work.has(plan_domain.SHUTDOWN):
             work.host.shutdown(work.uuid, self.request.shutdown_timeout, self.request.force or self.request.state == "absent")
             done.append(plan_domain.SHUTDOWN)
         if work.has(plan_domain.UNDEFINE):
             if work.steps is not None:
-                # the domain goes last: a run that is killed still finds in it what else has to go
+                # the domain is removed last: after a killed run it still lists what else must be removed
                 run_volumes.apply(work.steps, done)
             work.host.undefine(work.uuid)
             done.append(plan_domain.UNDEFINE)
@@ -248,10 +248,10 @@ class Doing:
         done.append(plan_domain.START)
         record = work.host.domain(work.uuid)
         if record is None or not record.active:
-            raise model_errors.BackendError("ended right after its start.", hint="Look at its log below /var/log/libvirt on the host.")
+            raise model_errors.BackendError("stopped right after its start.", hint="Check its log below /var/log/libvirt on the host.")
 
     def _power_cycle(self, work: run_work.Work, done: list[str]) -> None:
-        # a run that is killed in between leaves a domain that is off; the next one has to know better
+        # a run that is killed in between leaves a domain that is off; the note lets the next run start it
         self._note_restart(work, True)
         try:
             work.host.shutdown(work.uuid, self.request.shutdown_timeout, self.request.force)
@@ -266,7 +266,7 @@ class Doing:
         self._note_restart(work, False)
 
     @staticmethod
-    def _note_restart(work: run_work.Work, begins: bool) -> None:
+    def _note_restart(work: run_work.Work, restarting: bool) -> None:
         namespace = xml_metadata.LIVE_NAMESPACE
         with contextlib.suppress(model_errors.BackendError):
-            work.host.set_metadata(work.uuid, namespace, xml_metadata.ELEMENTS[namespace], xml_metadata.RESTARTING_TEXT if begins else None)
+            work.host.set_metadata(work.uuid, namespace, xml_metadata.ELEMENTS[namespace], xml_metadata.RESTARTING_TEXT if restarting else None)

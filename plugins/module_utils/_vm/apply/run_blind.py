@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Check mode on a host that is not prepared yet: what the real run will do once it is."""
+"""Check mode on a host that is not prepared yet: predicts what a run will do once it is prepared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template imp
 
 
 def check_libraries() -> None:
-    """See to it that documents can be made at all.
+    """Check that the libraries for documents are installed.
 
     :raises BackendError: a library is missing.
     """
@@ -29,12 +29,12 @@ def check_libraries() -> None:
             raise model_errors.BackendError(f"{name} is not installed for this host's Python.", hint=f"Install python3-{name.lower()} on the host.")
 
 
-def foresee(
+def predict(
     request: run_result.DefineRequest, vms: t.Sequence[model_vm.VmDetails], choice: run_render.HypervisorChoice, reason: str, notes: t.Mapping[str, Moved]
 ) -> run_result.DefineResult:
-    """The result for a host without libvirt: no domain exists there, so every VM is a new one, unless another server has it.
+    """The result for a host without libvirt: no domain exists there, so every VM is new unless it was moved to another server.
 
-    :arg reason: why the host cannot be asked; it becomes a warning.
+    :arg reason: why libvirt cannot be queried; it becomes a warning.
     :arg notes: about VMs that were moved.
     """
     results = []
@@ -44,7 +44,7 @@ def foresee(
         try:
             kind = choice.of(vm).type
             if request.state not in ("absent", "rolled_back"):
-                # a proof may well be recorded by the run that prepares the host
+                # the run that prepares the host may record the proof
                 choice.check(vm, kind, exists=True)
         except model_errors.InputError as error:
             failures.append(error)
@@ -85,6 +85,6 @@ def foresee(
             warnings += container_warnings((vm.name, vm.hypervisor, False) for vm in new)
             unproven = [vm.name for vm in new if vm.hypervisor == "kvm" and not choice.proven("kvm")]
             if unproven:
-                warnings.append(f"{', '.join(unproven)}: kvm is not proven usable here yet; without the proof of virt_node the run fails")
-        warnings.append(f"this host is not prepared yet ({reason.rstrip('.')}); all its VMs count as new and the template was not rendered")
+                warnings.append(f"{', '.join(unproven)}: kvm is not proven usable here yet; the run fails unless virt_node has recorded a proof")
+        warnings.append(f"this host is not prepared yet ({reason.rstrip('.')}); all its VMs count as new, and the template was not rendered")
     return run_result.DefineResult(results, warnings + elsewhere, diff, [])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a definition needs of the host it is for: bridges, networks, firmware, MACs nobody else has. Reads only."""
+"""Checks what a definition requires of the host: bridges, networks, firmware, unique MACs. Reads only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAC = re.compile(r"<mac address=['\"]([^'\"]+)['\"]")
 
 
 def _line_of(work: run_work.Work, element: t.Any) -> str:
-    # only when something is wrong
+    # imported only for errors
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_blame
 
     return run_blame.line_of(run_work.need(work.prepared), element)
@@ -28,13 +28,13 @@ def _line_of(work: run_work.Work, element: t.Any) -> str:
 class HostChecks:
     """The checks of one call.
 
-    :arg domains: everything that is defined here, whatever its driver.
-    :arg local: whether libvirt's host is this one, so that its files and links can be seen.
+    :arg domains: all domains of the host, of every driver.
+    :arg local: whether libvirt runs on this host, so that its files and links can be checked.
     """
 
     def __init__(self, domains: t.Iterable[run_look.Seen], local: bool) -> None:
         self._local = local
-        # name or MAC → who has it, first come first served
+        # MAC → UUID and name of its first owner
         self._macs: dict[str, tuple[str, str]] = {}
         self._names: dict[str, str] = {}
         self._networks: dict[str, t.Mapping[str, bool]] = {}
@@ -46,10 +46,10 @@ class HostChecks:
                     self._macs.setdefault(mac.lower(), (record.uuid, record.name))
 
     def check(self, work: run_work.Work) -> None:
-        """See to it that the host has what a VM is about to be defined with.
+        """Check that the host provides what the definition of a VM requires.
 
-        :raises InputError: its details or its template name what is not there, or what another VM has.
-        :raises RefusedError: what its definition has had all along is gone, and it cannot start.
+        :raises InputError: the details or the template name something missing, or something of another VM.
+        :raises RefusedError: something in the existing definition is missing, so the VM cannot start.
         """
         if not work.has(*plan_domain.DEFINING, plan_domain.START):
             return
@@ -63,7 +63,7 @@ class HostChecks:
             owner = self._macs.setdefault(mac, (work.uuid, prepared.name))
             if owner[0] != work.uuid and mac not in macs:
                 raise model_errors.InputError(
-                    f"the MAC {mac} is the one of {owner[1]} on this host.", self._path(work, interface, index, "mac"), "Give one of the two another mac."
+                    f"the MAC {mac} is already used by {owner[1]} on this host.", self._path(work, interface, index, "mac"), "Set another mac for one of them."
                 )
         for index, interface in enumerate(prepared.document.iterfind("devices/interface")):
             problem = self._problem(work.host, interface) if interface.find("source") is not None else None
@@ -82,10 +82,10 @@ class HostChecks:
         first = self._names.setdefault(name, work.vm.id)
         if first != work.vm.id:
             path = _line_of(work, run_work.need(work.prepared).document.find("name"))
-            raise model_errors.InputError(f"the name {name!r} is also the one of VM {first!r}.", path, "Write {name} or {id} there.")
+            raise model_errors.InputError(f"the name {name!r} is already used by the VM {first!r}.", path, "Use {name} or {id} there.")
 
     def _problem(self, host: DomainHost, interface: t.Any) -> tuple[str, str, str] | None:
-        """What a NIC hangs on and is not there: which attribute, what is wrong, what to do."""
+        """The problem with the network or bridge of a NIC: attribute, message, hint; ``None`` when there is none."""
         source = interface.find("source")
         network, bridge = source.get("network"), source.get("bridge")
         if interface.get("type") == "network" and network:
@@ -94,9 +94,9 @@ class HostChecks:
             found = self._networks[host.uri]
             if network not in found:
                 names = ", ".join(sorted(found)) or "none"
-                return "network", f"libvirt has no network {network!r} (it has: {names}).", "Define the network, or name another one."
+                return "network", f"libvirt has no network {network!r} (existing: {names}).", "Define the network, or use another one."
             if not found[network]:
-                return "network", f"the network {network!r} of libvirt is not active.", f"Start it: virsh net-start {network}."
+                return "network", f"the libvirt network {network!r} is not active.", f"Start it: virsh net-start {network}."
         if interface.get("type") == "bridge" and bridge and self._local:
             if bridge not in self._bridges:
                 self._bridges[bridge] = io_host_network.kind_of(bridge)
@@ -104,17 +104,17 @@ class HostChecks:
             port = interface.find("virtualport")
             switched = port is not None and port.get("type") == "openvswitch"
             if kind is None:
-                return "bridge", f"this host has no bridge {bridge!r}.", "Make the bridge first, or name another one."
+                return "bridge", f"this host has no bridge {bridge!r}.", "Create the bridge first, or use another one."
             if kind == io_host_network.LINK:
-                return "bridge", f"{bridge!r} is a link of this host, and no bridge.", "Name the bridge the link belongs to."
+                return "bridge", f"{bridge!r} is a network interface of this host, not a bridge.", "Use the bridge it belongs to."
             if kind == io_host_network.OPEN_VSWITCH and not switched:
-                return "bridge", f"{bridge!r} is a bridge of Open vSwitch.", "Add virtualport: openvswitch to the NIC."
+                return "bridge", f"{bridge!r} is an Open vSwitch bridge.", "Add virtualport: openvswitch to the NIC."
             if kind == io_host_network.BRIDGE and switched:
-                return "bridge", f"{bridge!r} is a bridge of Linux, not of Open vSwitch.", "Leave virtualport out."
+                return "bridge", f"{bridge!r} is a Linux bridge, not an Open vSwitch bridge.", "Remove virtualport from the NIC."
         return None
 
     def _path(self, work: run_work.Work, interface: t.Any, index: int, key: str) -> str:
-        """The NIC of the details a NIC of the document comes from, else the line of the template."""
+        """The path in the details of a NIC of the document; the line of the template for other NICs."""
         if index < len(work.vm.nics):
             nic = work.vm.nics[index]
             source = interface.find("source")
@@ -136,8 +136,8 @@ class HostChecks:
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_firmware
 
         problem = None
-        if path and not io_firmware.there(path):
-            problem = f"the firmware {path} is not on this host."
+        if path and not io_firmware.exists(path):
+            problem = f"the firmware {path} does not exist on this host."
         elif not path:
             features = {feature.get("name"): feature.get("enabled") == "yes" for feature in system.iterfind("firmware/feature")}
             kind = system.find("type")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: VM details + template → domains, all VMs of a host in one call.
+"""Use case: VM details and a template → domains, all VMs of a host in one call.
 
-What only some runs need is imported where they need it: on a host every imported module is compiled
-anew, which is most of what a run without a change costs.
+Modules needed only in some runs are imported on demand: on a host every imported module is compiled
+again, which is most of the time of a run without changes.
 """
 
 from __future__ import annotations
@@ -38,33 +38,34 @@ _VIRT = "virt"
 
 
 def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[[str], DomainHost] = DomainHost) -> DefineResult:
-    """Make the VMs of a host as their details and the template say.
+    """Define the VMs of a host from their details and the template.
 
-    Everything is read, rendered and decided before anything is touched; in check mode it ends
-    there. One VM's failure, also while deciding, leaves the others alone and is told in its result;
-    the next run takes up what is missing.
+    Everything is read, rendered and planned before anything is changed; check mode ends
+    there. The failure of one VM, also during planning, is reported in its result and does not affect the others;
+    the next run completes the rest.
 
     :arg connect: opens a connection; tests pass their own.
-    :raises FootprintError: bad input, a host that cannot be reached, or an error that all VMs have, such as a broken template.
+    :raises FootprintError: invalid input, an unreachable host, or an error that all VMs share, such as an invalid template.
     """
     if request.state not in plan_domain.STATES:
-        raise model_errors.InputError(f"{request.state!r} is no state.", "state", f"Use one of {', '.join(plan_domain.STATES)}.")
+        raise model_errors.InputError(f"{request.state!r} is not a valid state.", "state", f"Use one of {', '.join(plan_domain.STATES)}.")
     if request.remove_disks and request.state != "absent":
-        raise model_errors.InputError("goes with state: absent only.", "remove_disks", "Leave it out, or ask for state: absent.")
+        raise model_errors.InputError("requires state: absent.", "remove_disks", "Remove it, or set state: absent.")
     if request.wipe and not request.remove_disks:
-        raise model_errors.InputError("overwrites disks that are removed, and none are.", "wipe", "Add remove_disks: true, or leave it out.")
+        raise model_errors.InputError("requires remove_disks: true.", "wipe", "Add remove_disks: true, or remove it.")
     if request.recreate_disks and request.state in ("absent", "rolled_back"):
-        raise model_errors.InputError("creates volumes again, and this state creates none.", "recreate_disks", "Leave it out, or ask for another state.")
+        message = f"is not supported with state: {request.state}, which creates no volumes."
+        raise model_errors.InputError(message, "recreate_disks", "Remove it, or set another state.")
     listed = model_vm.parse_vms(request.vms, cluster=request.cluster, pool=request.pool)
     vms = select(listed, request.only)
     if request.state in ("absent", "rolled_back") and (request.uri or "").startswith("lxc"):
-        # details that name no more than the id: what is there tells the type
+        # the details may contain only the id; the URI determines the type
         vms = tuple(dataclasses.replace(vm, hypervisor="lxc") if vm.hypervisor == "auto" else vm for vm in vms)
     if vms and request.node_roles is not None and _VIRT not in request.node_roles:
         raise model_errors.RefusedError(
             f"this host has VM details but not the role {_VIRT} (its roles: {', '.join(request.node_roles) or 'none'}).",
             "vms",
-            f"Give the server the role {_VIRT}, or take the VM details away.",
+            f"Add the role {_VIRT} to the server, or remove the VM details.",
         )
     if request.host_keys:
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
@@ -76,9 +77,9 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     if check_mode:
         reason = _unprepared(needed, connect)
         if reason:
-            from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_blind import foresee
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_blind import predict
 
-            return foresee(request, vms, choice, reason, moved_notes(request) if choice.local else {})
+            return predict(request, vms, choice, reason, moved_notes(request) if choice.local else {})
     template = xml_template.Template(source)
     with contextlib.ExitStack() as stack:
         if not check_mode:
@@ -89,7 +90,7 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
 
 
 def _unprepared(needed: set[str], connect: t.Callable[[str], DomainHost]) -> str | None:
-    """Why this host cannot even be asked; nothing when it can."""
+    """Why libvirt on this host cannot be queried; ``None`` when it can."""
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_blind import check_libraries
 
     try:
@@ -103,9 +104,9 @@ def _unprepared(needed: set[str], connect: t.Callable[[str], DomainHost]) -> str
 
 
 def moved_notes(request: DefineRequest) -> t.Mapping[str, Moved]:
-    """The notes about VMs that this host must not run (by UUID); hardly any host has one.
+    """The notes about VMs that this host must not run (by UUID); most hosts have none.
 
-    :raises BackendError: whether there are any cannot be told.
+    :raises BackendError: the notes cannot be read.
     """
     try:
         if not os.listdir(request.moved_path):
@@ -113,21 +114,21 @@ def moved_notes(request: DefineRequest) -> t.Mapping[str, Moved]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise model_errors.BackendError(f"cannot tell which VMs were moved away from this host: {error}.", hint="Run as root.") from error
+        raise model_errors.BackendError(f"cannot read which VMs were moved away from this host: {error}.", hint="Run as root.") from error
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_moved import read_all
 
     return read_all(pathlib.Path(request.moved_path))
 
 
 class _Run:
-    """One call on a host: its connections, what they showed, and the work on each VM."""
+    """One call on a host: its connections, the domains found, and the work on each VM."""
 
     def __init__(self, request: DefineRequest, choice: run_render.HypervisorChoice, template: xml_template.Template, check_mode: bool) -> None:
         self.request = request
         self.choice = choice
         self.template = template
         self.check_mode = check_mode
-        # absent and rolled_back go by what is there: no template, no disks of the details
+        # absent and rolled_back use the existing domain: no template, no disks of the details
         self.renders = request.state not in ("absent", "rolled_back")
         self.hosts: dict[str, DomainHost] = {}
         self.stores: dict[str, VolumeStore] = {}
@@ -139,7 +140,7 @@ class _Run:
         self.schema: dict[str, t.Any] = {}
 
     def open(self, needed: set[str], connect: t.Callable[[str], DomainHost], stack: contextlib.ExitStack) -> None:
-        """One connection per driver; a driver no VM needs may be missing (it is asked for what left the list)."""
+        """Open one connection per driver; a driver that no VM needs may be missing (it is only checked for unlisted VMs)."""
         others = {self.request.uri} if self.request.uri else set(DRIVER_URIS.values())
         for uri in sorted(needed | others):
             try:
@@ -152,7 +153,7 @@ class _Run:
             self.seen[uri] = run_look.Domains(host.domains())
 
     def _store(self, uri: str) -> VolumeStore:
-        """The storage of a connection, once somebody has any."""
+        """The storage of a connection, created on first use."""
         if uri not in self.stores:
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
@@ -161,8 +162,8 @@ class _Run:
         return self.stores[uri]
 
     def all(self, vms: t.Sequence[model_vm.VmDetails], listed: t.Sequence[model_vm.VmDetails]) -> DefineResult:
-        """Decide for all, then do it."""
-        works = [self._decide(vm) for vm in vms]
+        """Plan all VMs, then apply the plans."""
+        works = [self._plan(vm) for vm in vms]
         run_work.raise_common(works)
         if self.request.recreate_disks:
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_missing
@@ -170,7 +171,7 @@ class _Run:
             run_missing.check_names(self.request.recreate_disks, works, self.request.pool)
         diff: list[dict[str, str]] = []
         if any(work.result.actions or work.waits for work in works):
-            diff = self._do(works)
+            diff = self._apply(works)
         for work in works:
             if work.plan is not None and work.result.state is None and not work.result.error:
                 work.result.state = work.plan.state
@@ -182,28 +183,28 @@ class _Run:
         unlisted = self._unlisted(listed, works)
         warnings = self._warnings(works)
         if unlisted:
-            warnings.append(f"left alone, because the list does not name them (state: absent removes a VM): {', '.join(unlisted)}")
+            warnings.append(f"not in the list of VM details and left unchanged (state: absent removes a VM): {', '.join(unlisted)}")
         return DefineResult([work.result for work in works], warnings, diff, unlisted)
 
-    def _do(self, works: t.Sequence[run_work.Work]) -> list[dict[str, str]]:
-        """Do it, but for check mode; what it comes to as a diff."""
-        from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_apply import Doing
+    def _apply(self, works: t.Sequence[run_work.Work]) -> list[dict[str, str]]:
+        """Apply the plans, except in check mode; returns the diff."""
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_apply import Applier
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_diff import diff_of
 
         diff = [entry for work in works for entry in diff_of(work)]
         if not self.check_mode:
-            Doing(self.request).all(works)
+            Applier(self.request).all(works)
             for store in self.stores.values():
                 store.refresh()
         return diff
 
-    def _decide(self, vm: model_vm.VmDetails) -> run_work.Work:
+    def _plan(self, vm: model_vm.VmDetails) -> run_work.Work:
         result = VmResult(id=vm.id, name=vm.name, uuid=vm.uuid, macs=list(vm.macs))
         work = run_work.Work(vm, result, next(iter(self.hosts.values()), None))
         try:
             hypervisor = self.choice.of(vm)
             result.hypervisor, work.host = hypervisor.type, self.hosts[hypervisor.uri]
-            if self.notes and self._is_elsewhere(work):
+            if self.notes and self._is_moved(work):
                 return work
             if self.renders:
                 self._render(work, hypervisor)
@@ -229,8 +230,8 @@ class _Run:
         result.restart_required = plan.restart_required
         return work
 
-    def _is_elsewhere(self, work: run_work.Work) -> bool:
-        """Whether another server has a VM, or will have it; its result says so."""
+    def _is_moved(self, work: run_work.Work) -> bool:
+        """Whether a VM was moved, or is being moved, to another server; recorded in its result."""
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_moved
 
         wanted = self._wanted(work.vm)
@@ -241,13 +242,13 @@ class _Run:
         return note is not None
 
     def _render(self, work: run_work.Work, hypervisor: run_render.Hypervisor) -> None:
-        """Find the domain of a VM and render its document, with the identity of a domain that was made by somebody else."""
+        """Find the domain of a VM and render its document, with the identity of an adopted domain."""
         uri, result = hypervisor.uri, work.result
         wanted = self._wanted(work.vm)
         first = self.seen[uri].candidate(wanted)
         if first is None:
             self._refuse_elsewhere(uri, wanted)
-        # known from here on, also when it is refused
+        # set here for the result, also when the VM is refused
         work.seen = first
         self.choice.check(work.vm, hypervisor.type, first is not None and first.config.get("type") == hypervisor.type, work.host)
         identity = self._identity(first)
@@ -294,7 +295,7 @@ class _Run:
         result.unused_attributes, result.missing_variables = list(prepared.unused), list(prepared.missing)
 
     def _check_host(self, work: run_work.Work) -> None:
-        """See to it that the host has what a VM is defined with."""
+        """Check that the host provides what the definition requires."""
         if self.checks is None:
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_check import HostChecks
 
@@ -310,7 +311,7 @@ class _Run:
         self.users.check(work)
 
     def _identity(self, seen: run_look.Seen | None) -> t.Any:
-        """What a domain keeps that is taken over now, or was once; nothing for one of our own making."""
+        """The identity that an adopted domain keeps; ``None`` for a domain created by this collection."""
         if seen is None or seen.owned is None and not self.request.adopt:
             return None
         if seen.owned is not None and not seen.owned.adopted:
@@ -320,14 +321,14 @@ class _Run:
         return identity_of(seen.config if seen.owned is None else run_work.need(seen.applied))
 
     def _compare(self, work: run_work.Work) -> None:
-        """What the domain differs in, when each difference takes effect, and so what is to be done."""
+        """Compare the domain, classify the differences, and plan the actions."""
         seen, result = work.seen, work.result
         needs = plan_domain.Needs()
         if seen is not None and work.document is not None:
             if not seen.record.active and self.request.state == "running" and work.uuid in self._saved(work.host):
                 seen.resumes(work.host.saved_xml(work.uuid))
             if seen.owned is not None and seen.owned.applied == work.applied and not run_look.has_password(work.applied):
-                # one and the same object is read once
+                # the same object is parsed only once
                 work.document = seen.applied
             elif seen.owned is not None and seen.applied is not None and work.prepared is not None:
                 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import run_keys
@@ -360,7 +361,7 @@ class _Run:
         )
 
     def _saved(self, host: DomainHost) -> frozenset[str]:
-        """UUIDs of the domains of a driver that are off with their memory saved."""
+        """UUIDs of the domains of a driver that have a managed save image."""
         if host.uri not in self.saved:
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 
@@ -370,10 +371,12 @@ class _Run:
     def _refuse_elsewhere(self, uri: str, wanted: plan_domain.Wanted) -> None:
         for other in self.hosts:
             if other != uri and self.seen[other].candidate(wanted) is not None:
-                raise model_errors.RefusedError(f"the VM exists with another hypervisor type ({other}).", hint="Ask for state: absent first; its disks stay.")
+                raise model_errors.RefusedError(
+                    f"the VM already exists with another hypervisor type ({other}).", hint="Run with state: absent first; its disks are kept."
+                )
 
     def _unlisted(self, listed: t.Sequence[model_vm.VmDetails], works: t.Sequence[run_work.Work]) -> list[str]:
-        """Our VMs that the list no longer names."""
+        """VMs of this cluster that the list no longer contains."""
         if self.request.origin != xml_metadata.ORIGIN_LIST or not self.renders:
             return []
         known = {vm.uuid for vm in listed} | {work.uuid for work in works} | set(self.notes)
@@ -389,8 +392,8 @@ class _Run:
 
             warnings += container_warnings((name, document.get("type"), document.find("idmap") is not None) for name, document in documents)
         for work in works:
-            said = work.prepared.told if work.prepared else work.steps.told if work.steps else ()
-            warnings += [f"VM {work.result.name}: {told}" for told in said]
+            notices = work.prepared.notices if work.prepared else work.steps.notices if work.steps else ()
+            warnings += [f"VM {work.result.name}: {notice}" for notice in notices]
             warnings += [f"VM {work.result.name}: {note}" for note in work.notes]
             if work.result.restart_required and not work.result.error:
                 warnings.append(f"VM {work.result.name}: runs with its previous definition until it is restarted")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: the VMs of a host as they are, over all drivers; nothing is changed.
+"""Use case: list the VMs of a host, over all drivers; nothing is changed.
 
-What can be asked for all domains at once is asked so; a domain costs its documents and nothing more.
+Bulk queries are used where possible; per domain only its documents are read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STATES = ["running", "paused", "suspended", "shutdown", "crashed"]
 
 @dataclasses.dataclass(frozen=True)
 class InfoRequest:
-    """Which VMs are asked for, and what of them; ``None`` and empty filters let everything through."""
+    """Filters for VMs and the requested details; ``None`` and empty filters match everything."""
 
     cluster: str | None = None
     owner: str = OURS
@@ -52,7 +52,7 @@ class InfoRequest:
 def read_vms(request: InfoRequest, *, connect: t.Callable[[str], DomainHost] = DomainHost) -> list[dict[str, t.Any]]:
     """The VMs of a host, sorted by name.
 
-    A driver that is not there has no VMs; only when none answers that is an error.
+    A missing driver has no VMs; it is an error only when no driver answers.
 
     :raises BackendError: no driver answers.
     """
@@ -66,28 +66,28 @@ def read_vms(request: InfoRequest, *, connect: t.Callable[[str], DomainHost] = D
             except BackendError as error:
                 failures.append(error)
                 continue
-            found += _Look(host, uri, request).vms()
+            found += _Driver(host, uri, request).vms()
     if len(failures) == len(uris):
         raise failures[0]
     return sorted(found, key=lambda vm: (vm["name"], vm["uri"]))
 
 
-class _Look:
-    """One driver of the host and what it knows of all its domains."""
+class _Driver:
+    """One driver of the host with the data of all its domains."""
 
     def __init__(self, host: DomainHost, uri: str, request: InfoRequest) -> None:
         self._uri = uri
         self._request = request
-        self._records = [record for record in host.domains() if _named(record, request)]
+        self._records = [record for record in host.domains() if _matches_name(record, request)]
         self._kept = io_domain_lists.kept(host)
         self._moved = io_moved.read_all(pathlib.Path(request.moved_path)) if urllib.parse.urlsplit(uri).netloc == "" else {}
         self._capacities = io_domain_lists.capacities(host) if request.volumes else {}
         self._folders = io_domain_lists.pool_folders(host) if request.volumes else {}
 
     def vms(self) -> list[dict[str, t.Any]]:
-        """Those that were asked for."""
+        """The VMs that match the request."""
         seen = [Seen(record) for record in self._records]
-        return [self._describe(one) for one in seen if _owned_as_asked(one.owned, self._request)]
+        return [self._describe(one) for one in seen if _matches_ownership(one.owned, self._request)]
 
     def _describe(self, seen: Seen) -> dict[str, t.Any]:
         record, document, owned = seen.record, seen.config, seen.owned
@@ -114,7 +114,7 @@ class _Look:
             "has_managed_save": record.uuid in self._kept.managed_saves,
             "moved": self._moved[record.uuid].to if record.uuid in self._moved else None,
         }
-        vm.update(_standing(seen, self._request.drift))
+        vm.update(_drift_state(seen, self._request.drift))
         if self._request.volumes:
             vm["volumes"] = [self._volume(record.uuid, target, path) for target, path in _targets(document)]
         if self._request.xml:
@@ -134,41 +134,41 @@ class _Look:
         }
 
 
-def _standing(seen: Seen, drift: bool) -> dict[str, t.Any]:
-    """Where a VM of ours stands against what was applied to it: nothing new is wanted, so what differs is drift or waits.
+def _drift_state(seen: Seen, drift: bool) -> dict[str, t.Any]:
+    """How a managed VM differs from the document applied to it: differences are drift or wait for a restart.
 
-    Without ``drift`` the documents are compared only where a restart can be due.
+    Without ``drift`` the documents are compared only where a restart can be required.
     """
-    told: dict[str, t.Any] = {"restart_required": False}
+    result: dict[str, t.Any] = {"restart_required": False}
     if drift:
-        told.update(drift=[], pending=[], kept=[])
-    if seen.applied is None or not (drift or _started_otherwise(seen)):
-        return told
+        result.update(drift=[], pending=[], kept=[])
+    if seen.applied is None or not (drift or _started_differently(seen)):
+        return result
     comparison = seen.compare(seen.applied)
     facts = facts_of(seen, seen.applied, comparison.differences)
     changes = [(difference, classify(difference, facts)) for difference in comparison.differences]
     pending = [change.path for unused, change in changes if change.waits]
-    told["restart_required"] = bool(pending)
+    result["restart_required"] = bool(pending)
     if drift:
-        told["pending"] = pending
-        told["kept"] = list(comparison.kept)
-        told["drift"] = [
+        result["pending"] = pending
+        result["kept"] = list(comparison.kept)
+        result["drift"] = [
             shown({"path": change.path, "class": change.cls, "applied": found.applied, "config": found.config, "live": found.live})
             for found, change in changes
             if found.outside or found.config_differs
         ]
-    return told
+    return result
 
 
-def _started_otherwise(seen: Seen) -> bool:
+def _started_differently(seen: Seen) -> bool:
     return seen.live is not None and (seen.live_applied is not seen.applied or bool(seen.noted))
 
 
-def _named(record: DomainRecord, request: InfoRequest) -> bool:
+def _matches_name(record: DomainRecord, request: InfoRequest) -> bool:
     return (not request.names or record.name in request.names) and (not request.states or record.state in request.states)
 
 
-def _owned_as_asked(owned: Ownership | None, request: InfoRequest) -> bool:
+def _matches_ownership(owned: Ownership | None, request: InfoRequest) -> bool:
     if owned is None:
         return request.owner != OURS and not (request.cluster or request.origins or request.ids)
     if request.owner == FOREIGN:
@@ -178,7 +178,7 @@ def _owned_as_asked(owned: Ownership | None, request: InfoRequest) -> bool:
 
 
 def _targets(document: t.Any) -> list[tuple[str, str]]:
-    """What each disk and file system is to the guest, and the path it stands at; media that are not in count as no disk."""
+    """Target and path of each disk and file system; empty drives are omitted."""
     found = []
     for device in document.iterfind("devices/*"):
         source, target = device.find("source"), device.find("target")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Changing a guest that runs, as far as it lets itself be changed."""
+"""Changes of a running guest, as far as the guest and the driver accept them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_liv
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_apply_class, plan_domain, run_look, xml_domain, xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import secret_free
 
-# plugging out comes before plugging in: it frees places
+# detaching comes before attaching: it frees addresses
 _ORDER = ("title", "description", "currentMemory", "vcpu/@current")
-_DEAF = "the driver agreed and did nothing"
+_NO_EFFECT = "the driver reported success without any effect"
 
 
 def change_live(work: run_work.Work, timeout: float, done: list[str]) -> None:
-    """Make the changes that need no restart; what is refused waits for the next start.
+    """Apply the changes that need no restart; refused changes wait for the next start.
 
-    A refusal is noted in the metadata of what runs, which ends with it: until then it is not asked
-    for again.
+    A refusal is recorded in the metadata of the running domain, so it is not requested again before the next start.
 
-    :raises BackendError: something else went wrong.
+    :raises BackendError: any other failure.
     """
     host, seen = work.host, run_work.need(work.seen)
     domain = LiveDomain(host, work.uuid, timeout)
@@ -32,7 +31,7 @@ def change_live(work: run_work.Work, timeout: float, done: list[str]) -> None:
     refused: dict[str, str] = {}
     for group in _groups(work.changes):
         try:
-            _make(domain, group, running, work)
+            _apply(domain, group, running, work)
         except LiveRefusal as refusal:
             refused.update((change.path, refusal.message) for change in group)
         if plan_domain.CHANGE_LIVE not in done:
@@ -41,19 +40,19 @@ def change_live(work: run_work.Work, timeout: float, done: list[str]) -> None:
     left = {difference.path for difference in after.compare(work.document).differences if difference.live_differs}
     for change in work.changes:
         if change.now and change.path in left:
-            refused.setdefault(change.path, _DEAF)
+            refused.setdefault(change.path, _NO_EFFECT)
     if refused:
         noted = {**seen.noted, **{change.path: secret_free(change.path, change.after) for change in work.changes if change.path in refused}}
         text = xml_metadata.note_text(running, noted)
         host.set_metadata(work.uuid, xml_metadata.LIVE_NAMESPACE, xml_metadata.ELEMENTS[xml_metadata.LIVE_NAMESPACE], text, live=True)
-        work.notes += [f"{path} waits for its next start: {words.rstrip('.')}" for path, words in refused.items()]
+        work.notes += [f"{path} waits for its next start: {message.rstrip('.')}" for path, message in refused.items()]
     work.changes = tuple(change.put_off() if change.path in refused else change for change in work.changes)
     work.waits = bool(left) or work.steps is not None and work.steps.restart_required
     work.result.changes = [*work.other_changes, *(change.as_result() for change in work.changes if change.due or change.path in refused)]
 
 
 def _groups(changes: t.Iterable[plan_apply_class.Change]) -> list[list[plan_apply_class.Change]]:
-    """The changes to be made now; those of one device are one."""
+    """The changes to apply now, grouped by device."""
     groups: dict[str, list[plan_apply_class.Change]] = {}
     for change in changes:
         if change.now:
@@ -68,7 +67,7 @@ def _groups(changes: t.Iterable[plan_apply_class.Change]) -> list[list[plan_appl
     return sorted(groups.values(), key=rank)
 
 
-def _make(domain: LiveDomain, group: t.Sequence[plan_apply_class.Change], running: t.Any, work: run_work.Work) -> None:
+def _apply(domain: LiveDomain, group: t.Sequence[plan_apply_class.Change], running: t.Any, work: run_work.Work) -> None:
     change = group[0]
     if change.path in ("title", "description"):
         domain.set_text(change.path, change.after)
@@ -80,7 +79,7 @@ def _make(domain: LiveDomain, group: t.Sequence[plan_apply_class.Change], runnin
         parts = {part.path[len(change.device or "") + 1 :].partition("/")[0] for part in group}
         device, wanted = xml_device_forms.device(running, change.device or ""), xml_device_forms.device(work.document, change.device or "")
         if device is None or wanted is None:
-            raise LiveRefusal("the device is not there")
+            raise LiveRefusal("the device does not exist")
         domain.update(xml_device_forms.text(xml_device_forms.updated(device, wanted, {"@type", *parts})))
     elif change.after is None:
         device = xml_device_forms.device(running, change.path)
@@ -89,5 +88,5 @@ def _make(domain: LiveDomain, group: t.Sequence[plan_apply_class.Change], runnin
     else:
         placed = xml_device_forms.device(work.config if work.config is not None else run_work.need(work.seen).config, change.path)
         wanted = placed if placed is not None else xml_device_forms.device(work.document, change.path)
-        # first where the definition has it, so that it has the same name after a restart
+        # first with the address of the definition, so that it has the same name after a restart
         domain.attach(xml_device_forms.text(wanted), xml_device_forms.text(xml_device_forms.without_address(wanted)))

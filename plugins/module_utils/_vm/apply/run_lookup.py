@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finding the domain of a VM that is to go, or to go back: by what is there, not by its details, which may name no more than its id."""
+"""Finds the domain of a VM to remove or roll back: from the existing domains, because the details may contain only its id."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def look_up(
     seen: t.Mapping[str, run_look.Domains],
     store: t.Callable[[str], io_volumes.VolumeStore],
 ) -> None:
-    """Find the domain under any driver, the definition it is to go back to, and the disks that are to go with it.
+    """Find the domain in any driver, the definition to restore, and the disks to remove.
 
-    :arg uri: the driver its details come to.
-    :arg store: gives the storage of a connection.
-    :raises RefusedError: what is found is somebody else's, or the earlier definition had a password that is lost.
+    :arg uri: the driver according to its details.
+    :arg store: returns the storage of a connection.
+    :raises RefusedError: the domain belongs to another owner, or the earlier definition had a password that is lost.
     """
     where = next((each for each in [uri, *hosts] if seen[each].candidate(wanted) is not None), uri)
     work.host = hosts[where]
@@ -62,18 +62,18 @@ def look_up(
 
 
 def _reveal(work: run_work.Work) -> None:
-    """The earlier definition with the passwords of the present one: nobody keeps old ones.
+    """Insert the current passwords into the earlier definition: old passwords are not stored.
 
-    :raises RefusedError: it had one where there is none now, and would come back open to everybody.
+    :raises RefusedError: it had a password where there is none now, and would be restored without protection.
     """
     if " passwd=" not in work.applied:
         return
-    # only for those that have any: each import costs every run
+    # imported only where there are passwords: each import costs every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import reveal
 
     unknown = reveal(work.document, run_work.need(work.seen).config)
     if unknown:
         raise model_errors.RefusedError(
-            f"the previous definition has a password for {', '.join(unknown)}, which is kept nowhere.",
-            hint="Ask for state: present with the earlier template and the password.",
+            f"the previous definition has a password for {', '.join(unknown)}, which is not stored.",
+            hint="Run with state: present, the earlier template and the password.",
         )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""VMs that another server has, or will have: here they are left alone, whatever the list of this host still says."""
+"""VMs that were moved, or are being moved, to another server: they are left unchanged here, even if the list of this host contains them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 
 _DONE = ("running", "present")
 _WARNING = {
-    MOVING: "is on its way to {to} and left alone until it is there (vm_move)",
-    ARRIVING: "is on its way to this host and left alone until it is here (vm_move)",
+    MOVING: "is being moved to {to} and is not changed until the move has ended (vm_move)",
+    ARRIVING: "is being moved to this host and is not changed until the move has ended (vm_move)",
 }
-_MOVED = "was moved to {to} and is left alone here; list it there"
+_MOVED = "was moved to {to} and is not changed here; list it there"
 
 
 def note_about(notes: t.Mapping[str, Moved], vm: model_vm.VmDetails, cluster: str, uuid: str) -> Moved | None:
-    """The note about a VM: by the UUID its details come to or its domain has, or else by its id.
+    """The note about a VM: by the UUID derived from its details, by the UUID of its domain, or else by its id.
 
-    A VM that was taken over has another UUID than its details come to, and its domain may be gone.
+    An adopted VM has another UUID than its details yield, and its domain may no longer exist.
     """
-    ours = ((note.cluster, note.id) == (cluster, vm.id) and note for note in notes.values())
-    return notes.get(vm.uuid) or notes.get(uuid) or next(filter(None, ours), None)
+    matching = ((note.cluster, note.id) == (cluster, vm.id) and note for note in notes.values())
+    return notes.get(vm.uuid) or notes.get(uuid) or next(filter(None, matching), None)
 
 
 def leave_alone(note: Moved, result: run_result.VmResult, state: str) -> str:
-    """Say where a VM is, in its result and as a warning.
+    """Record in the result of a VM where it is, and return the warning.
 
-    :raises RefusedError: it is to be changed here in a way that only its own server can.
+    :raises RefusedError: the requested state can only be applied on the other server.
     """
     warning = _WARNING.get(note.state, _MOVED).format(to=note.to)
     result.state, result.moved_to = note.state if note.state in _WARNING else "moved", note.to
     if state not in _DONE:
-        hint = "Ask its server; vm_move with state: confirmed removes the old copy, with state: returned brings the VM back."
+        hint = "Run this on its server; vm_move with state: confirmed removes the old copy, with state: returned moves the VM back."
         raise model_errors.RefusedError(f"{warning}.", hint=hint)
     return warning

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What goes into ``define_vms`` and what comes out."""
+"""Request and result of ``define_vms``."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare impo
 
 _LONGEST = 4096
 
-# as _vm.apply.io_moved has it, which few runs need
+# the same path as in _vm.apply.io_moved, which few runs import
 MOVED_PATH = "/var/lib/reduced.footprint/moved"
 
 
 @dataclasses.dataclass(frozen=True)
 class DefineRequest:
-    """What is asked of a host; see ``vm_define`` for each value.
+    """The request for a host; see ``vm_define`` for each value.
 
-    ``origin`` says who keeps the VMs: the list of the host, or something else (a migration), whose
-    VMs a list never misses. Timeouts are in seconds. ``pending_images`` are file names of base images
-    that are on their way; in check mode they count as there. ``host_keys``: VM id → private ssh host key. ``moved_path``:
-    where the notes about VMs that were moved stand.
+    ``origin`` is the source of the VMs: the list of the host, or something else (a migration), whose
+    VMs are never reported as unlisted. Timeouts are in seconds. ``pending_images`` are file names of base images
+    that will be fetched; in check mode they count as present. ``host_keys``: VM id → private SSH host key. ``moved_path``:
+    folder of the notes about moved VMs.
     """
 
     cluster: str
@@ -56,24 +56,24 @@ class DefineRequest:
     moved_path: str = MOVED_PATH
 
     def __post_init__(self) -> None:
-        """:raises InputError: a name that libvirt cannot even be asked for, or a number that means nothing."""
+        """:raises InputError: an invalid pool name or URI, or a number out of range."""
         for key in ("pool", "uri"):
             value = getattr(self, key) or ""
             if not value.isprintable() or len(value) > _LONGEST:
                 raise model_errors.InputError(
-                    f"{model_errors.shown(value)} cannot be one: it is too long or holds a character that has no place in it.", key, "Correct it."
+                    f"{model_errors.shown(value)} is not a valid {key}: it is too long or contains a character that is not printable.", key, "Correct it."
                 )
         for key in ("shutdown_timeout", "live_timeout", "lock_timeout"):
             value = getattr(self, key)
             if not 0 <= value < math.inf:
-                raise model_errors.InputError(f"{model_errors.shown(value)} is no time to wait.", key, "Give seconds, 0 or more.")
+                raise model_errors.InputError(f"{model_errors.shown(value)} is not a valid timeout.", key, "Set a number of seconds, 0 or more.")
         if self.parallel < 1:
-            raise model_errors.InputError(f"{model_errors.shown(self.parallel)} at once never come to an end.", "parallel", "Use 1 or more.")
+            raise model_errors.InputError(f"{model_errors.shown(self.parallel)} is not a valid number of VMs.", "parallel", "Set 1 or more.")
 
 
 @dataclasses.dataclass
 class VmResult:
-    """What came of one VM; ``state`` is the one it has (in check mode: would have)."""
+    """The result of one VM; ``state`` is its state after the call (in check mode: predicted)."""
 
     id: str
     name: str
@@ -96,7 +96,7 @@ class VmResult:
 
 @dataclasses.dataclass
 class DefineResult:
-    """What came of a call: one result per VM, in the order of the details."""
+    """The result of a call: one result per VM, in the order of the details."""
 
     vms: list[VmResult]
     warnings: list[str]
@@ -109,7 +109,7 @@ class DefineResult:
         return any(vm.error for vm in self.vms)
 
     def as_result(self, *, diff: bool = True) -> dict[str, t.Any]:
-        """The result as keyword arguments for ``exit_json`` or, when :attr:`failed`, ``fail_json``; warnings go their own way."""
+        """The result as keyword arguments for ``exit_json`` or, when :attr:`failed`, ``fail_json``; warnings are not included."""
         result: dict[str, t.Any] = {
             "changed": any(vm.changed for vm in self.vms),
             "vms": [dict(vars(vm)) for vm in self.vms],
@@ -117,9 +117,9 @@ class DefineResult:
         }
         if diff:
             result["diff"] = self.diff
-        bad = [vm for vm in self.vms if vm.error]
-        if bad:
-            said = "; ".join(f"{vm.name}: {vm.error}" for vm in bad)
-            others = ", the others are done" if len(bad) < len(self.vms) else ""
-            result["msg"] = f"{len(bad)} of {len(self.vms)} VMs failed{others}. {said}"
+        failed = [vm for vm in self.vms if vm.error]
+        if failed:
+            errors = "; ".join(f"{vm.name}: {vm.error}" for vm in failed)
+            others = ", the others are done" if len(failed) < len(self.vms) else ""
+            result["msg"] = f"{len(failed)} of {len(self.vms)} VMs failed{others}. {errors}"
         return result

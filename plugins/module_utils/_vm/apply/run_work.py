@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One VM on its way through a call: what is wanted, what there is, what to do."""
+"""The state of one VM during a call: wanted, actual, planned."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if t.TYPE_CHECKING:
 
 @dataclasses.dataclass
 class Work:
-    """One VM on its way: what is wanted, what there is, what to do.
+    """One VM during a call: wanted, actual, planned.
 
-    ``wanted`` is the VM apart from its document, ``document`` that (parsed) and ``applied`` its
-    canonical text without passwords. ``steps`` is what its storage needs, ``other_changes`` are the changes there.
-    ``seen`` is the domain as it was found, ``config`` its definition after this call, ``waits``
-    whether what runs will not be what is wanted before a restart. ``failure`` is why nothing could
-    be decided; such a VM has no ``plan``, and where its hypervisor is not known not even a ``host``.
+    ``wanted`` are the wanted properties without the document, ``document`` is the parsed document and ``applied`` its
+    canonical text without passwords. ``steps`` are the storage steps, ``other_changes`` their changes.
+    ``seen`` is the existing domain, ``config`` its definition after this call, ``waits``
+    whether the running guest differs from it until a restart. ``failure`` is why no plan could
+    be made; such a VM has no ``plan``, and without a known hypervisor no ``host``.
     """
 
     vm: model_vm.VmDetails
@@ -49,12 +49,12 @@ class Work:
 
     @property
     def actual(self) -> plan_domain.Actual | None:
-        """The domain as it was found."""
+        """The existing domain."""
         return self.seen.actual if self.seen is not None else None
 
     @property
     def uuid(self) -> str:
-        """The UUID of the domain, which need not be the one the details come to."""
+        """The UUID of the domain, which can differ from the one derived from the details."""
         return self.seen.record.uuid if self.seen is not None else self.vm.uuid
 
     def has(self, *actions: str) -> bool:
@@ -63,9 +63,9 @@ class Work:
 
 
 def raise_common(works: t.Sequence[Work]) -> None:
-    """Raise the first error where nothing could be decided for any VM, so that a broken template is told once and not per VM.
+    """Raise the first error where planning failed for every VM, so that an invalid template is reported once and not per VM.
 
-    :raises FootprintError: no VM of the call can be done. What was refused on purpose is told in the results.
+    :raises FootprintError: no VM of the call can be processed. Refusals are reported in the results.
     """
     failures = [work.failure for work in works if work.failure is not None and not isinstance(work.failure, model_errors.RefusedError)]
     if failures and len(failures) == len(works):
@@ -73,10 +73,10 @@ def raise_common(works: t.Sequence[Work]) -> None:
 
 
 def need(value: t.Any) -> t.Any:
-    """A value that cannot be missing here.
+    """Return a value that must not be ``None`` here.
 
-    :raises BackendError: it is.
+    :raises BackendError: it is ``None``.
     """
     if value is None:
-        raise model_errors.BackendError("an internal step is missing its input.", hint="Report this with the play.")
+        raise model_errors.BackendError("internal error: a step has no input.", hint="Report this with the play.")
     return value

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Single devices of a domain's document, for a change of what runs and for taking a domain over."""
+"""Single devices of a domain document, for live changes and for adopting a domain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare impo
 
 @dataclasses.dataclass(frozen=True)
 class FoundDisk:
-    """Where a disk of a domain stands: ``type`` is file, block, dir, or another one of libvirt's; ``format`` what its driver reads."""
+    """The source of a disk: ``type`` is file, block, dir, or another libvirt type; ``format`` that of its driver."""
 
     type: str
     path: str
@@ -25,7 +25,7 @@ class FoundDisk:
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """What a domain keeps that was made by somebody else; ``disks`` by target or, in containers, by mount."""
+    """The identity that an adopted domain keeps; ``disks`` by target or, in containers, by mount point."""
 
     uuid: str
     macs: tuple[str, ...]
@@ -50,7 +50,7 @@ def identity_of(document: t.Any) -> Identity:
 
 
 def device(document: t.Any, path: str) -> t.Any | None:
-    """The element behind a path such as ``devices/disk[vdb]``; ``None`` where the document has none."""
+    """The element at a path such as ``devices/disk[vdb]``; ``None`` where the document has none."""
     parent, unused, name = path.partition("/")
     node = xml_flatten.Node(document).children.get(parent)
     found = node.children.get(name) if node is not None else None
@@ -63,7 +63,7 @@ def text(element: t.Any) -> str:
 
 
 def without_address(element: t.Any) -> t.Any:
-    """A copy that leaves its place on the bus and its names to libvirt."""
+    """A copy without address and alias, which libvirt then chooses."""
     bare = copy.deepcopy(element)
     for tag in ("address", "alias"):
         for child in bare.findall(tag):
@@ -72,7 +72,7 @@ def without_address(element: t.Any) -> t.Any:
 
 
 def updated(running: t.Any, wanted: t.Any, parts: t.Iterable[str]) -> t.Any:
-    """What runs, with some of its parts as they are wanted: the form libvirt takes for a change in place.
+    """The running device with some parts replaced by the wanted ones: the form libvirt requires for an update.
 
     :arg parts: ``@type`` or the names of child elements.
     """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The mark in the definition of a VM that left a host, for people who look at it with libvirt's own tools."""
+"""The mark in the definition of a VM that was moved away, for administrators who read it with libvirt's own tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typing as t
 try:
     from lxml import etree
 except ImportError:
-    # whoever parses a document (_vm.compare.xml_domain) says so
+    # the missing library is reported by the parser (_vm.compare.xml_domain)
     etree = None
 
 NAMESPACE = "https://reduced.footprint/xmlns/moved/1"
@@ -19,14 +19,14 @@ PREFIX = "footprint-moved"
 
 
 def mark_text(to: str, at: str) -> str:
-    """The element without its namespace, as libvirt wants it."""
+    """The element without its namespace, as libvirt expects it."""
     element = etree.Element("moved", {"to": to, "at": at})
     element.text = "do not start"
     return etree.tostring(element, encoding="unicode")
 
 
 def strip_mark(document: t.Any) -> None:
-    """Take the mark out of a parsed definition."""
+    """Remove the mark from a parsed definition."""
     metadata = document.find("metadata")
     if metadata is None:
         return

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When a difference takes effect: at once, at the next start, or not at all. No I/O."""
+"""When a difference takes effect: immediately, at the next start, or never. No I/O."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ REFUSED = "refused"
 NEVER = (RECREATE, REFUSED)
 
 _DEVICE = re.compile(r"\Adevices/(?P<kind>[a-z]+)\[(?P<key>[^\]]*)\](?:/(?P<rest>.+))?\Z")
-# where a guest's firmware and kernel look for something new while they run
+# buses with hotplug support
 _PLUGGABLE_BUSES = ("virtio", "scsi", "usb")
 _MEDIA = ("cdrom", "floppy")
-# what libvirt can change of a NIC in place
+# parts of a NIC that libvirt can change in place
 _NIC_PARTS = re.compile(r"\A(@type|(source|link|vlan|virtualport|filterref|bandwidth)(/.*)?)\Z")
 _MEDIA_PARTS = re.compile(r"\A(@type|source(/.*)?)\Z")
 _TEXTS = ("title", "description")
@@ -32,7 +32,7 @@ _TEXTS = ("title", "description")
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """A disk as far as the class of its changes depends on it."""
+    """The properties of a disk that determine the class of its changes."""
 
     device: str = "disk"
     bus: str = ""
@@ -40,13 +40,13 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What the class of a change depends on, apart from the change.
+    """The facts that determine the class of a change.
 
-    ``memory`` (KiB) and ``vcpus`` are the most the running guest can have; ``disks`` tells what
-    stands behind a path ``devices/disk[..]``; ``noted`` are changes this guest refused before
-    (path → the value it was to get). A guest that is saved, suspended or crashed counts as
-    ``running`` and out of reach. ``layered`` are paths of sources that are now a layer over the
-    wanted one (a snapshot): going back would lose what was written since.
+    ``memory`` (KiB) and ``vcpus`` are the maximums of the running guest; ``disks`` maps a path
+    ``devices/disk[..]`` to its properties; ``noted`` are changes this guest refused before
+    (path → requested value). A guest that is saved, suspended or crashed counts as
+    ``running`` and not ``reach``-able. ``layered`` are paths of sources that are now a layer over the
+    wanted one (a snapshot): reverting would lose the data written since.
     """
 
     container: bool = False
@@ -63,7 +63,7 @@ class Facts:
 class Change:
     """A difference with its class.
 
-    ``config``: the definition must change. ``now``: the running guest is to be changed.
+    ``config``: the definition must change. ``now``: the running guest must change.
     ``waits``: the running guest keeps the old value until it is restarted.
     """
 
@@ -78,18 +78,18 @@ class Change:
 
     @property
     def due(self) -> bool:
-        """Whether anything is to be done in this run."""
+        """Whether this run must change anything."""
         return self.config or self.now
 
     @property
     def device(self) -> str | None:
-        """The path of the whole device it is about."""
+        """The path of the device that the change belongs to, ``None`` outside of devices."""
         found = _DEVICE.match(self.path)
         return f"devices/{found.group('kind')}[{found.group('key')}]" if found else None
 
     @property
     def whole(self) -> bool:
-        """Whether it is about a device as a whole, not a part of one."""
+        """Whether it concerns a whole device, not a part of one."""
         return self.path == self.device
 
     def as_result(self) -> dict[str, str | None]:
@@ -97,12 +97,12 @@ class Change:
         return shown({"path": self.path, "class": self.cls, "before": self.before, "after": self.after, "applied": self.applied})
 
     def put_off(self) -> Change:
-        """The same change after the guest refused it."""
+        """The same change, deferred to the next start after the guest refused it."""
         return dataclasses.replace(self, cls=NEXT_BOOT, now=False, waits=True)
 
 
 def classify_all(differences: t.Iterable[xml_compare.Difference], facts: Facts) -> tuple[Change, ...]:
-    """All differences; the parts of a device that is not plugged in before the next start wait with it."""
+    """Classify all differences; parts of a device that is attached at the next start wait with it."""
     changes = [classify(difference, facts) for difference in differences]
     waiting = {change.path for change in changes if change.whole and change.waits}
     return tuple(
@@ -114,9 +114,9 @@ def classify_all(differences: t.Iterable[xml_compare.Difference], facts: Facts) 
 def classify(difference: xml_compare.Difference, facts: Facts) -> Change:
     """The class of one difference.
 
-    ``live`` means that no restart is needed for it, ``next_boot`` that it is in effect after the
-    next start; a VM that is off has only the latter. What a guest refused once it is not asked
-    again for before its next start.
+    ``live`` means that it needs no restart, ``next_boot`` that it takes effect at the
+    next start; a VM that is off has only the latter. A change that the guest refused is not requested
+    again before its next start.
     """
     running = facts.running and difference.live_differs
     before = difference.live if running and not difference.config_differs else difference.config
@@ -124,7 +124,7 @@ def classify(difference: xml_compare.Difference, facts: Facts) -> Change:
     if cls == LIVE and running and facts.noted.get(difference.path, ...) == secret_free(difference.path, difference.wanted):
         cls = NEXT_BOOT
     if facts.running and facts.reach and not difference.live_differs and cls == NEXT_BOOT:
-        # only the definition went astray, the guest is as it should be
+        # only the definition was changed, the running guest is correct
         cls = LIVE
     return Change(
         path=difference.path,
@@ -139,28 +139,28 @@ def classify(difference: xml_compare.Difference, facts: Facts) -> Change:
 
 
 def refuse(changes: t.Iterable[Change]) -> None:
-    """Stop where a change cannot be made at all.
+    """Refuse changes that are not possible.
 
-    :raises RefusedError: naming the first such path.
+    :raises RefusedError: with the first such path.
     """
     for change in changes:
         if change.cls == RECREATE:
             raise model_errors.RefusedError(
-                f"is {change.before or 'not set'}, wanted is {change.after or 'none'}; that makes another VM of it.",
+                f"is {change.before or 'not set'}, wanted is {change.after or 'none'}; this cannot be changed in an existing VM.",
                 change.path,
-                "Take the old value, or remove the VM with state: absent (its disks stay) and make it anew.",
+                "Restore the old value, or remove the VM with state: absent (its disks are kept) and create it again.",
             )
         if change.cls == REFUSED and change.path.endswith(("/source/@file", "/source/@dev")):
             raise model_errors.RefusedError(
-                f"is {change.before}, a layer over the wanted {change.after}: going back to that would lose what was written since.",
+                f"is {change.before}, a layer over the wanted {change.after}: reverting to that would lose the data written since.",
                 change.path,
                 "Merge the layer (virsh blockcommit --active --pivot, or delete its snapshot), then run again.",
             )
         if change.cls == REFUSED:
             raise model_errors.RefusedError(
-                f"is {change.before or 'not set'}, wanted is {change.after or 'none'}; a volume that exists keeps its format.",
+                f"is {change.before or 'not set'}, wanted is {change.after or 'none'}; the format of an existing volume cannot be changed.",
                 change.path,
-                "Take the old format, or give the disk another name and copy the data.",
+                "Restore the old format, or give the disk another name and copy the data.",
             )
 
 
@@ -197,12 +197,12 @@ def _class_of(difference: xml_compare.Difference, facts: Facts) -> str:
 
 def _class_of_disk(disk: Device, part: str | None) -> str:
     if disk.device in _MEDIA:
-        # the medium changes at any time, the drive does not
+        # the medium can be changed at any time, the drive cannot
         return LIVE if part is not None and _MEDIA_PARTS.match(part) else NEXT_BOOT
     return LIVE if part is None and disk.bus in _PLUGGABLE_BUSES else NEXT_BOOT
 
 
 def _number(value: str | None) -> int:
-    """The leading number of ``2`` or ``4194304 KiB``; 0 where there is none."""
+    """The number of ``2`` or ``4194304 KiB``; 0 for anything else."""
     found = re.match(r"\A([0-9]+)( KiB)?\Z", value or "")
     return int(found.group(1)) if found else 0

@@ -2,40 +2,40 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which disk or NIC of the details is which one of the domain: edits of a list that cannot be understood for certain. No I/O.
+"""Matches disks and NICs of the details with those of the domain, and detects ambiguous edits of the lists. No I/O.
 
-A NIC is its MAC, a disk is its volume. Where the details give neither a name nor these, both derive
-from the position in the list, and an entry that is removed or inserted gives all that follow to
-others. The positions at the last apply are known; here an edit is compared with them.
+A NIC is identified by its MAC, a disk by its volume. Without a name in the details, both are derived
+from the position in the list, so removing or inserting an entry shifts all entries after it.
+The positions of the last apply are known; an edit is compared with them.
 """
 
 from __future__ import annotations
 
 import typing as t
 
-Looks = t.Tuple[t.Any, ...]
+Attributes = t.Tuple[t.Any, ...]
 
 
 class Entry(t.NamedTuple):
-    """A disk or NIC, wanted or as it was applied.
+    """A disk or NIC, wanted or applied.
 
-    ``key`` is the MAC or the path of the volume, ``position`` the place in the list that it derives
-    from (``None``: a name). ``looks`` are attributes to compare, ``None`` in them is unknown;
-    ``outline`` are fewer of them, for a template that changed with the list. ``fixed``: the details
-    give the key itself. ``path`` is where a wanted one stands in the user's input, ``label`` describes it.
+    ``key`` is the MAC or the path of the volume, ``position`` the index in the list it is derived
+    from (``None``: from a name). ``attributes`` are compared, ``None`` in them means unknown;
+    ``outline`` is a subset of them, for a template that changed together with the list. ``fixed``: the details
+    set the key itself. ``path`` is the location of a wanted entry in the user's input, ``label`` describes an applied one.
     """
 
     key: str
     position: int | None
-    looks: Looks
-    outline: Looks = ()
+    attributes: Attributes
+    outline: Attributes = ()
     fixed: bool = False
     path: str = ""
     label: str = ""
 
 
-class Doubt(t.NamedTuple):
-    """A wanted entry and the applied one that it may stand for."""
+class Ambiguity(t.NamedTuple):
+    """A wanted entry and the applied one that it could be."""
 
     wanted: Entry
     applied: Entry
@@ -44,80 +44,80 @@ class Doubt(t.NamedTuple):
 _CouldBe = t.Callable[[Entry, Entry], bool]
 
 
-def alike(one: Looks, other: Looks) -> bool:
-    """Whether two entries cannot be told apart by what is known of them."""
+def alike(one: Attributes, other: Attributes) -> bool:
+    """Whether the known attributes of two entries are the same."""
     return all(mine is None or theirs is None or mine == theirs for mine, theirs in zip(one, other))
 
 
-def find_doubt(applied: t.Sequence[Entry], wanted: t.Sequence[Entry], could_be: _CouldBe = lambda one, other: True) -> Doubt | None:
-    """The first sign that an edit of the list may mean something else than what its positions say.
+def find_ambiguity(applied: t.Sequence[Entry], wanted: t.Sequence[Entry], could_be: _CouldBe = lambda one, other: True) -> Ambiguity | None:
+    """The first indication that an edit of the list can mean something else than its positions.
 
-    Changing an entry in its place, appending entries, and removing the last ones where they can be told
-    from the rest are understood; so is everything about entries that have a name.
+    Changing an entry in place, appending entries, and removing the last ones where they differ
+    from the rest are unambiguous; so are all edits of entries with a name.
 
-    :arg could_be: whether a new entry with a name could be an applied one without.
+    :arg could_be: whether a new entry with a name could be an applied one without a name.
     """
-    there = {entry.key: entry for entry in applied}
-    asked = {entry.key for entry in wanted}
-    lost = [entry for entry in applied if entry.key not in asked]
-    new = [entry for entry in wanted if entry.key not in there and not entry.fixed]
-    stay = [(entry, there[entry.key]) for entry in wanted if entry.key in there and entry.position is not None and not entry.fixed]
-    changed = [(mine, old) for mine, old in stay if not alike(mine.looks, old.looks)]
-    unnamed_lost = [entry for entry in lost if entry.position is not None]
+    existing = {entry.key: entry for entry in applied}
+    requested = {entry.key for entry in wanted}
+    removed = [entry for entry in applied if entry.key not in requested]
+    new = [entry for entry in wanted if entry.key not in existing and not entry.fixed]
+    kept = [(entry, existing[entry.key]) for entry in wanted if entry.key in existing and entry.position is not None and not entry.fixed]
+    changed = [(mine, old) for mine, old in kept if not alike(mine.attributes, old.attributes)]
+    unnamed_removed = [entry for entry in removed if entry.position is not None]
     for mine in new:
-        for old in lost:
+        for old in removed:
             if mine.position is not None or old.position is not None and could_be(mine, old):
-                return Doubt(mine, old)
-    moved = _moved(new, lost, changed, lambda entry: entry.looks) or _moved(
-        new, lost, [(mine, old) for mine, old in stay if not alike(mine.outline, old.outline)], lambda entry: entry.outline
+                return Ambiguity(mine, old)
+    moved = _moved(new, removed, changed, lambda entry: entry.attributes) or _moved(
+        new, removed, [(mine, old) for mine, old in kept if not alike(mine.outline, old.outline)], lambda entry: entry.outline
     )
     if moved is not None:
         return moved
-    if unnamed_lost and changed:
-        return Doubt(changed[0][0], unnamed_lost[0])
-    return _other_removal(stay, unnamed_lost) if unnamed_lost else None
+    if unnamed_removed and changed:
+        return Ambiguity(changed[0][0], unnamed_removed[0])
+    return _other_removal(kept, unnamed_removed) if unnamed_removed else None
 
 
-def likely(applied: t.Sequence[Entry], wanted: t.Sequence[Entry]) -> list[Doubt]:
-    """What a list without certainty most likely means: wanted entries with the applied ones that they look like, in order."""
-    asked = {entry.key for entry in wanted if entry.position is None or entry.fixed}
-    rest = [entry for entry in applied if entry.key not in asked]
-    there = {entry.key for entry in applied}
+def likely(applied: t.Sequence[Entry], wanted: t.Sequence[Entry]) -> list[Ambiguity]:
+    """The most likely meaning of an ambiguous list: pairs of wanted and similar applied entries, in order."""
+    requested = {entry.key for entry in wanted if entry.position is None or entry.fixed}
+    rest = [entry for entry in applied if entry.key not in requested]
+    existing = {entry.key for entry in applied}
     pairs = []
     begin = 0
     for mine in wanted:
-        if mine.fixed or mine.position is None and mine.key in there:
+        if mine.fixed or mine.position is None and mine.key in existing:
             continue
         for index in range(begin, len(rest)):
-            if alike(mine.looks, rest[index].looks):
-                pairs.append(Doubt(mine, rest[index]))
+            if alike(mine.attributes, rest[index].attributes):
+                pairs.append(Ambiguity(mine, rest[index]))
                 begin = index + 1
                 break
     return pairs
 
 
 def _moved(
-    new: t.Sequence[Entry], lost: t.Sequence[Entry], changed: t.Sequence[tuple[Entry, Entry]], looks: t.Callable[[Entry], Looks]
-) -> Doubt | None:
-    """An entry that is not what stood in its place, and is what stood in another."""
+    new: t.Sequence[Entry], removed: t.Sequence[Entry], changed: t.Sequence[tuple[Entry, Entry]], attributes: t.Callable[[Entry], Attributes]
+) -> Ambiguity | None:
+    """An entry that differs from the previous one at its position and matches one at another position."""
     for mine in [*new, *(entry for entry, unused in changed)]:
-        for old in [*lost, *(entry for unused, entry in changed)]:
+        for old in [*removed, *(entry for unused, entry in changed)]:
             named = mine.position is None and old.position is None
-            if mine.key != old.key and not named and looks(mine) and alike(looks(mine), looks(old)):
-                return Doubt(mine, old)
+            if mine.key != old.key and not named and attributes(mine) and alike(attributes(mine), attributes(old)):
+                return Ambiguity(mine, old)
     return None
 
 
-def _other_removal(stay: t.Sequence[tuple[Entry, Entry]], lost: t.Sequence[Entry]) -> Doubt | None:
-    """Whether what is left could also be left of a removal further to the front."""
-    rest = sorted([*(old for unused, old in stay), *lost], key=_place)
+def _other_removal(kept: t.Sequence[tuple[Entry, Entry]], removed: t.Sequence[Entry]) -> Ambiguity | None:
+    """Whether the remaining entries could also result from removing an earlier entry."""
+    rest = sorted([*(old for unused, old in kept), *removed], key=_place)
     end = len(rest)
-    for mine, unused in sorted(stay, key=lambda pair: _place(pair[0]), reverse=True):
-        end = next((index for index in reversed(range(end)) if alike(mine.looks, rest[index].looks)), -1)
+    for mine, unused in sorted(kept, key=lambda pair: _place(pair[0]), reverse=True):
+        end = next((index for index in reversed(range(end)) if alike(mine.attributes, rest[index].attributes)), -1)
         if end < 0:
             return None
         if rest[end].key != mine.key:
-            return Doubt(mine, rest[end])
+            return Ambiguity(mine, rest[end])
     return None
 
 
@@ -125,4 +125,4 @@ def _place(entry: Entry) -> int:
     return -1 if entry.position is None else entry.position
 
 
-__all__ = ["Doubt", "Entry", "alike", "find_doubt", "likely"]
+__all__ = ["Ambiguity", "Entry", "alike", "find_ambiguity", "likely"]

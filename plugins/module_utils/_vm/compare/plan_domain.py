@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What to do about a domain: wanted and actual in, an ordered list of actions out. No I/O."""
+"""Plans the actions for a domain: wanted and actual state in, an ordered list of actions out. No I/O."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ POWER_CYCLE = "power_cycle"
 SHUTDOWN = "shutdown"
 UNDEFINE = "undefine"
 
-# those that give a domain a new definition
+# actions that set a new definition
 DEFINING = (DEFINE, REDEFINE, ADOPT)
 
 _UUID = re.compile(r"<uuid>([^<]*)</uuid>")
 
 
 class Wanted(t.NamedTuple):
-    """A VM as it is to be, apart from its document."""
+    """The wanted properties of a VM, apart from its document."""
 
     id: str
     name: str
@@ -47,16 +47,16 @@ class Wanted(t.NamedTuple):
 
     @property
     def by_mark(self) -> bool:
-        """Whether the details may name no more than the id, so that name and UUID say nothing."""
+        """Whether the details can contain only the id, so that name and UUID are not significant."""
         return self.state in ("absent", "rolled_back")
 
 
 class Actual(t.NamedTuple):
-    """A domain as it is: ``owned`` from its configuration.
+    """An existing domain: ``owned`` from its definition.
 
-    ``active``: it has a process. A domain that is not ``persistent`` goes with it; a ``saved`` one
-    is off and goes on where it was. One that is ``restarting`` was stopped to be started again, by a
-    run that may not have lived to do that.
+    ``active``: it has a process. A domain that is not ``persistent`` disappears with it; a ``saved`` one
+    is off and continues from its saved memory. A ``restarting`` one was stopped for a restart by a
+    run that may have been killed before starting it again.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Actual(t.NamedTuple):
 
 
 class Needs(t.NamedTuple):
-    """What the comparison of documents came to: a new definition, a change of what runs, and whether something waits for a restart."""
+    """The result of the comparison: whether a new definition or a live change is needed, and whether something waits for a restart."""
 
     redefine: bool = False
     live: bool = False
@@ -79,44 +79,45 @@ class Needs(t.NamedTuple):
 
 
 class DomainPlan(t.NamedTuple):
-    """The actions in their order, the state they lead to, and whether a restart stays open."""
+    """The actions in order, the resulting state, and whether a restart remains required."""
 
     actions: tuple[str, ...]
     state: str
     restart_required: bool
 
 
-def candidate(wanted: Wanted, there: t.Sequence[Actual]) -> Actual | None:
-    """The domain with a VM's UUID, or else the one that bears its mark; nothing is checked.
+def candidate(wanted: Wanted, domains: t.Sequence[Actual]) -> Actual | None:
+    """The domain with a VM's UUID, or else with its metadata; nothing is checked.
 
-    A copy of a domain of ours (virt-clone takes the metadata along) bears the mark and is none.
+    A copy of a managed domain (virt-clone copies the metadata) has the metadata, but does not match.
     """
-    same_uuid = next((actual for actual in there if actual.uuid == wanted.uuid), None)
-    return same_uuid or next((actual for actual in there if _marked(actual, wanted)), None)
+    same_uuid = next((actual for actual in domains if actual.uuid == wanted.uuid), None)
+    return same_uuid or next((actual for actual in domains if _marked(actual, wanted)), None)
 
 
-def find(wanted: Wanted, there: t.Sequence[Actual], adopt: bool = False) -> Actual | None:
+def find(wanted: Wanted, domains: t.Sequence[Actual], adopt: bool = False) -> Actual | None:
     """The domain of a VM among those of a driver.
 
-    With ``adopt`` a domain of its name that is nobody's counts as its own, too.
+    With ``adopt`` an unmanaged domain of its name matches, too.
 
-    :raises RefusedError: what is found belongs to somebody else, or would have to be another domain.
+    :raises RefusedError: the domain belongs to another owner, or has another UUID or name.
     """
-    found = candidate(wanted, there)
+    found = candidate(wanted, domains)
     if found is not None and found.uuid != wanted.uuid and not wanted.by_mark and not (found.owned is not None and found.owned.adopted):
         raise model_errors.RefusedError(
-            f"the VM exists with the UUID {found.uuid}, wanted is {wanted.uuid}; that would be another VM.",
-            hint=f"Give its details uuid: {found.uuid}, or remove it with state: absent first (its disks stay).",
+            f"the VM exists with the UUID {found.uuid}, wanted is {wanted.uuid}; the UUID of a VM cannot be changed.",
+            hint=f"Set uuid: {found.uuid} in its details, or remove it with state: absent first (its disks are kept).",
         )
-    same_name = next((actual for actual in there if actual.name == wanted.name), None)
+    same_name = next((actual for actual in domains if actual.name == wanted.name), None)
     if found is None and adopt and same_name is not None and same_name.owned is None and not wanted.by_mark:
         return same_name
     if same_name is not None and same_name != found and not (wanted.by_mark and found is not None):
-        whose = "is not ours" if same_name.owned is None else f"is the VM {same_name.owned.id!r} of the cluster {same_name.owned.cluster!r}"
-        take = "Take it over with adopt: true, give" if same_name.owned is None and found is None else "Give"
+        owner = same_name.owned
+        whose = "is not managed by this collection" if owner is None else f"is the VM {owner.id!r} of the cluster {owner.cluster!r}"
+        action = "Adopt it with adopt: true, give" if same_name.owned is None and found is None else "Give"
         raise model_errors.RefusedError(
             f"the host already has a domain {wanted.name!r} (UUID {same_name.uuid}), which {whose}.",
-            hint=f"{take} the VM another name, or move that domain away.",
+            hint=f"{action} the VM another name, or rename or remove that domain.",
         )
     if found is not None:
         _check_owner(wanted, found, adopt)
@@ -124,12 +125,12 @@ def find(wanted: Wanted, there: t.Sequence[Actual], adopt: bool = False) -> Actu
 
 
 def plan_domain(wanted: Wanted, actual: Actual | None, needs: Needs = Needs(), allow_power_cycling: bool = False) -> DomainPlan:
-    """Decide for one VM; :func:`find` has found it.
+    """Plan the actions for one VM, whose domain :func:`find` returned.
 
-    A stopped VM is not done where it is to run, an edit of the details is never ignored, and a
+    A VM that must run is started, an edit of the details is never ignored, and a
     running guest is restarted only where that is allowed.
 
-    :raises RefusedError: a protected VM is to go, there is nothing to go back to, or the remains of a crash would be lost.
+    :raises RefusedError: a protected VM would be removed, a previous definition is missing, or a preserved crash would be lost.
     """
     if wanted.state == "absent":
         return _plan_absent(wanted, actual)
@@ -148,11 +149,11 @@ def plan_domain(wanted: Wanted, actual: Actual | None, needs: Needs = Needs(), a
     if actual is not None and active and state == "crashed" and runs:
         if not allow_power_cycling:
             raise model_errors.RefusedError(
-                "has crashed, and libvirt keeps what is left of it for a look.", hint="Look at it, then allow_power_cycling: true starts it anew."
+                "has crashed, and libvirt preserves it for inspection.", hint="Inspect it, then restart it with allow_power_cycling: true."
             )
         return DomainPlan((*actions, *_autostart(wanted, actual), POWER_CYCLE), "running", False)
     if runs and state in ("paused", "suspended"):
-        # a guest that stands still cannot let go of anything
+        # a paused guest cannot release devices
         actions.append(RESUME)
         state = "running"
     if needs.live and active:
@@ -168,11 +169,11 @@ def plan_domain(wanted: Wanted, actual: Actual | None, needs: Needs = Needs(), a
 
 
 def with_volumes(actions: t.Sequence[str], volumes: t.Sequence[str]) -> list[str]:
-    """The actions of a VM and those of its volumes in the order in which they are done.
+    """The actions of a VM and those of its volumes in the order of execution.
 
-    A new domain is defined before its volumes are made: a refusal by libvirt costs nothing. One that
-    is there gets them first, so that its definition never names what does not exist. A domain that
-    goes does so last: a run that is killed still finds in it what else has to go.
+    A new domain is defined before its volumes are created, so that a refusal by libvirt has no cost. An existing
+    domain gets its volumes first, so that its definition never names missing ones. A domain is
+    undefined last: after a killed run it still lists what else must be removed.
     """
     after = [index + 1 for index, action in enumerate(actions) if action in (DEFINE, SHUTDOWN)]
     place = after[0] if after and (DEFINE in actions or UNDEFINE in actions) else 0
@@ -202,10 +203,10 @@ def _autostart(wanted: Wanted, actual: Actual | None) -> list[str]:
 
 def _plan_previous(wanted: Wanted, actual: Actual | None, needs: Needs, allow_power_cycling: bool) -> DomainPlan:
     if actual is None:
-        raise model_errors.RefusedError("is not there, so there is nothing to go back to.", hint="Look at the id, the cluster and the host.")
+        raise model_errors.RefusedError("does not exist, so it cannot be rolled back.", hint="Check the id, the cluster and the host.")
     if actual.owned is None or actual.owned.previous is None:
-        raise model_errors.RefusedError("has no previous definition.", hint="There is one after its first change.")
-    # asked again, also by the run after one that was killed, it stays where it is
+        raise model_errors.RefusedError("has no previous definition.", hint="A previous definition is stored with the first change of a VM.")
+    # a repeated rollback, also after a killed run, changes nothing
     actions = (REDEFINE,) if needs.redefine or not actual.owned.back else ()
     actions += (CHANGE_LIVE,) if needs.live and actual.active else ()
     if needs.waits and actual.active and allow_power_cycling:
@@ -217,7 +218,7 @@ def _plan_absent(wanted: Wanted, actual: Actual | None) -> DomainPlan:
     if actual is None:
         return DomainPlan((), "absent", False)
     if wanted.protected or (actual.owned is not None and actual.owned.protected):
-        raise model_errors.RefusedError("is protected.", hint="Run once with protected: false and state: present, then ask again.")
+        raise model_errors.RefusedError("is protected.", hint="Run once with protected: false and state: present, then run this again.")
     return DomainPlan((SHUTDOWN, UNDEFINE) if actual.active else (UNDEFINE,), "absent", False)
 
 
@@ -234,13 +235,13 @@ def _check_owner(wanted: Wanted, found: Actual, adopt: bool) -> None:
     if owned is None:
         if not adopt or wanted.by_mark:
             raise model_errors.RefusedError(
-                f"the domain {found.name!r} with this VM's UUID does not say that it is ours.",
-                hint="Take it over with adopt: true, remove it, or give the VM another uuid.",
+                f"the domain {found.name!r} with this VM's UUID is not managed by this collection.",
+                hint="Adopt it with adopt: true, remove it, or set another uuid for the VM.",
             )
     elif owned.cluster != wanted.cluster:
-        raise model_errors.RefusedError(f"the domain {found.name!r} belongs to the cluster {owned.cluster!r}.", hint="Use that cluster's name.")
+        raise model_errors.RefusedError(f"the domain {found.name!r} belongs to the cluster {owned.cluster!r}.", hint="Set the name of that cluster.")
     if found.name != wanted.name and not wanted.by_mark:
         raise model_errors.RefusedError(
             f"the VM exists under the name {found.name!r}, wanted is {wanted.name!r}.",
-            hint=f"Give its details name: {found.name}, or rename the domain while it is off.",
+            hint=f"Set name: {found.name} in its details, or rename the domain while it is off.",
         )

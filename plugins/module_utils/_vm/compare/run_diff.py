@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What ``--diff`` shows of one VM."""
+"""The ``--diff`` output of one VM."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_
 
 
 def diff_of(work: run_work.Work) -> list[dict[str, str]]:
-    """State, autostart, volumes, each change and the rendered document, before and after; empty when nothing is to be done."""
+    """State, autostart, volumes, each change and the rendered document, before and after; empty when there is nothing to change."""
     if not work.result.actions or work.plan is None:
         return []
     actual, owned = work.actual, work.actual.owned if work.actual else None
@@ -40,9 +40,9 @@ def diff_of(work: run_work.Work) -> list[dict[str, str]]:
         after += work.steps.after
     for change in work.changes:
         if change.due:
-            told = change.as_result()
-            before.append(f"{change.path}: {_shown(told['before'])}")
-            after.append(f"{change.path}: {_shown(told['after'])} ({change.cls})")
+            values = change.as_result()
+            before.append(f"{change.path}: {_shown(values['before'])}")
+            after.append(f"{change.path}: {_shown(values['after'])} ({change.cls})")
     before_text = "\n".join(before) + "\n" + (owned.applied if owned else "")
     after_text = "\n".join(after) + "\n" + (work.applied if work.has(*plan_domain.DEFINING) else owned.applied if owned and renders else "")
     header = f"VM {work.result.name}"

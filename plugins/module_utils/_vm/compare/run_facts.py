@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What differs in a domain, looked at closely: when each difference takes effect, and what of it somebody else did. Reads only."""
+"""Classifies the differences of a domain: when each takes effect, and which are drift. Reads only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GIVEN = ("currentMemory", "vcpu/@current")
 
 
 def facts_of(seen: run_look.Seen, wanted: t.Any, differences: t.Iterable[xml_compare.Difference]) -> plan_apply_class.Facts:
-    """What the classes of the differences depend on."""
+    """The facts that determine the classes of the differences."""
     differences = tuple(differences)
     paths = [difference.path for difference in differences]
     layered = frozenset(difference.path for difference in differences if _layered(difference))
@@ -32,13 +32,13 @@ def facts_of(seen: run_look.Seen, wanted: t.Any, differences: t.Iterable[xml_com
     if any(path.startswith("devices/disk[") for path in paths):
         for document in (seen.config, seen.live, wanted):
             disks.update(_disks(document))
-    most = xml_flatten.flatten(seen.live) if {"currentMemory", "vcpu/@current"} & set(paths) else {}
+    limits = xml_flatten.flatten(seen.live) if {"currentMemory", "vcpu/@current"} & set(paths) else {}
     return plan_apply_class.Facts(
         container=seen.live.get("type") == "lxc",
         running=True,
         reach=seen.record.state in _REACHABLE,
-        memory=_number(most.get("memory")),
-        vcpus=_number(most.get("vcpu")),
+        memory=_number(limits.get("memory")),
+        vcpus=_number(limits.get("vcpu")),
         disks=disks,
         noted=seen.noted,
         layered=layered,
@@ -46,15 +46,15 @@ def facts_of(seen: run_look.Seen, wanted: t.Any, differences: t.Iterable[xml_com
 
 
 def classify(work: run_work.Work, seen: run_look.Seen, differences: t.Sequence[xml_compare.Difference], state: str) -> plan_domain.Needs:
-    """When each difference takes effect, into the work; what has to be done about them.
+    """Classify the differences, store them in the work, and return what they need.
 
-    :arg state: what the call asks for.
-    :raises RefusedError: one of them never can.
+    :arg state: the requested state.
+    :raises RefusedError: one of them is not possible.
     """
     result = work.result
     facts = facts_of(seen, work.document, differences)
     if state == "shutdown":
-        # what is about to stop is not changed before
+        # a guest that will be shut down is not changed before
         facts = dataclasses.replace(facts, running=False)
     work.changes = plan_apply_class.classify_all(differences, facts)
     result.changes = [*work.other_changes, *(change.as_result() for change in work.changes if change.due)]
@@ -68,10 +68,10 @@ def classify(work: run_work.Work, seen: run_look.Seen, differences: t.Sequence[x
 def drift_of(
     differences: t.Iterable[xml_compare.Difference], changes: t.Iterable[plan_apply_class.Change], noted: t.Mapping[str, str | None]
 ) -> list[dict[str, str | None]]:
-    """What somebody else changed, for the result.
+    """The changes made outside the collection, for the result.
 
-    A guest that did not do what it was asked is nobody else: what it refused, and memory or CPUs that
-    have been given to it while it ran and cannot be given back before its next start.
+    Refusals of the guest do not count: changes it refused, and memory or CPUs added while it
+    ran that cannot be removed before its next start.
     """
     waits = {change.path for change in changes if change.waits and not change.config and change.path in _GIVEN}
     return [
@@ -82,7 +82,7 @@ def drift_of(
 
 
 def _layered(difference: xml_compare.Difference) -> bool:
-    """Whether a disk is now a layer over the wanted one, as after a snapshot by somebody else."""
+    """Whether a disk is now a layer over the wanted one, as after a snapshot made outside the collection."""
     if _SOURCE.match(difference.path) is None or difference.wanted is None:
         return False
     wanted = os.path.realpath(difference.wanted)

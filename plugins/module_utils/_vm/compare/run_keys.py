@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Disks and NICs of a VM that exists keep what they have when the list of them is edited. Reads only.
+"""Keeps the MACs, volumes and targets of an existing VM when its lists of disks and NICs are edited. Reads only.
 
-What was applied last is in the domain's metadata: the MAC of each NIC, the volume and the target of
-each disk. That is compared with the details; see :mod:`_vm.compare.plan_device_keys` for what is refused.
+The document applied last is in the domain's metadata: the MAC of each NIC, the volume and the target of
+each disk. It is compared with the details; see :mod:`_vm.compare.plan_device_keys` for refused edits.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage, xml_devices
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
-# volume groups round up to whole extents; the largest usual ones
+# volume groups round up to whole extents; the largest common extent size
 _EXTENT = 128 * model_size.MIB
-# positions of NICs that are looked for among the MACs of a domain
+# positions whose derived MACs are searched in a domain
 _MOST_NICS = 64
 
 
@@ -32,9 +32,9 @@ def settle_disks(vm: model_vm.VmDetails, applied: t.Any, store: VolumeStore, poo
     """The disks of the details, each with the target it was applied with.
 
     :arg applied: the parsed document that was applied last.
-    :arg pool: name of the pool for disks that name none.
-    :arg grows: whether a volume is to grow, which may be one entry in the place of another.
-    :raises RefusedError: it is not certain which disk is which, or two would have one target.
+    :arg pool: name of the default pool.
+    :arg grows: whether a volume would grow, which can also mean that one entry replaced another.
+    :raises RefusedError: the edit is ambiguous, or two disks would have the same target.
     """
     if not vm.disks:
         return ()
@@ -52,13 +52,13 @@ def settle_disks(vm: model_vm.VmDetails, applied: t.Any, store: VolumeStore, poo
 
 
 def check_edit(vm: model_vm.VmDetails, cluster: str, plans: t.Sequence[model_storage.VolumePlan], wanted: t.Any, applied: t.Any, adopted: bool) -> None:
-    """See to it that it is certain which NIC and which disk is which in a document that differs from the last one.
+    """Refuse ambiguous edits of NICs and disks in a document that differs from the last one.
 
-    :arg vm: the details, of an adopted domain with what it keeps.
-    :arg plans: what is to be done about the volumes.
+    :arg vm: the details, of an adopted domain with its identity.
+    :arg plans: the plans for the volumes.
     :arg wanted: the rendered document, ``applied`` the one that was applied last.
-    :arg adopted: whether somebody else gave the domain its MACs and disks, so that nothing derives from a position.
-    :raises RefusedError: it is not, with what to write into the details.
+    :arg adopted: whether the domain was adopted, so that its MACs and disks are not derived from positions.
+    :raises RefusedError: the edit is ambiguous, with what to write into the details.
     """
     _check_nics(vm, cluster, wanted, applied, adopted)
     if adopted:
@@ -68,11 +68,11 @@ def check_edit(vm: model_vm.VmDetails, cluster: str, plans: t.Sequence[model_sto
 
 
 def _check_nics(vm: model_vm.VmDetails, cluster: str, wanted: t.Any, applied: t.Any, adopted: bool) -> None:
-    """See to it that it is certain which NIC is which.
+    """Refuse ambiguous edits of NICs.
 
     :arg wanted: the rendered document, ``applied`` the one that was applied last.
-    :arg adopted: whether the domain keeps MACs that somebody else gave it, so that none derives from a position.
-    :raises RefusedError: it is not, with the MACs to write into the details.
+    :arg adopted: whether the domain was adopted, so that its MACs are not derived from positions.
+    :raises RefusedError: with the MACs to write into the details.
     """
     positions = {} if adopted else {nic_mac(cluster, vm.id, number): number for number in range(_MOST_NICS)}
     fixed = {nic.mac for nic in vm.nics if nic.fixed}
@@ -80,29 +80,30 @@ def _check_nics(vm: model_vm.VmDetails, cluster: str, wanted: t.Any, applied: t.
     paths = {nic.mac: f"nics[{index}]" for index, nic in enumerate(vm.nics)}
     before, now = [], []
     for index, (mac, element) in enumerate(_interfaces(applied)):
-        before.append(plan_device_keys.Entry(mac, index if adopted else positions.get(mac), *_looks_of_nic(element), label=_nic_label(element)))
+        before.append(plan_device_keys.Entry(mac, index if adopted else positions.get(mac), *_attributes_of_nic(element), label=_nic_label(element)))
     for index, (mac, element) in enumerate(_interfaces(wanted)):
         position = None if mac in named else index if adopted else positions.get(mac)
-        # a MAC that neither derives nor stands in the details stands in the template
+        # a MAC that is neither derived nor in the details is in the template
         given = mac in fixed or mac not in named and position is None
         path = paths.get(mac, f"NIC number {index} of the template")
-        now.append(plan_device_keys.Entry(mac, position, *_looks_of_nic(element), fixed=given, path=path))
-    doubt = plan_device_keys.find_doubt(before, now)
-    if doubt is None:
+        now.append(plan_device_keys.Entry(mac, position, *_attributes_of_nic(element), fixed=given, path=path))
+    ambiguity = plan_device_keys.find_ambiguity(before, now)
+    if ambiguity is None:
         return
     edits = [f"mac: {old.key} in {mine.path}" for mine, old in plan_device_keys.likely(before, now)]
     had = ", ".join(f"{entry.key} ({entry.label})" for entry in before)
-    new = f" A new NIC beside one that goes gets a mac too: mac: {doubt.wanted.key} in {doubt.wanted.path}." if doubt.wanted.position is None else ""
+    mine = ambiguity.wanted
+    new = f" A new NIC added while another is removed needs a mac too: mac: {mine.key} in {mine.path}." if mine.position is None else ""
     raise model_errors.RefusedError(
-        f"it is not certain which NIC is which: {doubt.wanted.path} could be the NIC {doubt.applied.key} ({doubt.applied.label}), "
+        f"it is not certain which NIC is which: {ambiguity.wanted.path} could be the NIC {ambiguity.applied.key} ({ambiguity.applied.label}), "
         "and MACs follow the positions of NICs that have no name.",
         f"{vm.path}.nics",
-        f"Write the MACs of the NICs that stay into the details{_example(edits)}; the VM has {had}.{new}",
+        f"Write the MACs of the remaining NICs into the details{_example(edits)}; the VM has {had}.{new}",
     )
 
 
 def _check_new_disks(vm: model_vm.VmDetails, plans: t.Sequence[model_storage.VolumePlan], wanted: t.Any, applied: t.Any) -> None:
-    """Refuse a new disk without a name beside one with a name that goes: its name may only have been taken out of the details.
+    """Refuse a new disk without a name while a named one is removed: perhaps only its name was removed from the details.
 
     :arg wanted: the rendered document, ``applied`` the one that was applied last.
     :raises RefusedError: with the name to write into the details.
@@ -112,30 +113,30 @@ def _check_new_disks(vm: model_vm.VmDetails, plans: t.Sequence[model_storage.Vol
     if gone and new is not None:
         index = vm.disks.index(new) if new in vm.disks else 0
         raise model_errors.RefusedError(
-            f"would be a new and empty volume {new.name}, and the VM loses the disk {gone[0]}.",
+            f"would be a new, empty volume {new.name}, and the VM would lose the disk {gone[0]}.",
             f"{vm.path}.disks[{index}]",
             f"Write name: {os.path.basename(gone[0])} into disks[{index}] to keep that disk, or remove it in one run and add the new one in the next.",
         )
 
 
 def _check_adopted_disks(vm: model_vm.VmDetails, wanted: t.Any, applied: t.Any) -> None:
-    """See to it that it is certain which disk of a VM that was taken over is which; these go by their number, or by a target.
+    """Refuse ambiguous edits of the disks of an adopted VM, which are matched by number or target.
 
     :arg vm: the details with the targets of the domain.
     :arg wanted: the rendered document, ``applied`` the one that was applied last.
-    :raises RefusedError: it is not, with the targets to write into the details.
+    :raises RefusedError: with the targets to write into the details.
     """
     paths = {disk.target: f"disks[{index}]" for index, disk in enumerate(vm.disks) if not disk.placed and disk.mount is None}
     before = _by_target(applied)
     now = [entry._replace(fixed=entry.key not in paths, path=paths.get(entry.key, "")) for entry in _by_target(wanted)]
-    doubt = plan_device_keys.find_doubt(before, now)
-    if doubt is not None:
+    ambiguity = plan_device_keys.find_ambiguity(before, now)
+    if ambiguity is not None:
         edits = [f"target: {old.key} in {mine.path}" for mine, old in plan_device_keys.likely(before, now)]
         raise model_errors.RefusedError(
-            f"it is not certain which disk is which: {doubt.wanted.path} could be {doubt.applied.label}, "
-            "and disks of a VM that was taken over go by their number where they have no target.",
+            f"it is not certain which disk is which: {ambiguity.wanted.path} could be {ambiguity.applied.label}, "
+            "and disks of an adopted VM without a target are matched by their number.",
             f"{vm.path}.disks",
-            f"Write the targets of the disks that stay into the details{_example(edits)}; the VM has {', '.join(entry.label for entry in before)}.",
+            f"Write the targets of the remaining disks into the details{_example(edits)}; the VM has {', '.join(entry.label for entry in before)}.",
         )
 
 
@@ -155,26 +156,26 @@ def _check_disks(
         path = store.place(place, disk.name)
         key = path if path in recorded else _other_place(recorded, store, place, disk)
         size = None if disk.size is None else _rounded(disk.size, place)
-        looks = (disk.format, disk.image, size, os.path.dirname(key), disk.bus if disk.mount is None else None, disk.serial, disk.mount)
-        now.append(plan_device_keys.Entry(key, None if disk.named else index, looks, path=f"disks[{index}]"))
-    asked = {entry.key for entry in now}
+        attributes = (disk.format, disk.image, size, os.path.dirname(key), disk.bus if disk.mount is None else None, disk.serial, disk.mount)
+        now.append(plan_device_keys.Entry(key, None if disk.named else index, attributes, path=f"disks[{index}]"))
+    requested = {entry.key for entry in now}
     for path, found in recorded.items():
         position = model_parts.position_of(os.path.basename(path), vm.name)
-        # what else goes may be the template's own; see _check_new_disks
-        if position is not None or path in asked:
-            before.append(plan_device_keys.Entry(path, position, _looks_of_disk(path, found, vm, store), label=_disk_label(path, found)))
-    doubt = plan_device_keys.find_doubt(before, now, _could_be)
-    if doubt is None:
+        # other removed disks can be those of the template; see _check_new_disks
+        if position is not None or path in requested:
+            before.append(plan_device_keys.Entry(path, position, _attributes_of_disk(path, found, vm, store), label=_disk_label(path, found)))
+    ambiguity = plan_device_keys.find_ambiguity(before, now, _could_be)
+    if ambiguity is None:
         return
     pairs = plan_device_keys.likely(before, now)
     edits = [f"name: {os.path.basename(old.key)} in {mine.path}" for mine, old in pairs]
     had = ", ".join(entry.label for entry in before)
-    new = " A new disk in the place of one that goes takes two runs: first without the old one, then with the new one." if doubt.wanted.position is None else ""
+    new = " Replacing a disk by a new one takes two runs: first without the old one, then with the new one." if ambiguity.wanted.position is None else ""
     raise model_errors.RefusedError(
-        f"it is not certain which disk is which: {doubt.wanted.path} could be {doubt.applied.label}, "
+        f"it is not certain which disk is which: {ambiguity.wanted.path} could be {ambiguity.applied.label}, "
         "and volumes follow the positions of disks that have no name.",
         f"{vm.path}.disks",
-        f"Write the names of the disks that stay into the details{_example(edits)}; the VM has {had}.{new}",
+        f"Write the names of the remaining disks into the details{_example(edits)}; the VM has {had}.{new}",
     )
 
 
@@ -183,22 +184,22 @@ def _example(edits: t.Sequence[str]) -> str:
 
 
 def _could_be(mine: plan_device_keys.Entry, old: plan_device_keys.Entry) -> bool:
-    """Whether a disk with a new name could be an old one: one that is smaller or of another kind cannot."""
-    size, capacity = mine.looks[2], old.looks[2]
+    """Whether a disk with a new name could be an old one; not if it is smaller or has other attributes."""
+    size, capacity = mine.attributes[2], old.attributes[2]
     if size is not None and capacity is not None and size < capacity:
         return False
-    return plan_device_keys.alike((*mine.looks[:2], *mine.looks[3:]), (*old.looks[:2], *old.looks[3:]))
+    return plan_device_keys.alike((*mine.attributes[:2], *mine.attributes[3:]), (*old.attributes[:2], *old.attributes[3:]))
 
 
 def _other_place(recorded: t.Mapping[str, t.Any], store: VolumeStore, place: model_storage.Pool, disk: model_parts.Disk) -> str:
-    """The path a disk is known by: in the other format, or in another pool; whether it can be had there is decided elsewhere."""
+    """The recorded path of a disk in the other format or in another pool; whether that is allowed is checked elsewhere."""
     if disk.twin is not None and store.place(place, disk.twin) in recorded:
         return store.place(place, disk.twin)
     same = [known for known in recorded if os.path.basename(known) == disk.name]
     return same[0] if len(same) == 1 else store.place(place, disk.name)
 
 
-def _looks_of_disk(path: str, found: xml_devices.RecordedDisk, vm: model_vm.VmDetails, store: VolumeStore) -> plan_device_keys.Looks:
+def _attributes_of_disk(path: str, found: xml_devices.RecordedDisk, vm: model_vm.VmDetails, store: VolumeStore) -> plan_device_keys.Attributes:
     image = size = None
     there = store.pool_of(path)
     if there is not None:
@@ -212,7 +213,7 @@ def _looks_of_disk(path: str, found: xml_devices.RecordedDisk, vm: model_vm.VmDe
 
 
 def _rounded(size: int, place: model_storage.Pool) -> int:
-    """A size as it can be compared: the pool may have rounded it up."""
+    """A size rounded up as the pool may have done."""
     unit = 512 if place.files else _EXTENT
     return -(-size // unit) * unit
 
@@ -234,7 +235,7 @@ def _with_targets(vm: model_vm.VmDetails, pairs: t.Sequence[xml_devices.Recorded
         if disk.placed and disk.target in kept.values():
             other = next(number for number, target in kept.items() if target == disk.target)
             raise model_errors.RefusedError(
-                f"{disk.target!r} is the target of disks[{other}].", f"{vm.path}.disks[{index}].target", f"Give disks[{other}] another target too."
+                f"{disk.target!r} is already the target of disks[{other}].", f"{vm.path}.disks[{index}].target", f"Set another target for disks[{other}], too."
             )
     if not kept:
         return vm.disks
@@ -253,8 +254,8 @@ def _interfaces(document: t.Any) -> list[tuple[str, t.Any]]:
     return found
 
 
-def _looks_of_nic(element: t.Any) -> tuple[plan_device_keys.Looks, plan_device_keys.Looks]:
-    """All of a NIC but its MAC, and what it is connected to."""
+def _attributes_of_nic(element: t.Any) -> tuple[plan_device_keys.Attributes, plan_device_keys.Attributes]:
+    """The attributes of a NIC without its MAC, and its connection."""
     bare = copy.deepcopy(element)
     for tag in ("mac", "boot", "address", "alias"):
         for child in bare.findall(tag):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A domain as it was found, and what it differs in from what is wanted. Reads only."""
+"""An existing domain and its comparison with the wanted document. Reads only."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare impo
 
 
 class Seen:
-    """A domain and its documents, each read when it is first asked for.
+    """A domain and its documents, each parsed on first use.
 
-    :arg saved_xml: what a domain that is off goes on with at its next start, where its memory was saved.
+    :arg saved_xml: the document of the managed save image of a domain that is off.
     """
 
     def __init__(self, record: io_domains.DomainRecord, saved_xml: str | None = None) -> None:
@@ -24,32 +24,32 @@ class Seen:
         self.saved_xml = saved_xml
 
     def resumes(self, saved_xml: str | None) -> None:
-        """Note the document of a saved memory, which is read only where it matters."""
+        """Set the document of the managed save image, which is read only where needed."""
         self.saved_xml = saved_xml
-        # found out without it
+        # cached without it
         for name in ("live", "live_owned", "live_applied", "noted", "owned", "actual"):
             self.__dict__.pop(name, None)
 
     @functools.cached_property
     def config(self) -> t.Any:
-        """Its definition."""
+        """The definition."""
         return xml_domain.parse(self.record.config_xml)
 
     @functools.cached_property
     def live(self) -> t.Any | None:
-        """What runs, or will go on where it was saved."""
+        """The running configuration, or that of the managed save image."""
         text = self.record.live_xml or self.saved_xml
         return xml_domain.parse(text) if text else None
 
     @functools.cached_property
     def owned(self) -> xml_metadata.Ownership | None:
-        """Our mark in its definition."""
+        """The metadata of this collection in the definition."""
         owned = xml_metadata.read(self.config) if xml_metadata.NAMESPACE in self.record.config_xml else None
         return owned._replace(clear=True) if owned is not None and self.live_owned is not None and self.live_owned.clear else owned
 
     @functools.cached_property
     def live_owned(self) -> xml_metadata.Ownership | None:
-        """Our mark in what runs, as it was when that was started."""
+        """The metadata of this collection in the running configuration, as of its start."""
         return xml_metadata.read(self.live) if self.live is not None else None
 
     @functools.cached_property
@@ -59,7 +59,7 @@ class Seen:
 
     @functools.cached_property
     def live_applied(self) -> t.Any | None:
-        """The document that was applied when it was started."""
+        """The document that was applied when the guest was started."""
         owned = self.live_owned
         if owned is None or not owned.applied:
             return None
@@ -69,17 +69,17 @@ class Seen:
 
     @functools.cached_property
     def noted(self) -> t.Mapping[str, str | None]:
-        """What the running guest refused."""
+        """The changes that the running guest refused."""
         return xml_metadata.noted_of(self.live) if self.live is not None else {}
 
     @functools.cached_property
     def restarting(self) -> bool:
-        """Whether a run was going to restart it and may not have come to its end."""
+        """Whether a run started a restart of it that may not have completed."""
         return xml_metadata.LIVE_NAMESPACE in self.record.config_xml and xml_metadata.is_restarting(self.config)
 
     @functools.cached_property
     def actual(self) -> plan_domain.Actual:
-        """For the decision."""
+        """The domain as input for planning."""
         record = self.record
         return plan_domain.Actual(
             record.name,
@@ -94,21 +94,21 @@ class Seen:
         )
 
     def compare(self, wanted: t.Any) -> xml_compare.Comparison:
-        """What it differs in."""
+        """Compare the domain with the wanted document."""
         echo = self.owned.echo if self.owned else None
         return xml_compare.compare(wanted, self.applied, self.config, self.live, self.live_applied, echo)
 
 
 def has_password(applied: str) -> bool:
-    """Whether a document that was applied carries a password, so that its text does not say all of it."""
+    """Whether an applied document has a password, which its stored text omits."""
     return " passwd=" in applied
 
 
 def _revealed(applied: str, source: t.Any) -> t.Any:
-    """The document behind a text of the metadata, with the passwords the domain has."""
+    """Parse a document stored in the metadata, with the current passwords of the domain."""
     document = xml_domain.parse(applied)
     if has_password(applied):
-        # only for those that have any: each import costs every run
+        # imported only where there are passwords: each import costs every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import reveal
 
         reveal(document, source)
@@ -116,7 +116,7 @@ def _revealed(applied: str, source: t.Any) -> t.Any:
 
 
 class Domains:
-    """All domains of a driver, to be found by what a VM can be known by: its UUID, its mark, its name."""
+    """All domains of a driver, indexed by UUID, metadata and name."""
 
     def __init__(self, records: t.Iterable[io_domains.DomainRecord]) -> None:
         self._all = [Seen(record) for record in records]
@@ -142,9 +142,9 @@ class Domains:
         return _of(near, plan_domain.find(wanted, [seen.actual for seen in near], adopt))
 
     def unlisted(self, cluster: str, known: t.Container[str], ids: t.Container[str]) -> t.Iterator[str]:
-        """Names of the VMs a list once made and no longer names.
+        """Names of the VMs that were created from a list and are no longer in it.
 
-        :arg known: UUIDs of those it names, ``ids`` what they are called there: one that was adopted has a UUID of its own.
+        :arg known: UUIDs of the listed VMs, ``ids`` their ids: an adopted VM has its own UUID.
         """
         for seen in self._all:
             owned = seen.owned
@@ -153,7 +153,7 @@ class Domains:
                     yield seen.record.name
 
     def _near(self, wanted: plan_domain.Wanted) -> list[Seen]:
-        """Those that have anything in common with a VM: looking through all for each would take the square of their number."""
+        """The domains that share a key with a VM: comparing every domain with every VM would be quadratic."""
         keys = (("uuid", wanted.uuid), ("mark", wanted.cluster, wanted.id), ("name", wanted.name))
         return [seen for key in keys for seen in self._by.get(key, ())]
 
@@ -163,5 +163,5 @@ def has_disks(document: t.Any) -> bool:
     return document.find("devices/disk") is not None or document.find("devices/filesystem") is not None
 
 
-def _of(those: t.Iterable[Seen], actual: plan_domain.Actual | None) -> Seen | None:
-    return next((seen for seen in those if seen.actual is actual), None)
+def _of(candidates: t.Iterable[Seen], actual: plan_domain.Actual | None) -> Seen | None:
+    return next((seen for seen in candidates if seen.actual is actual), None)

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Wanted, last applied, defined and running documents of one domain against each other.
+"""Compares the wanted, last applied, defined and running documents of one domain.
 
-No element is looked at where neither the wanted nor the applied document speaks (see :mod:`rules`);
-order and spelling make no difference (see :mod:`normal`). Most domains are as they should be, which
-is seen in a fraction of the time that a whole comparison (:mod:`differences`) takes.
+Elements that neither the wanted nor the applied document contains are ignored (see :mod:`xml_rules`);
+order and notation make no difference (see :mod:`xml_normal`). Most domains have no differences, which
+is detected in a fraction of the time that a whole comparison (:mod:`xml_differences`) takes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_normal
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_comparison import Comparison
 
-# elements whose attributes mean something else than they say, depending on others
+# elements whose attributes must be normalized before they are compared
 _LOOSE = frozenset(("vcpu", "interface", "source", "graphics", "memory", "currentMemory", "domain"))
 _OWNED = frozenset(("disk", "interface", "filesystem"))
 # elements with several children of one name
 _BRANCHING = frozenset(("os", "devices"))
 _REMOVABLE = frozenset(("cdrom", "floppy"))
-# what of a device can be other while it runs than when it was started
+# parts of a device that can change while it runs
 _LIVE_PARTS = ("source", "target", "vlan", "link", "model")
 
 _Echo = t.Mapping[str, t.Optional[str]]
@@ -31,16 +31,16 @@ _Echo = t.Mapping[str, t.Optional[str]]
 def compare(
     wanted: t.Any, applied: t.Any | None, config: t.Any, live: t.Any | None = None, live_applied: t.Any | None = None, echo: _Echo | None = None
 ) -> Comparison:
-    """What has to change, where and why.
+    """The differences that must be corrected.
 
-    All documents are elements as ``domain.parse`` makes them; the same object given twice is read
-    once. Without ``echo`` (``None``: nobody wrote down what libvirt made of the last definition)
-    devices the template does not name are left alone.
+    All documents are elements as ``xml_domain.parse`` returns them; the same object given twice is read
+    once. Without ``echo`` (``None``: the changes libvirt made were not recorded)
+    devices that the template does not name are ignored.
 
-    :arg applied: what was wanted at the last definition; ``None`` for a domain not made by us.
-    :arg live: what runs; ``None`` when it is off.
-    :arg live_applied: what was wanted when it was started; ``None`` when nobody knows.
-    :arg echo: where the definition differed from ``applied`` right after it, see :func:`echo_of`.
+    :arg applied: the document of the last definition; ``None`` for an unmanaged domain.
+    :arg live: the running configuration; ``None`` when it is off.
+    :arg live_applied: the document applied when it was started; ``None`` when unknown.
+    :arg echo: where the definition differed from ``applied`` right after it was defined, see :func:`echo_of`.
     """
     if live_applied is None and live is not None or applied is not wanted or live is not None and live_applied is not wanted:
         quiet = False
@@ -48,27 +48,27 @@ def compare(
         quiet = echo is not None and _fits("", wanted, config, echo) and _settled(wanted, config, echo) and (live is None or _runs(wanted, live))
     if quiet:
         return Comparison((), ())
-    # only where something differs: each import costs every run
+    # imported only where something differs: each import costs every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_differences import differences
 
     return differences(wanted, applied, config, live, live_applied, echo)
 
 
 def echo_of(applied: t.Any, config: t.Any) -> dict[str, str | None]:
-    """Where a definition differs from what was applied, read back right after it: path → value, ``None`` for what libvirt dropped.
+    """Where a definition differs from the applied document, read back right after it was defined: path → value, ``None`` for dropped elements.
 
-    What a BMC emulator owns is not noted: libvirt takes it as it is, so a difference there is the emulator's.
-    Devices that are there although the template speaks of their kind and does not name them are
-    noted too: they were there when the domain was taken over, and stay.
+    Parts owned by a BMC emulator are not recorded: libvirt does not change them, so a difference there is the emulator's.
+    Devices that the template does not name, although it has others of their kind, are recorded
+    too: they existed when the domain was adopted, and are kept.
     """
-    # only where something was defined: each import costs every run
+    # imported only after a definition: each import costs every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_differences import echo_between
 
     return echo_between(applied, config)
 
 
 def _fits(path: str, wanted: t.Any, config: t.Any, echo: _Echo) -> bool:
-    """Whether everything said about an element holds in the definition; no sharper than ``differences``, but stricter."""
+    """Whether the definition matches the wanted element; may report a mismatch that ``differences`` accepts, never the reverse."""
     attributes = config.attrib
     loose = wanted.tag in _LOOSE
     if not loose:
@@ -79,7 +79,7 @@ def _fits(path: str, wanted: t.Any, config: t.Any, echo: _Echo) -> bool:
         else:
             text = wanted.text
             loose = bool(text and text != config.text or "unit" in attributes and "unit" not in wanted.attrib)
-    if loose and not _fits_in_meaning(path, wanted, config, echo):
+    if loose and not _equivalent(path, wanted, config, echo):
         return False
     if not len(wanted):
         return True
@@ -87,7 +87,7 @@ def _fits(path: str, wanted: t.Any, config: t.Any, echo: _Echo) -> bool:
     children = list(wanted.iterchildren("*"))
     tags = [child.tag for child in children]
     if path not in _BRANCHING and len(set(tags)) == len(tags) and xml_normal.KEYS.keys().isdisjoint(tags):
-        # the usual case: no need to give names to what nobody asks for
+        # the usual case: unique tags need no keys
         return all(_child_fits(prefix + child.tag, child, config.find(child.tag), echo) for child in children)
     mine, others = xml_normal.segments(wanted), xml_normal.segments(config)
     if not all(_child_fits(prefix + name, child, others.get(name), echo) for name, child in mine.items()):
@@ -106,7 +106,7 @@ def _child_fits(path: str, wanted: t.Any, config: t.Any | None, echo: _Echo) -> 
     return _fits(path, wanted, config, echo)
 
 
-def _fits_in_meaning(path: str, wanted: t.Any, config: t.Any, echo: _Echo) -> bool:
+def _equivalent(path: str, wanted: t.Any, config: t.Any, echo: _Echo) -> bool:
     text = xml_normal.text_of(wanted)
     if text and xml_normal.text_of(config) != text and echo.get(path, "") != xml_normal.text_of(config):
         return False
@@ -120,7 +120,7 @@ def _fits_in_meaning(path: str, wanted: t.Any, config: t.Any, echo: _Echo) -> bo
 
 
 def _settled(wanted: t.Any, config: t.Any, echo: _Echo) -> bool:
-    """What no single element says: memory in use, boot order of devices, media."""
+    """Checks that span several elements: current memory, boot order of devices, media."""
     memory = wanted.find("memory")
     if memory is not None and wanted.find("currentMemory") is None:
         current = config.find("currentMemory")
@@ -138,10 +138,10 @@ def _settled(wanted: t.Any, config: t.Any, echo: _Echo) -> bool:
 
 
 def _runs(wanted: t.Any, live: t.Any) -> bool:
-    """Whether what runs, started with the wanted document, still is that wherever it can be changed."""
+    """Whether the running domain, started with the wanted document, still matches it in all parts that can change."""
     for tag in ("title", "description", "vcpu"):
         mine, others = wanted.find(tag), live.find(tag)
-        if mine is not None and (others is None or not _fits_in_meaning(tag, mine, others, {})):
+        if mine is not None and (others is None or not _equivalent(tag, mine, others, {})):
             return False
     memory, current = wanted.find("currentMemory"), live.find("currentMemory")
     if memory is None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a comparison of the documents of one domain finds."""
+"""The result of comparing the documents of one domain."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typing as t
 
 
 class Difference(t.NamedTuple):
-    """One path at which something has to be done.
+    """A path whose value must be corrected.
 
     ``path`` names a value (``memory``, ``vcpu/@current``), or a whole element with one line of XML as
-    its value (``devices/disk[vdb]``). ``wanted`` is ``None`` for what is to go, ``config`` and
-    ``live`` for what is not there. ``outside``: somebody else changed it since it was applied.
+    its value (``devices/disk[vdb]``). ``wanted`` is ``None`` for a value to remove, ``config`` and
+    ``live`` for a missing value. ``outside``: it was changed outside the collection since it was applied.
     """
 
     path: str
@@ -28,7 +28,7 @@ class Difference(t.NamedTuple):
 
 
 class Comparison(t.NamedTuple):
-    """The differences by path, and the paths of a BMC emulator that were left as found."""
+    """The differences by path, and the paths owned by a BMC emulator that are kept as found."""
 
     differences: tuple[Difference, ...]
     kept: tuple[str, ...]

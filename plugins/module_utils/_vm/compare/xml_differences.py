@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The whole comparison of up to five documents of one domain, path by path; :mod:`compare` is its door."""
+"""The whole comparison of up to five documents of one domain, path by path; called by :mod:`xml_compare`."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ class _Five:
 def differences(
     wanted: t.Any, applied: t.Any | None, config: t.Any, live: t.Any | None, live_applied: t.Any | None, echo: xml_rules.Echo | None
 ) -> xml_comparison.Comparison:
-    """See :func:`compare.compare`."""
+    """See :func:`xml_compare.compare`."""
     root = xml_flatten.Node(wanted)
-    before = _again(applied, wanted, root)
+    before = _node_of(applied, wanted, root)
     comparer = _Comparer(live is not None, applied is not None, live_applied is not None, _NO_ECHO if echo is None else echo, echo is not None)
-    started = before if live_applied is applied else _again(live_applied, wanted, root)
+    started = before if live_applied is applied else _node_of(live_applied, wanted, root)
     five = _Five(root, before, xml_flatten.Node(config), None if live is None else xml_flatten.Node(live), None if live is None else started)
-    comparer.kinds = xml_rules.spoken_kinds(root, before) if before is not root else xml_rules.spoken_kinds(root)
+    comparer.kinds = xml_rules.specified_kinds(root, before) if before is not root else xml_rules.specified_kinds(root)
     cpu = root.children.get("cpu")
     comparer.host_model = cpu is not None and cpu.attributes.get("mode") == "host-model"
-    comparer.most = None if live is None or five.live is None else _text(five.live.children.get("memory"))
+    comparer.max_memory = None if live is None or five.live is None else _text(five.live.children.get("memory"))
     comparer.boot(five)
     comparer.inside("", five)
     return xml_comparison.Comparison(tuple(sorted(comparer.found, key=lambda difference: difference.path)), tuple(sorted(set(comparer.kept))))
 
 
-def _again(document: t.Any | None, wanted: t.Any, root: xml_flatten.Node) -> xml_flatten.Node | None:
+def _node_of(document: t.Any | None, wanted: t.Any, root: xml_flatten.Node) -> xml_flatten.Node | None:
     if document is None:
         return None
     if document is wanted or xml_flatten.LXML_ERROR is None and xml_flatten.etree.tostring(document) == xml_flatten.etree.tostring(wanted):
@@ -67,13 +67,13 @@ class _Comparer:
         self.echo = echo
         self.echoed = echoed
         self.host_model = False
-        self.most: str | None = None
+        self.max_memory: str | None = None
         self.kinds: set[str] = set()
         self.found: list[xml_comparison.Difference] = []
         self.kept: list[str] = []
 
     def boot(self, five: _Five) -> None:
-        """The boot order as one thing: a BMC emulator changes it in either of its two forms."""
+        """Compare the boot order as a whole: a BMC emulator changes either of its two forms."""
         wanted, applied, config, live, started = [
             None if node is None else node.boot() or None for node in (five.wanted, five.applied, five.config, five.live, five.live_applied)
         ]
@@ -87,25 +87,25 @@ class _Comparer:
             self._add(xml_flatten.BOOT, applied, wanted, config, live, False, False, True)
 
     def inside(self, path: str, five: _Five) -> None:
-        """Everything the template says about one element that is there, and what is below it."""
+        """Compare an existing element with its attributes and children, as far as the template specifies them."""
         wanted, applied, config, live, started = five.wanted, five.applied, five.config, five.live, five.live_applied
         group = xml_rules.group_of(path, wanted, applied)
         skip = group if group is not None and self._is_kept(path, five, group) else _nothing
         prefix = f"{path}/" if path else ""
-        spoken = [node for node in _distinct(wanted, applied, started) if node is not None]
+        specified = [node for node in _distinct(wanted, applied, started) if node is not None]
         if path:
             texts = [_text(node) for node in (wanted, applied, config, live, started)]
             if texts[0] or texts[1] or texts[4]:
                 self._value(path, *texts)
         names: dict[str, None] = {}
-        for node in spoken:
+        for node in specified:
             names.update(dict.fromkeys(node.attributes))
         for name in names:
             if not skip(f"@{name}"):
                 values = [None if node is None else node.attributes.get(name) for node in (wanted, applied, config, live, started)]
                 self._value(f"{prefix}@{name}", *values)
         names = {}
-        for node in spoken:
+        for node in specified:
             names.update(dict.fromkeys(node.children))
         if path == "devices" and self.kinds and self.known and self.echoed:
             for node in (config, live):
@@ -116,13 +116,13 @@ class _Comparer:
                 self._element(prefix + name, name, five.child(name))
 
     def _is_kept(self, path: str, five: _Five, group: xml_rules.Group) -> bool:
-        """Whether a BMC emulator's part of this element is to be left as found."""
+        """Whether the part of this element that a BMC emulator owns is kept as found."""
         wanted = xml_rules.parts(five.wanted, group)
         if not xml_rules.unchanged(wanted, five.wanted, five.applied, group, self.known):
             return False
         found = xml_rules.parts(five.config, group)
         for name in {**wanted, **found}:
-            # what libvirt filled in looks like what somebody else put there, but for a medium in an empty drive
+            # values filled in by libvirt cannot be distinguished from changes, except for a medium in an empty drive
             if (name in wanted or name == "source") and self._other(f"{path}/{name}", wanted.get(name), found.get(name)):
                 self.kept.append(f"{path}/{name}")
         if self.running and self.start_known and five.live_applied is not five.wanted:
@@ -130,7 +130,7 @@ class _Comparer:
         return True
 
     def _waiting(self, path: str, five: _Five, group: xml_rules.Group) -> None:
-        """What the template changed itself, and what runs does not have yet."""
+        """Values that the template changed and the running domain does not have yet."""
         wanted, config, live, started = (xml_rules.parts(node, group) for node in (five.wanted, five.config, five.live, five.live_applied))
         for name in {**wanted, **started}:
             full, mine, runs = f"{path}/{name}", wanted.get(name), live.get(name)
@@ -145,7 +145,7 @@ class _Comparer:
         return self._other(path, one, other)
 
     def _other(self, path: str, applied: xml_flatten.Node | str | None, config: xml_flatten.Node | str | None) -> bool:
-        """Whether a part of the definition is not what libvirt made of the applied one."""
+        """Whether a part of the definition differs from the applied one as libvirt stored it."""
         if isinstance(applied, xml_flatten.Node) and isinstance(config, xml_flatten.Node):
             inner = _Comparer(False, True, False, self.echo, False)
             inner.inside(path, _Five(applied, applied, config, None, None))
@@ -161,12 +161,12 @@ class _Comparer:
     def _element(self, path: str, name: str, five: _Five) -> None:
         wanted, applied, config, live, started = five.wanted, five.applied, five.config, five.live, five.live_applied
         if path == "metadata" and self.running:
-            # what stands there changes nothing about what runs
-            self._idle(path, name, five)
+            # metadata does not affect the running domain
+            self._compare_definition(path, name, five)
         elif wanted is not None and config is not None:
             if self.running and live is None:
-                self._gone_live(path, five)
-                self._idle(path, name, five)
+                self._missing_live(path, five)
+                self._compare_definition(path, name, five)
             else:
                 self.inside(path, five)
         elif wanted is not None:
@@ -194,7 +194,7 @@ class _Comparer:
                 outside = config is not None and self._other(path, applied, config)
                 self._add(path, xml_flatten.shown(applied), None, xml_flatten.shown(config), xml_flatten.shown(live), outside, config is not None, live_differs)
         elif config is None:
-            # what stands in the metadata is compared as if the domain were off: it would be there until the next start
+            # compared as if the domain were off: the running domain keeps it until the next start
             if self.running and live is not None:
                 self._add(path, None, None, None, xml_flatten.shown(live), False, False, True)
         elif xml_rules.owned_kind(name, config) in self.kinds:
@@ -202,8 +202,8 @@ class _Comparer:
         elif live is not None:
             self.inside(path, five)
 
-    def _idle(self, path: str, name: str, five: _Five) -> None:
-        """Compare the definition alone."""
+    def _compare_definition(self, path: str, name: str, five: _Five) -> None:
+        """Compare only the definition."""
         self.running = False
         self._element(path, name, five)
         self.running = True
@@ -213,14 +213,14 @@ class _Comparer:
             return
         self._add(path, None, None, xml_flatten.shown(config), xml_flatten.shown(live), True, config is not None, live is not None)
 
-    def _gone_live(self, path: str, five: _Five) -> None:
-        """An element that the definition has and what runs has not."""
+    def _missing_live(self, path: str, five: _Five) -> None:
+        """An element that the definition has and the running domain has not."""
         if self._live_differs(path, five):
             outside = xml_rules.well_understood(path) and five.live_applied is not None
             self._add(path, xml_flatten.shown(five.applied), xml_flatten.shown(five.wanted), xml_flatten.shown(five.config), None, outside, False, True)
 
     def _live_differs(self, path: str, five: _Five) -> bool:
-        """Whether a whole element runs otherwise than wanted."""
+        """Whether a whole element of the running domain differs from the wanted one."""
         if not self.running:
             return False
         if five.live is None:
@@ -238,7 +238,7 @@ class _Comparer:
 
     def _value(self, path: str, wanted: str | None, applied: str | None, config: str | None, live: str | None, started: str | None) -> None:
         if wanted is None and applied is None:
-            # long gone from the template; it may still run
+            # removed from the template long ago; the running domain may still have it
             if self.running and live is not None and config is None:
                 self._add(path, None, None, None, live, False, False, True)
             return
@@ -248,8 +248,8 @@ class _Comparer:
         live_differs = False
         if self.running and live != wanted and not (live == config and not differs):
             if xml_rules.well_understood(path) and path not in self.echo:
-                # a guest that was started with less than it may have has all until its balloon driver answers, if it ever does
-                waits = started == wanted and live == _whole(self.most)
+                # a guest started with less than its maximum memory has all of it until its balloon driver responds
+                waits = started == wanted and live == _whole(self.max_memory)
                 live_differs = not (path == "currentMemory" and (_whole(wanted) == live or waits))
                 outside = outside or live_differs and live not in (started, applied, wanted) and started is not None
             elif self.start_known:
@@ -284,17 +284,17 @@ def _shown(part: xml_flatten.Node | str | None) -> str | None:
 
 
 def _whole(size: str | None) -> str | None:
-    """A size as QEMU rounds it: in whole MiB."""
+    """A size rounded up to whole MiB, as QEMU does."""
     if size is None or not size.endswith(" KiB"):
         return size
     return f"{-(-int(size[:-4]) // 1024) * 1024} KiB"
 
 
 def echo_between(applied: t.Any, config: t.Any) -> dict[str, str | None]:
-    """See :func:`compare.echo_of`."""
+    """See :func:`xml_compare.echo_of`."""
     root, found = xml_flatten.Node(applied), xml_flatten.Node(config)
     echo: dict[str, str | None] = {}
-    kinds = xml_rules.spoken_kinds(root)
+    kinds = xml_rules.specified_kinds(root)
     _echo("", root, found, kinds, echo)
     return echo
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Domain documents: from rendered text to what libvirt is given, and what two of them differ in."""
+"""Domain documents: from rendered text to the document for libvirt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ try:
 except ImportError as error:
     LXML_ERROR = error
 
-# a template of one family cannot make a domain of the other
+# a template of one family cannot define a domain of the other
 _MACHINES = ("kvm", "qemu")
 _CONTAINERS = ("lxc",)
 _FRACTION = re.compile(r"\A[0-9]*\.[0-9]+\Z")
@@ -37,9 +37,9 @@ class DocumentSyntaxError(Exception):
 
 
 def parse(text: str) -> t.Any:
-    """A document as lxml element, without white space between elements; no entity is ever fetched.
+    """Parse a document into an lxml element, without white space between elements; entities are never fetched.
 
-    :raises DocumentSyntaxError: it is not well-formed.
+    :raises DocumentSyntaxError: the XML is invalid.
     """
     if LXML_ERROR is not None:
         raise model_errors.BackendError("lxml is not installed for this host's Python.", hint="Install python3-lxml on the host.") from LXML_ERROR
@@ -47,7 +47,7 @@ def parse(text: str) -> t.Any:
     try:
         document = etree.fromstring(text.strip().encode("utf-8"), parser)
         if document.getroottree().docinfo.doctype:
-            raise DocumentSyntaxError("a document type or entities have no place in it", 1)
+            raise DocumentSyntaxError("document types and entities are not allowed", 1)
         return document
     except etree.XMLSyntaxError as error:
         skipped = text[: len(text) - len(text.lstrip())].count("\n")
@@ -55,30 +55,30 @@ def parse(text: str) -> t.Any:
 
 
 def finish(document: t.Any, vm: model_vm.VmDetails, cluster: str, hypervisor: str, fixed_type: bool = False) -> tuple[str, ...]:
-    """Complete a rendered document in place with what libvirt needs and the template left open.
+    """Complete a rendered document in place with required values that the template omits.
 
-    The defaults upstream gave (2 GiB, 2 vCPU), identity, the operating system type. What a
-    user did not write is told; identity is not worth telling.
+    Adds memory and CPUs (2 GiB, 2 vCPU), identity and the operating system type. Added
+    values are reported, except the identity.
 
-    :arg fixed_type: leave the domain's type alone (the connection is one of the user's choice).
-    :returns: sentences about what was filled in.
-    :raises TemplateError: the document cannot be the one of this VM.
+    :arg fixed_type: keep the domain's type (the user chose the connection).
+    :returns: sentences about the added values.
+    :raises TemplateError: the document does not match this VM.
     """
     if document.tag != "domain":
-        raise model_errors.TemplateError(f"the outermost element is <{document.tag}>, not <domain>.", hint="Begin the template with <domain>.")
-    told = []
+        raise model_errors.TemplateError(f"the outermost element is <{document.tag}>, not <domain>.", hint="Start the template with <domain>.")
+    notices = []
     if not fixed_type:
-        told += _settle_type(document, hypervisor)
+        notices += _settle_type(document, hypervisor)
     _settle_identity(document, vm)
-    told += _settle_memory(document)
+    notices += _settle_memory(document)
     vcpu = _ensure(document, "vcpu")
     if not (vcpu.text or "").strip():
         vcpu.text = str(model_vm.DEFAULT_CPU)
-        told.append(f"the number of CPUs was empty and is now {model_vm.DEFAULT_CPU}")
+        notices.append(f"the number of CPUs was empty and is set to {model_vm.DEFAULT_CPU}")
     if document.find("os/type") is None and document.find("bootloader") is None:
         kind = "exe" if document.get("type") in _CONTAINERS else "hvm"
         _ensure(_ensure(document, "os"), "type").text = kind
-        told.append(f"the template names no operating system type and got {kind}")
+        notices.append(f"the template has no operating system type; it is set to {kind}")
     if not fixed_type:
         _check_system(document)
     macs = vm.macs
@@ -86,11 +86,11 @@ def finish(document: t.Any, vm: model_vm.VmDetails, cluster: str, hypervisor: st
         mac = _ensure(interface, "mac")
         if not mac.get("address"):
             mac.set("address", macs[index] if index < len(macs) else nic_mac(cluster, vm.id, index))
-    return tuple(told)
+    return tuple(notices)
 
 
 def canonical(document: t.Any) -> str:
-    """A document as text that is equal for equal meaning: attributes sorted, white space settled."""
+    """A document as canonical text: attributes sorted, white space normalized."""
     settled = copy.deepcopy(document)
     for element in settled.iter():
         if element.text is not None:
@@ -109,7 +109,7 @@ def text_of(document: t.Any) -> str:
 
 
 def disks_of(document: t.Any) -> list[str]:
-    """The paths a domain's disks and file systems stand at, in their order."""
+    """The source paths of a domain's disks and file systems, in order."""
     paths = []
     for source in document.iterfind("devices/*/source"):
         if source.getparent().tag in ("disk", "filesystem"):
@@ -120,12 +120,12 @@ def disks_of(document: t.Any) -> list[str]:
 
 
 def ports_of(document: t.Any) -> list[str]:
-    """The host's interfaces behind the cards of a running domain, in their order; a card without one is left out."""
+    """The host interfaces (tap devices) of the NICs of a running domain, in order; NICs without one are omitted."""
     return [str(each.get("dev")) for each in document.iterfind("devices/interface/target") if each.get("dev")]
 
 
 def macs_of(document: t.Any) -> list[str]:
-    """The MACs of a domain's NICs, in their order."""
+    """The MACs of a domain's NICs, in order."""
     return [mac.get("address", "").lower() for mac in document.iterfind("devices/interface/mac")]
 
 
@@ -142,9 +142,9 @@ def _settle_type(document: t.Any, hypervisor: str) -> list[str]:
         return []
     if written in _MACHINES and hypervisor in _MACHINES:
         document.set("type", hypervisor)
-        return [f"the template says type {written}; the VM runs as {hypervisor}, which its hypervisor setting comes to on this host"]
+        return [f"the template has type {written}; the VM runs as {hypervisor}, the result of its hypervisor setting on this host"]
     raise model_errors.TemplateError(
-        f"the template makes a domain of type {written!r}, the VM's hypervisor is {hypervisor!r}.",
+        f"the template defines a domain of type {written!r}, but the VM's hypervisor is {hypervisor!r}.",
         hint="Set the VM's hypervisor to the type of the template, or use another template.",
     )
 
@@ -154,7 +154,7 @@ def _check_system(document: t.Any) -> None:
     container = document.get("type") in _CONTAINERS
     if kind == "hvm" and container or kind == "exe" and not container:
         what, runs = ("a machine", "a container") if container else ("a container", "a machine")
-        raise model_errors.TemplateError(f"the template makes {what}, and the VM is {runs}.", hint="Use another template, or change the VM's hypervisor.")
+        raise model_errors.TemplateError(f"the template defines {what}, but the VM is {runs}.", hint="Use another template, or change the VM's hypervisor.")
 
 
 def _settle_identity(document: t.Any, vm: model_vm.VmDetails) -> None:
@@ -168,27 +168,27 @@ def _settle_identity(document: t.Any, vm: model_vm.VmDetails) -> None:
     written = (uuid.text or "").strip().lower()
     if written and written != vm.uuid:
         raise model_errors.TemplateError(
-            f"the template sets the UUID {written}, the VM's is {vm.uuid}.",
-            hint="Write {uuid} there, or leave the element out; or give the VM's details that uuid.",
+            f"the template sets the UUID {written}, but the VM has the UUID {vm.uuid}.",
+            hint="Use {uuid} there, or remove the element, or set that uuid in the VM details.",
         )
     uuid.text = vm.uuid
 
 
 def _settle_memory(document: t.Any) -> list[str]:
-    told = []
+    notices = []
     memory = _ensure(document, "memory")
     if not (memory.text or "").strip():
-        memory.text, told = str(model_vm.DEFAULT_MEMORY_MIB), [f"the memory was empty and is now {model_vm.DEFAULT_MEMORY_MIB} MiB"]
+        memory.text, notices = str(model_vm.DEFAULT_MEMORY_MIB), [f"the memory was empty and is set to {model_vm.DEFAULT_MEMORY_MIB} MiB"]
         memory.set("unit", "MiB")
     current = document.find("currentMemory")
     if current is not None and not (current.text or "").strip():
-        # libvirt takes the maximum where the current amount is not named
+        # libvirt uses the maximum where the current memory is not set
         document.remove(current)
         current = None
     for element in (memory, current):
         text = (element.text or "").strip() if element is not None else ""
         if _FRACTION.match(text):
-            # libvirt counts in whole numbers only; 1.5 GiB is legal in the details
+            # libvirt accepts only integers; 1.5 GiB is valid in the details
             size = model_size.parse_size(decimal.Decimal(text).to_eng_string() + (element.get("unit") or "KiB"), "KiB", "memory")
             element.text, unused = str(-(-size // model_size.KIB)), element.set("unit", "KiB")
-    return told
+    return notices

@@ -18,13 +18,13 @@ except ImportError as error:
     etree = None
     LXML_ERROR = error
 
-#: The order in which a domain tries its devices, wherever it is written down.
+#: The path of the boot order, in either of its two forms.
 BOOT = "os/boot"
 _NAMES_ONLY = frozenset(("title", "description"))
 
 
 class Node:
-    """An element whose children have names; nothing below it is read before somebody asks."""
+    """An element with named children, which are read on first use."""
 
     __slots__ = ("element", "parent", "_text", "_attributes", "_children")
 
@@ -37,14 +37,14 @@ class Node:
 
     @property
     def text(self) -> str:
-        """The text in its one form."""
+        """The normalized text."""
         if self._text is None:
             self._text = xml_normal.text_of(self.element)
         return self._text
 
     @property
     def attributes(self) -> dict[str, str]:
-        """The attributes in their one form; a unit belongs to the text."""
+        """The normalized attributes; a unit is part of the text."""
         if self._attributes is None:
             found = xml_normal.attributes_of(self.element, self.parent)
             if "unit" in found and self.text:
@@ -54,7 +54,7 @@ class Node:
 
     @property
     def children(self) -> dict[str, Node]:
-        """The children by name, without the boot order and without metadata of ours."""
+        """The children by name, without the boot order and without the metadata of this collection."""
         if self._children is None:
             element = self.element
             children = {name: Node(child, self) for name, child in xml_normal.segments(element).items()} if len(element) else {}
@@ -85,21 +85,21 @@ class Node:
 
 def _settle_root(children: dict[str, Node], root: Node) -> None:
     for name in _NAMES_ONLY & children.keys():
-        # libvirt drops an empty one
+        # libvirt drops empty ones
         if not children[name].text:
             del children[name]
     if "memory" in children and "currentMemory" not in children:
-        # not said: all of it
+        # default: all of it
         current = Node(children["memory"].element, root)
         current._attributes, current._children = {}, {}
         children["currentMemory"] = current
 
 
 def flatten(document: t.Any) -> dict[str, str]:
-    """Every value of a document by its path, in its one form.
+    """Every normalized value of a document by its path.
 
-    Texts stand at the path of their element, attributes below ``/@name``; an element with neither
-    stands there with an empty text.
+    Texts are at the path of their element, attributes at ``/@name``; an element with neither
+    has an empty text.
     """
     root = Node(document)
     found: dict[str, str] = {}
@@ -121,7 +121,7 @@ def _collect(path: str, node: Node, found: dict[str, str]) -> None:
 
 
 def same(one: Node | None, other: Node | None) -> bool:
-    """Whether two nodes mean the same, with all that is below them."""
+    """Whether two nodes are equivalent, including everything below them."""
     if one is other:
         return True
     if one is None or other is None or one.text != other.text or one.attributes != other.attributes:
@@ -131,7 +131,7 @@ def same(one: Node | None, other: Node | None) -> bool:
 
 
 def shown(node: Node | None) -> str | None:
-    """A whole node as one line: its text where it has no more than that, else XML with sorted attributes."""
+    """A whole node as one line: its text if it has only that, else XML with sorted attributes."""
     if node is None:
         return None
     if node.text and not node.attributes and not node.children:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Passwords a document carries (VNC, SPICE) are compared and applied, and never shown or kept."""
+"""Hides the passwords of a document (VNC, SPICE): they are compared and applied, but never shown or stored."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PLACES = "devices/graphics[@passwd]"
 
 
 def concealed(text: str) -> str:
-    """A canonical document as the metadata keep it: everybody may read those, so passwords are left out.
+    """A canonical document for the metadata, which any user of libvirt can read, so passwords are omitted.
 
-    That there is one still shows; which one is libvirt's to know, see :func:`reveal`.
+    The text still shows that there is a password; only libvirt stores it, see :func:`reveal`.
     """
     if "passwd" not in text:
         return text
@@ -31,10 +31,10 @@ def concealed(text: str) -> str:
 
 
 def reveal(document: t.Any, source: t.Any) -> list[str]:
-    """Put the passwords of a document that has them into one that was concealed.
+    """Insert the passwords of another document into a concealed one.
 
     :arg source: the same domain, read from libvirt with its passwords; a device is found by its type.
-    :returns: types of the devices whose password nobody knows.
+    :returns: types of the devices whose password is unknown.
     """
     unknown = []
     for element in document.iterfind(_PLACES):
@@ -50,16 +50,16 @@ def reveal(document: t.Any, source: t.Any) -> list[str]:
 
 
 def hidden(text: str) -> str:
-    """A document or a piece of one without its passwords."""
+    """A document or a part of it without its passwords."""
     return _PASSWORD.sub(rf"\1'{HIDDEN}'", text) if "passwd" in text else text
 
 
 def secret_free(path: str, value: str | None) -> str | None:
-    """A value at a path as it may be kept and shown."""
+    """A value at a path without passwords, as it can be stored and shown."""
     return value if value is None else HIDDEN if path.endswith("/@passwd") else hidden(value)
 
 
 def shown(entry: t.Mapping[str, str | None]) -> dict[str, str | None]:
-    """One change or outside change (``path`` and values) without passwords."""
+    """One entry of ``changes`` or ``drift`` (``path`` and values) without passwords."""
     path = entry.get("path") or ""
     return {key: value if key in ("path", "class") else secret_free(path, value) for key, value in entry.items()}

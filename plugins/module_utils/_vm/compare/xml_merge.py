@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A definition edited in place to what is wanted: what nobody asked to change survives, addresses above all."""
+"""Merges the wanted document into a definition: everything not specified is kept, especially addresses."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_flatten, xml_rules
 
-# elements whose other content makes no sense any more when one of these attributes changes
+# elements that are replaced as a whole when one of the deciding attributes changes
 _WHOLE = frozenset(("cpu", "clock", "model", "backend", "source", "loader"))
 _DECIDING = ("type", "model", "mode", "offset")
 _MACHINE_CONTROLLERS = frozenset(("pci", "usb", "sata", "ide"))
 
 
 def merge(config: t.Any, wanted: t.Any, applied: t.Any | None, echo: xml_rules.Echo | None = None) -> t.Any:
-    """A new document: ``config`` with every difference that :func:`compare.compare` finds put right.
+    """A new document: ``config`` with every difference corrected that :func:`xml_compare.compare` finds.
 
-    :arg echo: as for ``compare``; without it devices the template does not name stay.
+    :arg echo: as for ``compare``; without it devices that the template does not name are kept.
     """
     document = copy.deepcopy(config)
     _Merger(xml_flatten.Node(document), xml_flatten.Node(wanted), None if applied is None else xml_flatten.Node(applied), echo).run()
@@ -35,13 +35,13 @@ class _Merger:
         self.known = applied is not None
         self.echo: xml_rules.Echo = {} if echo is None else echo
         self.boot_kept = True
-        self.kinds = xml_rules.spoken_kinds(wanted, applied) if self.known and echo is not None else set()
+        self.kinds = xml_rules.specified_kinds(wanted, applied) if self.known and echo is not None else set()
 
     def run(self) -> None:
         """Edit the definition."""
         boot = self.wanted.boot()
         before = self.applied.boot() if self.applied is not None else ""
-        # of a domain taken over nobody knows; a template that says nothing means no change
+        # unknown for an adopted domain; a template without boot order means no change
         self.boot_kept = boot == before
         machine = _machine(self.config)
         if not self.boot_kept:
@@ -54,7 +54,7 @@ class _Merger:
             self._renew_machine()
 
     def inside(self, path: str, wanted: xml_flatten.Node | None, applied: xml_flatten.Node | None, config: xml_flatten.Node) -> None:
-        """One element that the definition has."""
+        """Edit an element that the definition has."""
         prefix = f"{path}/" if path else ""
         group = xml_rules.group_of(path, wanted, applied)
         skip: xml_rules.Group = _nothing
@@ -62,9 +62,9 @@ class _Merger:
             if xml_rules.unchanged(xml_rules.parts(wanted, group), wanted, applied, group, self.known):
                 skip = group
             else:
-                _take_out(config, group, xml_rules.parts(wanted, group))
+                _remove_group(config, group, xml_rules.parts(wanted, group))
                 config = xml_flatten.Node(config.element, config.parent)
-        if path and wanted is not None and self._outgrown(prefix, wanted, applied, config):
+        if path and wanted is not None and self._is_replaced(prefix, wanted, applied, config):
             _replace(config.element, wanted.element)
             return
         if path and (wanted is not None and wanted.text or applied is not None and applied.text):
@@ -75,7 +75,7 @@ class _Merger:
         if path == "devices" and wanted is not None:
             self._pair(wanted, config)
         if path:
-            # read again what was edited meanwhile
+            # read the edited element again
             config = xml_flatten.Node(config.element, config.parent)
         for name in _names(wanted, applied, "children"):
             if not skip(name):
@@ -84,8 +84,8 @@ class _Merger:
             _settle_listen(config.element, wanted.element)
         if path == "devices":
             for name, child in list(config.children.items()):
-                spoken = any(node is not None and name in node.children for node in (wanted, applied))
-                if not spoken and prefix + name not in self.echo and xml_rules.owned_kind(name, child) in self.kinds:
+                specified = any(node is not None and name in node.children for node in (wanted, applied))
+                if not specified and prefix + name not in self.echo and xml_rules.owned_kind(name, child) in self.kinds:
                     config.element.remove(child.element)
 
     def _attributes(
@@ -95,32 +95,32 @@ class _Merger:
         for name in _names(wanted, applied, "attributes"):
             if skip(f"@{name}"):
                 continue
-            said = None if wanted is None else wanted.attributes.get(name)
+            new = None if wanted is None else wanted.attributes.get(name)
             before = None if applied is None else applied.attributes.get(name)
-            differs, value = xml_rules.target(f"{prefix}@{name}", said, before, config.attributes.get(name), self.echo)
+            differs, value = xml_rules.target(f"{prefix}@{name}", new, before, config.attributes.get(name), self.echo)
             if differs:
                 _write_attribute(element, wanted, name, value)
-                _follow(element, wanted, name)
+                _remove_dependents(element, wanted, name)
 
     def _element(self, path: str, name: str, wanted: xml_flatten.Node | None, applied: xml_flatten.Node | None, config: xml_flatten.Node) -> None:
-        said = None if wanted is None else wanted.children.get(name)
+        new = None if wanted is None else wanted.children.get(name)
         before = None if applied is None else applied.children.get(name)
         found = config.children.get(name)
-        if said is not None and found is not None:
+        if new is not None and found is not None:
             if name == "currentMemory":
-                self._current_memory(said, before, found, config)
+                self._current_memory(new, before, found, config)
             else:
-                self.inside(path, said, before, found)
-        elif said is not None:
-            if not (path in self.echo and self.echo[path] is None and xml_flatten.same(said, before)):
-                self._insert(path, said, config)
+                self.inside(path, new, before, found)
+        elif new is not None:
+            if not (path in self.echo and self.echo[path] is None and xml_flatten.same(new, before)):
+                self._insert(path, new, config)
         elif found is not None and name in xml_rules.CONTAINERS:
             self.inside(path, None, before, found)
         elif found is not None:
             config.element.remove(found.element)
 
     def _current_memory(self, wanted: xml_flatten.Node, applied: xml_flatten.Node | None, found: xml_flatten.Node, root: xml_flatten.Node) -> None:
-        """The memory in use, which is all of it where it is not said."""
+        """Edit the current memory, which defaults to the maximum."""
         differs, value = xml_rules.target("currentMemory", wanted.text, _text(applied), found.text, self.echo)
         if differs and value is not None:
             if found.element.tag != "currentMemory":
@@ -130,7 +130,7 @@ class _Merger:
             found.element.text, found.element.attrib["unit"] = value.rpartition(" ")[0], "KiB"
 
     def _insert(self, path: str, wanted: xml_flatten.Node, parent: xml_flatten.Node) -> None:
-        """Put an element in; a device brings its place in the boot order along only where that is free."""
+        """Insert an element; the boot order of a device is kept only where it is unused."""
         element = copy.deepcopy(wanted.element)
         boot = element.find("boot") if path.startswith("devices/") else None
         if boot is not None:
@@ -140,18 +140,18 @@ class _Merger:
                 element.remove(boot)
         _insert(parent.element, element)
 
-    def _outgrown(self, prefix: str, wanted: xml_flatten.Node, applied: xml_flatten.Node | None, config: xml_flatten.Node) -> bool:
+    def _is_replaced(self, prefix: str, wanted: xml_flatten.Node, applied: xml_flatten.Node | None, config: xml_flatten.Node) -> bool:
         if config.element.tag not in _WHOLE:
             return False
         for name in _DECIDING:
-            said = wanted.attributes.get(name)
+            new = wanted.attributes.get(name)
             before = None if applied is None else applied.attributes.get(name)
-            if said is not None and xml_rules.target(f"{prefix}@{name}", said, before, config.attributes.get(name), self.echo)[0]:
+            if new is not None and xml_rules.target(f"{prefix}@{name}", new, before, config.attributes.get(name), self.echo)[0]:
                 return True
         return False
 
     def _pair(self, wanted: xml_flatten.Node, config: xml_flatten.Node) -> None:
-        """A device that somebody gave another MAC or target is the same device, with its address."""
+        """Match devices whose MAC or target was changed, so that they keep their address."""
         for kind in xml_rules.OWNED_DEVICES:
             if kind not in self.kinds:
                 continue
@@ -179,14 +179,14 @@ class _Merger:
                 _insert(devices.children[name].element, copy.deepcopy(boot))
 
     def _renew_machine(self) -> None:
-        """Another machine has other buses: addresses and controllers nobody asked for belong to the old one."""
+        """Remove addresses and controllers that are not specified: another machine type has other buses."""
         wanted = self.wanted.children.get("devices")
         devices = xml_flatten.Node(self.config.element).children.get("devices")
         for name, device in devices.children.items() if devices is not None else ():
-            said = None if wanted is None else wanted.children.get(name)
-            if said is None and device.element.tag == "controller" and device.element.get("type") in _MACHINE_CONTROLLERS:
+            new = None if wanted is None else wanted.children.get(name)
+            if new is None and device.element.tag == "controller" and device.element.get("type") in _MACHINE_CONTROLLERS:
                 device.element.getparent().remove(device.element)
-            elif said is None or said.element.find("address") is None:
+            elif new is None or new.element.find("address") is None:
                 _drop(device.element, "address")
 
 
@@ -222,14 +222,14 @@ def _machine(root: xml_flatten.Node) -> tuple[str, str]:
     return kind.get("arch", ""), family
 
 
-def _take_out(node: xml_flatten.Node, group: xml_rules.Group, wanted: t.Mapping[str, xml_flatten.Node | str]) -> None:
-    """Everything of a group goes that is not as wanted."""
+def _remove_group(node: xml_flatten.Node, group: xml_rules.Group, wanted: t.Mapping[str, xml_flatten.Node | str]) -> None:
+    """Remove the parts of a group that differ from the wanted ones."""
     for name in list(node.element.attrib):
         if group(f"@{name}") and f"@{name}" not in wanted:
             del node.element.attrib[name]
     for name, child in node.children.items():
-        said = wanted.get(name)
-        if group(name) and not (isinstance(said, xml_flatten.Node) and xml_flatten.same(said, child)):
+        new = wanted.get(name)
+        if group(name) and not (isinstance(new, xml_flatten.Node) and xml_flatten.same(new, child)):
             node.element.remove(child.element)
 
 
@@ -275,7 +275,7 @@ def _write_attribute(element: t.Any, wanted: xml_flatten.Node | None, name: str,
     raw = None if wanted is None else wanted.element.get(name)
     if wanted is not None and value == wanted.attributes.get(name):
         if raw is None and element.tag == "vcpu":
-            # all of them, which libvirt takes for granted
+            # the default of libvirt: all CPUs
             element.attrib.pop(name, None)
             return
         if raw is not None:
@@ -289,15 +289,15 @@ def _write_attribute(element: t.Any, wanted: xml_flatten.Node | None, name: str,
 
 
 def _settle_listen(element: t.Any, wanted: t.Any) -> None:
-    """libvirt writes an address to listen on down twice and refuses two that differ."""
+    """Remove the second form of the listen address: libvirt writes it twice and refuses different values."""
     if wanted.get("listen") is not None and wanted.find("listen") is None:
         _drop(element, "listen")
     elif wanted.find("listen") is not None and wanted.get("listen") is None:
         element.attrib.pop("listen", None)
 
 
-def _follow(element: t.Any, wanted: xml_flatten.Node | None, name: str) -> None:
-    """What loses its sense with the old value of an attribute."""
+def _remove_dependents(element: t.Any, wanted: xml_flatten.Node | None, name: str) -> None:
+    """Remove elements that depend on the old value of an attribute."""
     if name == "bus" and element.tag == "target":
         _drop(element.getparent(), "address")
     elif name == "type" and element.find("source") is not None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Our own corner of a domain's ``<metadata>``: whose it is and what was applied to it."""
+"""The metadata of this collection in a domain's ``<metadata>``: its owner and the applied document."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typing as t
 try:
     from lxml import etree
 except ImportError:
-    # whoever parses a document (_vm.compare.xml_domain) says so
+    # the missing library is reported by the parser (_vm.compare.xml_domain)
     etree = None
 
 NAMESPACE = "https://reduced.footprint/xmlns/domain/1"
@@ -24,30 +24,30 @@ _ECHO = f"{{{NAMESPACE}}}echo"
 _PROTECTED_DISK = f"{{{NAMESPACE}}}protected_disk"
 _PENDING_DISK = f"{{{NAMESPACE}}}pending_disk"
 
-# what a running guest would not do; it stands in the live document alone and so ends with the run
+# changes the running guest refused; only in the live document, so they are removed when the guest stops
 LIVE_NAMESPACE = "https://reduced.footprint/xmlns/live/1"
 _NOTED = f"{{{LIVE_NAMESPACE}}}refused"
-# in the definition, for as long as a restart takes
+# in the definition, during a restart
 _RESTARTING = f"{{{LIVE_NAMESPACE}}}restarting"
 RESTARTING_TEXT = "<restarting/>"
 
-# the names of the elements for libvirt's own call, which adds prefix and namespace itself
+# element names for setMetadata, which adds prefix and namespace itself
 ELEMENTS: t.Mapping[str, str] = {NAMESPACE: _PREFIX, LIVE_NAMESPACE: "footprint-live"}
 
-# who keeps a VM: the list of a host, or a migration
+# the source of a VM: the list of a host (or a migration)
 ORIGIN_LIST = "vm_define"
 
 
 class Ownership(t.NamedTuple):
-    """What stands in the metadata of a domain of ours.
+    """The metadata of a managed domain.
 
-    ``applied`` is the document as it was rendered when it was last defined, in canonical form,
-    ``previous`` the one before it. ``echo`` is what libvirt made of ``applied`` where that is
-    something else (path → value, ``None`` where it was dropped), ``None`` where nobody wrote that down. ``adopted`` domains were made by
-    somebody else, whose UUID, MACs and disks they keep. ``protected_disks`` are ``pool/volume``.
-    ``back``: it was asked back to ``applied``, so that asking again is no way forward. ``pending_disks``
-    are paths of volumes that were yet to be created when it was defined; any other it names has existed.
-    ``applied`` and ``previous`` have no passwords (see :mod:`hidden`); ``clear``: the element still has some, of an earlier release.
+    ``applied`` is the document rendered for the last definition, in canonical form,
+    ``previous`` the one before it. ``echo`` are the values of ``applied`` that libvirt changed
+    (path → value, ``None`` where it was dropped), ``None`` if not recorded. ``adopted`` domains were not created by this
+    collection; they keep their UUID, MACs and disks. ``protected_disks`` are ``pool/volume``.
+    ``back``: it was rolled back to ``applied``, so a repeated rollback changes nothing. ``pending_disks``
+    are paths of volumes that did not exist yet when it was defined; all other volumes existed.
+    ``applied`` and ``previous`` have no passwords (see :mod:`xml_hidden`); ``clear``: the element still has passwords of an earlier release.
     """
 
     cluster: str
@@ -65,11 +65,11 @@ class Ownership(t.NamedTuple):
 
 
 def attach(document: t.Any, ownership: Ownership) -> None:
-    """Put our element into a parsed domain document, beside whatever metadata the template has."""
+    """Add the element to a parsed domain document, next to other metadata of the template."""
     metadata = document.find("metadata")
     if metadata is None:
         metadata = document.makeelement("metadata", {})
-        # libvirt does not care where it stands; after the names it is where a person looks for it
+        # the position is irrelevant to libvirt; after the names it is easy to find
         place = max([-1] + [document.index(element) for element in document if element.tag in ("name", "uuid", "title", "description")])
         document.insert(place + 1, metadata)
     for old in metadata.findall(_ELEMENT):
@@ -78,32 +78,32 @@ def attach(document: t.Any, ownership: Ownership) -> None:
 
 
 def element_text(document: t.Any, ownership: Ownership) -> str:
-    """Our element alone, without the namespace, as libvirt wants it for a change of the metadata.
+    """The element without the namespace, as setMetadata expects it.
 
-    :arg document: any element; it lends its library.
+    :arg document: any element, used to create the new one.
     """
     return etree.tostring(_element(document, ownership, "", None), encoding="unicode")
 
 
 def note_text(document: t.Any, noted: t.Mapping[str, str | None]) -> str:
-    """The element that notes what a running guest refused, without its namespace."""
+    """The element that records the changes a running guest refused, without its namespace."""
     element = document.makeelement("refused", {})
     element.text = json.dumps(dict(noted), sort_keys=True)
     return etree.tostring(element, encoding="unicode")
 
 
 def noted_of(document: t.Any) -> dict[str, str | None]:
-    """What the running guest refused, from its live document (path → the value it was to get)."""
+    """The changes the running guest refused, from its live document (path → requested value)."""
     return _mapping(document.findtext(f"metadata/{_NOTED}"))
 
 
 def is_restarting(document: t.Any) -> bool:
-    """Whether the definition says that a restart was begun."""
+    """Whether the definition records a started restart."""
     return document.find(f"metadata/{_RESTARTING}") is not None
 
 
 def strip(document: t.Any) -> None:
-    """Take everything of ours out of a document, and ``<metadata>`` with it when nothing else is there."""
+    """Remove the metadata of this collection from a document, and an empty ``<metadata>``."""
     metadata = document.find("metadata")
     if metadata is None:
         return
@@ -115,35 +115,35 @@ def strip(document: t.Any) -> None:
 
 
 def read(document: t.Any) -> Ownership | None:
-    """Our element of a parsed domain document, ``None`` where the domain is not ours."""
-    ours = document.find(f"metadata/{_ELEMENT}")
-    if ours is None:
+    """The metadata of a parsed domain document, ``None`` where the domain is not managed."""
+    element = document.find(f"metadata/{_ELEMENT}")
+    if element is None:
         return None
-    applied, previous = ours.findtext(_APPLIED) or "", ours.findtext(_PREVIOUS) or None
-    echo = None if ours.find(_ECHO) is None else _mapping(ours.findtext(_ECHO))
+    applied, previous = element.findtext(_APPLIED) or "", element.findtext(_PREVIOUS) or None
+    echo = None if element.find(_ECHO) is None else _mapping(element.findtext(_ECHO))
     clear = False
     if "passwd" in applied or previous is not None and "passwd" in previous:
-        # only for those that have any: each import costs every run
+        # imported only where there are passwords: each import costs every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import concealed
 
         found = (applied, previous)
         applied, previous = concealed(applied), previous and concealed(previous)
         clear = found != (applied, previous)
-        # that libvirt did not show it is not that libvirt dropped it
+        # libvirt omits passwords in its output, which does not mean that it dropped them
         echo = echo and {path: value for path, value in echo.items() if not path.endswith("/@passwd")}
     return Ownership(
-        cluster=ours.get("cluster", ""),
-        id=ours.get("id", ""),
-        protected=ours.get("protected") == "yes",
-        origin=ours.get("origin", ORIGIN_LIST),
+        cluster=element.get("cluster", ""),
+        id=element.get("id", ""),
+        protected=element.get("protected") == "yes",
+        origin=element.get("origin", ORIGIN_LIST),
         applied=applied,
         previous=previous,
         echo=echo,
         clear=clear,
-        adopted=ours.get("adopted") == "yes",
-        back=ours.get("back") == "yes",
-        protected_disks=tuple(element.text or "" for element in ours.iterfind(_PROTECTED_DISK)),
-        pending_disks=tuple(element.text or "" for element in ours.iterfind(_PENDING_DISK)),
+        adopted=element.get("adopted") == "yes",
+        back=element.get("back") == "yes",
+        protected_disks=tuple(element.text or "" for element in element.iterfind(_PROTECTED_DISK)),
+        pending_disks=tuple(element.text or "" for element in element.iterfind(_PENDING_DISK)),
     )
 
 
@@ -158,12 +158,12 @@ def _element(parent: t.Any, ownership: Ownership, namespace: str, nsmap: t.Mappi
         attributes["adopted"] = "yes"
     if ownership.back:
         attributes["back"] = "yes"
-    ours = parent.makeelement(f"{namespace}vm", attributes, nsmap=nsmap)
+    element = parent.makeelement(f"{namespace}vm", attributes, nsmap=nsmap)
 
     def add(tag: str, text: str) -> None:
-        child = ours.makeelement(namespace + tag, {})
+        child = element.makeelement(namespace + tag, {})
         child.text = text
-        ours.append(child)
+        element.append(child)
 
     add("applied", ownership.applied)
     if ownership.previous is not None:
@@ -174,11 +174,11 @@ def _element(parent: t.Any, ownership: Ownership, namespace: str, nsmap: t.Mappi
         add("protected_disk", disk)
     for path in ownership.pending_disks:
         add("pending_disk", path)
-    return ours
+    return element
 
 
 def _mapping(text: str | None) -> dict[str, str | None]:
-    """A mapping kept as JSON; somebody else's scribbling counts as none."""
+    """A mapping from its JSON text; empty for invalid text."""
     try:
         value = json.loads(text or "{}")
     except ValueError:

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is the same in a domain document although it is written differently.
+"""Normalizes domain documents, so that different notations of the same value are equal.
 
 Names of elements among their siblings, values of texts and attributes: units, hexadecimal numbers,
-what libvirt fills in, what only a running domain shows. No rule here says what to do about a
-difference; that is for :mod:`compare` and :mod:`merge`.
+values filled in by libvirt, values only shown for running domains. How differences are handled is
+defined in :mod:`xml_compare` and :mod:`xml_merge`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_size
 
-#: Metadata of ours, which no comparison looks at.
+#: Metadata of this collection, which is excluded from comparisons.
 OWN_NAMESPACES = "{https://reduced.footprint/"
 _PREFIXES = {"{http://libvirt.org/schemas/domain/qemu/1.0}": "qemu:", "{http://libvirt.org/schemas/domain/lxc/1.0}": "lxc:"}
-# texts that libvirt counts in KiB where no unit is written
+# texts in KiB where no unit is given
 _SIZED = frozenset(("memory", "currentMemory", "maxMemory", "hard_limit", "soft_limit", "swap_hard_limit", "min_guarantee"))
 _HEX = re.compile(r"\A0[xX][0-9a-fA-F]+\Z")
 _DIGITS = re.compile(r"\A[0-9]+\Z")
-# the bridge and port libvirt found for a network are shown while the domain runs
+# bridge and port of a network, shown only while the domain runs
 _OF_A_RUNNING_NETWORK = frozenset(("bridge", "portid", "dev", "mode"))
 
 
@@ -46,12 +46,12 @@ def _mac(element: t.Any) -> str | None:
 
 
 def _console(element: t.Any) -> str | None:
-    # the first one is filled in by libvirt and stands for the serial port
+    # libvirt adds the first one for the serial port
     kind = _child("target", "type")(element)
     return None if kind in ("serial", "lxc") else kind
 
 
-#: What tells an element from its siblings of the same name, where it is not their order.
+#: The keys that distinguish an element from siblings of the same name, instead of their order.
 KEYS: t.Mapping[str, t.Callable[[t.Any], str | None]] = {
     "disk": _child("target", "dev"),
     "interface": _mac,
@@ -75,7 +75,7 @@ KEYS: t.Mapping[str, t.Callable[[t.Any], str | None]] = {
 
 
 def name_of(tag: str) -> str:
-    """The name of an element as it stands in a path: libvirt's own name spaces by their usual prefix."""
+    """The name of an element in a path: libvirt's own namespaces by their usual prefix."""
     if tag[0] != "{":
         return tag
     space, brace, name = tag.rpartition("}")
@@ -84,12 +84,12 @@ def name_of(tag: str) -> str:
 
 
 def segments(elements: t.Iterable[t.Any]) -> dict[str, t.Any]:
-    """The children of one element by the names that tell them apart, e.g. ``disk[vda]``, ``serial``, ``serial[2]``."""
+    """The children of one element by unique names, e.g. ``disk[vda]``, ``serial``, ``serial[2]``."""
     found: dict[str, t.Any] = {}
     counts: dict[str, int] = {}
     for element in elements:
         tag = element.tag
-        # comments and processing instructions say nothing
+        # comments and processing instructions are ignored
         if not isinstance(tag, str):
             continue
         name = tag if tag[0] != "{" else name_of(tag)
@@ -110,7 +110,7 @@ def _controller(element: t.Any, counts: dict[str, int]) -> str:
     kind, index = element.get("type", ""), element.get("index")
     if index is None:
         root = element.get("model") in ("pci-root", "pcie-root")
-        # the first PCI controller is the machine's own
+        # the first PCI controller belongs to the machine
         number = 0 if root else counts.get(f"controller {kind}", int(kind == "pci"))
         if not root:
             counts[f"controller {kind}"] = number + 1
@@ -127,7 +127,7 @@ def _factor(unit: str) -> int:
 
 
 def size(number: str, unit: str) -> str:
-    """A number with a unit in KiB, rounded up as libvirt does; an unknown unit stays as it is."""
+    """A number with a unit in KiB, rounded up as libvirt does; an unknown unit is kept."""
     factor = _factor(unit)
     if not factor or not _DIGITS.match(number):
         return f"{number} {unit}"
@@ -135,7 +135,7 @@ def size(number: str, unit: str) -> str:
 
 
 def text_of(element: t.Any) -> str:
-    """The text of an element in its one form; empty where it has none."""
+    """The normalized text of an element; empty where it has none."""
     text = element.text
     if text is None:
         return ""
@@ -154,7 +154,7 @@ def text_of(element: t.Any) -> str:
 
 
 def attributes_of(element: t.Any, parent: t.Any) -> dict[str, str]:
-    """The attributes of an element in their one form, with those libvirt takes for granted."""
+    """The normalized attributes of an element, with the defaults of libvirt."""
     found = dict(element.attrib)
     if not found:
         return {"current": text_of(element)} if element.tag == "vcpu" else found
@@ -187,7 +187,7 @@ def _unit(found: dict[str, str], element: t.Any, parent: t.Any) -> None:
 
 
 def _interface(found: dict[str, str], element: t.Any, parent: t.Any) -> None:
-    # a running domain may show what its network came to
+    # a running domain may show the resolved type of its network
     if found.get("type") in ("bridge", "direct") and _child("source", "network")(element):
         found["type"] = "network"
 

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whose word counts where in a domain document, for :mod:`compare` and :mod:`merge` alike.
+"""Who owns which part of a domain document, for :mod:`xml_compare` and :mod:`xml_merge`.
 
-The template speaks where the wanted or the last applied document says something. What libvirt or
-anybody else added elsewhere is left alone, with three kinds of devices excepted that no one adds by
-accident; and what a BMC emulator owns is left as found until the template itself changes it.
+The template owns the parts that the wanted or the last applied document contains. Additions by libvirt or
+other tools are ignored, except for three kinds of devices that are never added by
+accident; parts owned by a BMC emulator are kept as found until the template itself changes them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Node = xml_flatten.Node
 Echo = t.Mapping[str, t.Optional[str]]
 Group = t.Callable[[str], bool]
 
-#: Elements in which others put things too: what the template no longer says is taken out of them one by one.
+#: Elements that other tools extend, too: parts the template no longer contains are removed one by one.
 CONTAINERS = frozenset(("os", "features", "devices", "metadata"))
-#: Devices of which there are those the template names and no others, where it names such at all.
+#: Kinds of devices of which only those in the template are allowed, where it has any of the kind.
 OWNED_DEVICES = ("disk", "interface", "filesystem")
-# names that QEMU takes for the newest version of a machine
+# QEMU aliases for the newest version of a machine type
 _NEWEST = {"pc": "pc-i440fx-", "q35": "pc-q35-"}
 _REMOVABLE = frozenset(("cdrom", "floppy"))
 _FIRMWARE = re.compile(r"\A(?:@firmware|(?:firmware|loader|nvram)(?:\[.*)?)\Z")
@@ -34,9 +34,9 @@ _LIVE = re.compile(
     r"|devices/(?:disk|interface|filesystem)\[[^/]*\]"
     r"(?:/(?:@type|(?:source|target|vlan)(?:/.*)?|model/@type|link/@state))?)\Z"
 )
-# of a tap device's name libvirt makes a new one at each start
+# libvirt chooses these at each start, such as the name of a tap device
 _NOT_LIVE = re.compile(r"\Adevices/interface\[[^/]*\]/(?:target/|source/(?:@portid|@index|address))")
-# chosen anew at each start, or shown expanded
+# chosen at each start, or shown expanded
 _PER_START = re.compile(
     r"(?:\Acpu/(?:feature|@match|@check|model/@)|\Aseclabel|/alias(?:/|\Z)|/@tty\Z"
     r"|devices/(?:serial|console|channel|parallel)[^/]*/source/|devices/interface[^/]*/target/)"
@@ -44,14 +44,14 @@ _PER_START = re.compile(
 
 
 def well_understood(path: str) -> bool:
-    """Whether what a running domain shows there is what it has."""
+    """Whether the live document shows the actual value at a path."""
     return _LIVE.match(path) is not None and _NOT_LIVE.match(path) is None
 
 
 def per_start(path: str, host_model: bool) -> bool:
-    """Whether a running domain shows something else there than its definition says.
+    """Whether the live document shows another value than the definition at a path.
 
-    :arg host_model: the CPU is the host's, spelt out at each start.
+    :arg host_model: the CPU is that of the host, expanded at each start.
     """
     return _PER_START.search(path) is not None or host_model and path.startswith("cpu")
 
@@ -62,14 +62,14 @@ def removable(node: Node | None) -> bool:
 
 
 def owned_kind(name: str, node: Node) -> str | None:
-    """``disk``, ``interface`` or ``filesystem`` for a device that has to be in the template; else nothing."""
+    """``disk``, ``interface`` or ``filesystem`` for a device that must be in the template; else ``None``."""
     kind = name.partition("[")[0]
     if kind not in OWNED_DEVICES or kind == "disk" and removable(node):
         return None
     return kind
 
 
-def spoken_kinds(*documents: Node | None) -> set[str]:
+def specified_kinds(*documents: Node | None) -> set[str]:
     """The owned kinds of devices that any of these documents has."""
     kinds = set()
     for document in documents:
@@ -82,12 +82,12 @@ def spoken_kinds(*documents: Node | None) -> set[str]:
 
 
 def firmware(name: str) -> bool:
-    """Whether this part of ``os`` is the firmware's."""
+    """Whether this part of ``os`` belongs to the firmware."""
     return _FIRMWARE.match(name) is not None
 
 
 def medium(name: str) -> bool:
-    """Whether this part of a removable drive is its medium."""
+    """Whether this part of a removable drive belongs to its medium."""
     return _MEDIUM.match(name) is not None
 
 
@@ -100,15 +100,15 @@ def parts(node: Node | None, which: Group) -> dict[str, Node | str]:
     return found
 
 
-def unchanged(said: t.Mapping[str, Node | str], wanted: Node | None, applied: Node | None, group: Group, known: bool) -> bool:
-    """Whether the template says about a group (``said``) what it said last time; of a domain taken over: nothing."""
+def unchanged(current: t.Mapping[str, Node | str], wanted: Node | None, applied: Node | None, group: Group, known: bool) -> bool:
+    """Whether the template has the same content of a group (``current``) as last time; for an adopted domain: none."""
     if wanted is applied:
         return True
-    return _same_parts(said, parts(applied, group)) if known else not said
+    return _same_parts(current, parts(applied, group)) if known else not current
 
 
 def _same_parts(one: t.Mapping[str, Node | str], other: t.Mapping[str, Node | str]) -> bool:
-    """Whether two groups mean the same."""
+    """Whether two groups are equivalent."""
     return one.keys() == other.keys() and all(_same(part, other[name]) for name, part in one.items())
 
 
@@ -119,7 +119,7 @@ def _same(one: Node | str, other: Node | str) -> bool:
 
 
 def group_of(path: str, *nodes: Node | None) -> Group | None:
-    """Which parts of this element a BMC emulator owns as a group; nothing where it owns none."""
+    """The group of parts of this element that a BMC emulator owns; ``None`` where it owns none."""
     if path == "os":
         return firmware
     if path.startswith("devices/disk[") and path.count("/") == 1 and any(removable(node) for node in nodes):
@@ -128,14 +128,14 @@ def group_of(path: str, *nodes: Node | None) -> Group | None:
 
 
 def expected(path: str, applied: str | None, echo: Echo) -> str | None:
-    """What libvirt made of an applied value."""
+    """The value that libvirt stored for an applied value."""
     return echo[path] if path in echo else applied
 
 
 def target(path: str, wanted: str | None, applied: str | None, found: str | None, echo: Echo) -> tuple[bool, str | None]:
-    """Whether a value of the definition has to change, and to what.
+    """Whether a value of the definition must change, and the new value.
 
-    While the template says what it said last time, libvirt's own form of that is as good.
+    While the template is unchanged, the form that libvirt stored is accepted.
     """
     if wanted == applied:
         value = expected(path, applied, echo)
@@ -148,7 +148,7 @@ def target(path: str, wanted: str | None, applied: str | None, found: str | None
 
 
 def version_of(path: str, found: str | None, wanted: str | None, echo: Echo) -> bool:
-    """Whether a machine is a version of the one that is wanted, and nobody wrote down which: a guest's hardware is not renewed by the way."""
+    """Whether a machine type is a version of the wanted one and none was recorded: a guest's hardware is not upgraded implicitly."""
     if path != "os/type/@machine" or path in echo or found is None or wanted is None:
         return False
     return found.startswith(_NEWEST.get(wanted, f"{wanted}-"))

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The note a host keeps about a VM that left it, or that is on its way to it: here it must not be started, nor made anew."""
+"""The record of a VM that is moved from or to a host, where it must not be started or created again."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 
-# on its way away, the old copy is still needed; gone, the old copy is kept; gone for good; on its way here
+# leaving, the old copy is still needed; moved, the old copy is kept; moved for good; arriving here
 MOVING = "moving"
 MOVED = "moved"
 CONFIRMED = "confirmed"
@@ -18,7 +18,7 @@ ARRIVING = "arriving"
 
 @dataclasses.dataclass(frozen=True)
 class Moved:
-    """``to`` is the name of the server that has the VM now or will have it, ``at`` when that was written (UTC)."""
+    """The record: ``to`` is the name of the destination server, ``at`` the time of the record (UTC)."""
 
     id: str
     cluster: str
@@ -29,12 +29,12 @@ class Moved:
     state: str
 
     def to_json(self) -> str:
-        """The note as it is written."""
+        """Return the record as JSON text."""
         return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
 
 
 def parse_moved(text: str) -> Moved | None:
-    """A note from its text, ``None`` when it is none."""
+    """Return the record from its JSON text, ``None`` if it is not valid."""
     try:
         data = json.loads(text)
         return Moved(**{field.name: str(data[field.name]) for field in dataclasses.fields(Moved)})

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The parts of a VM: NICs and disks, and the names they bear."""
+"""NICs and disks of a VM, and their names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DISK_BUSES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd"}
 _LEAST_DISK = model_size.MIB
 _MOST_DISK = 1024 * model_size.TIB
 
-# legal as libvirt domain name, file name, host name part and Ansible group source alike
+# valid as libvirt domain name, file name, part of a host name and source of an Ansible group name
 _NAME = re.compile(r"\A[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?\Z")
 _INTERFACE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._:-]{0,14}\Z")
 _MAC = re.compile(r"\A[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
@@ -28,7 +28,7 @@ _KEY = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
 
 _NIC_KEYS = frozenset(("name", "bridge", "network", "vlan", "mac", "model", "virtualport"))
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-# what the name of a volume ends in where the details leave the name open
+# suffix of derived volume names
 _ENDINGS = {"raw": ".img", "qcow2": ".qcow2", "dir": ""}
 _TWINS = {"raw": "qcow2", "qcow2": "raw"}
 _DISK_KEYS = frozenset(("size", "pool", "format", "image", "backing", "name", "target", "bus", "protected", "serial", "mount", "shareable"))
@@ -36,10 +36,10 @@ _DISK_KEYS = frozenset(("size", "pool", "format", "image", "backing", "name", "t
 
 @dataclasses.dataclass(frozen=True)
 class Nic:
-    """A network card: on a ``bridge`` of the host or a libvirt ``network``, never both.
+    """A NIC, either on a ``bridge`` of the host or in a libvirt ``network``.
 
-    ``mac`` derives from ``name``, or from the position in the list where there is none. ``fixed``: the
-    details give the MAC itself.
+    ``mac`` is derived from ``name``, or from the position in the list without a name. ``fixed``: the
+    MAC is set in the details.
     """
 
     bridge: str | None
@@ -57,12 +57,12 @@ class Nic:
 class Disk:
     """A volume of a VM.
 
-    ``size`` is in bytes, ``None`` takes the base image's own. ``name`` is the volume's name in
-    its pool, ``pool`` is ``None`` where the call's pool is meant. ``mount`` is where a container
-    sees it (``/`` for the first), ``None`` on machines. ``twin`` is the name the volume would have
-    in the other format, ``None`` where the details name it: a changed format must not make a new
-    and empty disk unnoticed. ``named`` and ``placed``: the details give ``name`` and ``target``; else
-    both derive from the position in the list. A ``shareable`` one may be a disk of several machines.
+    ``size`` is in bytes, ``None`` for the size of the base image. ``name`` is the name of the volume in
+    its pool, ``pool`` is ``None`` for the pool of the call. ``mount`` is the mount point in a container
+    (``/`` for the first disk), ``None`` for machines. ``twin`` is the derived name of the volume
+    in the other format, ``None`` if ``name`` is set in the details: a changed format must not create a new
+    empty disk. ``named`` and ``placed``: ``name`` and ``target`` are set in the details; otherwise
+    they are derived from the position in the list. A ``shareable`` disk may belong to several machines.
     """
 
     size: int | None
@@ -84,27 +84,27 @@ class Disk:
 
 
 def parse_name(value: t.Any, path: str) -> str:
-    """A name that is legal for domains, files and hosts; whole numbers count as names.
+    """Return a name that is valid for domains, files and hosts; whole numbers are valid names.
 
-    :raises InputError: anything else.
+    :raises InputError: any other value.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
-            raise model_errors.InputError(f"{model_errors.shown(value)} is negative.", path, "Use a name, or a number from 0 on.")
+            raise model_errors.InputError(f"{model_errors.shown(value)} is negative.", path, "Use a name, or a number from 0.")
         value = str(value) if value < 10**63 else None
     if not isinstance(value, str) or not _NAME.match(value):
         raise model_errors.InputError(
-            f"{model_errors.shown(value)} is not a legal name.",
+            f"{model_errors.shown(value)} is not a valid name.",
             path,
-            "Use up to 63 letters, digits, '.', '_' and '-', beginning with a letter or digit and not ending with a dot.",
+            "Use up to 63 letters, digits, '.', '_' and '-', starting with a letter or digit and not ending with a dot.",
         )
     return value
 
 
 def parse_bool(value: t.Any, path: str) -> bool:
-    """A truth value as Ansible and YAML users write it.
+    """Return a boolean, accepting the spellings of Ansible and YAML.
 
-    :raises InputError: anything else.
+    :raises InputError: any other value.
     """
     if isinstance(value, bool):
         return value
@@ -117,21 +117,21 @@ def parse_bool(value: t.Any, path: str) -> bool:
 
 
 def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
-    """Refuse keys that could never be a template variable.
+    """Refuse keys that are not valid as template variables.
 
-    :raises InputError: a key that is not a plain identifier.
+    :raises InputError: a key is not a plain identifier.
     """
     for key in entry:
         if not isinstance(key, str) or not _KEY.match(key):
             raise model_errors.InputError(
-                f"{model_errors.shown(key)} cannot be the name of a template variable.", path, "Use letters, digits and '_', beginning with a letter or '_'."
+                f"{model_errors.shown(key)} is not a valid template variable.", path, "Use letters, digits and '_', starting with a letter or '_'."
             )
 
 
 def parse_nics(value: t.Any, path: str, mac_of: t.Callable[[t.Union[str, int]], str]) -> tuple[Nic, ...]:
-    """The NICs of a VM; ``mac_of`` derives the MAC from a NIC's name, or from its position where it has none.
+    """Return the NICs of a VM; ``mac_of`` derives the MAC from a NIC's name, or from its position without a name.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     nics = []
     names: dict[str, int] = {}
@@ -144,9 +144,9 @@ def parse_nics(value: t.Any, path: str, mac_of: t.Callable[[t.Union[str, int]], 
 
 
 def parse_disks(value: t.Any, path: str, vm_name: str, hypervisor: str) -> tuple[Disk, ...]:
-    """The disks of a VM in their order; the first is the one it boots from.
+    """Return the disks of a VM in their order; the VM boots from the first one.
 
-    :raises InputError: with the path of the bad value.
+    :raises InputError: with the path of the invalid value.
     """
     disks = []
     letters: dict[str, int] = {}
@@ -165,17 +165,17 @@ def parse_disks(value: t.Any, path: str, vm_name: str, hypervisor: str) -> tuple
 
 
 def free_targets(disks: t.Sequence[Disk], path: str, kept: t.Collection[int] = ()) -> list[Disk]:
-    """The disks, none with a derived target that another one has.
+    """Return the disks with unique targets, by changing derived targets that conflict.
 
-    A disk whose target derives from its position and is taken, or would come before that of a disk
-    further to the front that keeps its own, gets the letter behind the last one in use on its bus: it
-    must not come before the disk the VM boots from.
+    A derived target conflicts if another disk has it, or if it sorts before the target of an earlier disk
+    that keeps its target. Such a disk gets the letter after the last used one on its bus, because it
+    must not precede the boot disk.
 
-    The first one on its bus is never moved unless others stay where they are: the details would boot
-    from another disk than they seem to.
+    The first disk on its bus is never changed unless targets of other disks are kept, because the VM would then
+    boot from another disk than the details suggest.
 
-    :arg kept: positions of disks whose target stays, as if the details gave it.
-    :raises InputError: the bus has no letter left.
+    :arg kept: positions of disks that keep their target as if it was set in the details.
+    :raises InputError: no letter is left on the bus.
     """
     settled = list(disks)
     taken = {disk.target for index, disk in enumerate(disks) if disk.placed or index in kept}
@@ -204,7 +204,7 @@ def _entries(value: t.Any, path: str) -> list[t.Mapping[str, t.Any]]:
     if value is None:
         return []
     if not isinstance(value, (list, tuple)):
-        raise model_errors.InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings.")
+        raise model_errors.InputError(f"is {type(value).__name__}, not a list.", path, "Use a list of mappings.")
     for index, entry in enumerate(value):
         if not isinstance(entry, t.Mapping):
             raise model_errors.InputError(f"is {type(entry).__name__}, not a mapping.", f"{path}[{index}]", "Write each entry as a mapping.")
@@ -217,35 +217,35 @@ def _match(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], pat
     if value is None or value == "":
         return None
     if not isinstance(value, str) or not pattern.match(value):
-        raise model_errors.InputError(f"{model_errors.shown(value)} is not a legal {key}.", f"{path}.{key}", hint)
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a valid {key}.", f"{path}.{key}", hint)
     return value
 
 
 def _parse_nic(entry: t.Mapping[str, t.Any], path: str, name: str | None, derived_mac: str) -> Nic:
-    bridge = _match(entry, "bridge", _INTERFACE, path, "Name a bridge of the host, up to 15 characters.")
-    network = _match(entry, "network", _NAME, path, "Name a network of libvirt.")
+    bridge = _match(entry, "bridge", _INTERFACE, path, "Use the name of a bridge of the host, up to 15 characters.")
+    network = _match(entry, "network", _NAME, path, "Use the name of a libvirt network.")
     if (bridge is None) == (network is None):
         raise model_errors.InputError(
-            "names neither a bridge nor a network." if bridge is None else "names a bridge and a network.", path, "Name one of the two."
+            "has neither a bridge nor a network." if bridge is None else "has both a bridge and a network.", path, "Set exactly one of the two."
         )
     vlan = entry.get("vlan")
     if isinstance(vlan, str) and re.match(r"\A[0-9]{1,4}\Z", vlan):
         vlan = int(vlan)
     if vlan is not None and (isinstance(vlan, bool) or not isinstance(vlan, int) or not 1 <= vlan <= 4094):
-        raise model_errors.InputError(f"{model_errors.shown(vlan)} is not a VLAN tag.", f"{path}.vlan", "Write a number from 1 to 4094.")
+        raise model_errors.InputError(f"{model_errors.shown(vlan)} is not a valid VLAN tag.", f"{path}.vlan", "Write a number from 1 to 4094.")
     mac = entry.get("mac") or derived_mac
     mac = mac.lower().replace("-", ":") if isinstance(mac, str) else mac
     if not isinstance(mac, str) or not _MAC.match(mac) or int(mac[:2], 16) & 1:
         raise model_errors.InputError(
-            f"{model_errors.shown(mac)} is not the MAC of a card.", f"{path}.mac", "Leave it out, or write one like 52:54:00:12:34:56."
+            f"{model_errors.shown(mac)} is not a valid unicast MAC address.", f"{path}.mac", "Remove it, or use an address such as 52:54:00:12:34:56."
         )
     return Nic(
         bridge=bridge,
         network=network,
         vlan=vlan,
         mac=mac,
-        model=_match(entry, "model", _NAME, path, "Name a model QEMU knows, e.g. virtio.") or "virtio",
-        virtualport=_match(entry, "virtualport", _NAME, path, "Name a type libvirt knows, e.g. openvswitch."),
+        model=_match(entry, "model", _NAME, path, "Use a NIC model of QEMU, e.g. virtio.") or "virtio",
+        virtualport=_match(entry, "virtualport", _NAME, path, "Use a virtualport type of libvirt, e.g. openvswitch."),
         free={key: entry[key] for key in entry if key not in _NIC_KEYS},
         name=name,
         fixed=bool(entry.get("mac")),
@@ -258,38 +258,40 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
     allowed = ("dir",) if container else ("raw", "qcow2")
     if form not in allowed:
         kind = "a container" if container else "a machine"
-        raise model_errors.InputError(f"{model_errors.shown(form)} is no format for a disk of {kind}.", f"{path}.format", f"Use {' or '.join(allowed)}.")
+        raise model_errors.InputError(f"{model_errors.shown(form)} is not a valid disk format for {kind}.", f"{path}.format", f"Use {' or '.join(allowed)}.")
     size = model_size.parse_size(entry["size"], "GiB", f"{path}.size") if entry.get("size") not in (None, "") else None
     if size is not None and not _LEAST_DISK <= size <= _MOST_DISK:
         raise model_errors.InputError(
             f"{model_size.size_text(size)} is not between {model_size.size_text(_LEAST_DISK)} and {model_size.size_text(_MOST_DISK)}.",
             f"{path}.size",
-            "A bare number counts in GiB; add a unit to mean another one, e.g. '512 MiB'.",
+            "A number without a unit is in GiB; otherwise add a unit, e.g. '512 MiB'.",
         )
-    image = _match(entry, "image", _NAME, path, "Name a base image of the pool, without a folder.")
+    image = _match(entry, "image", _NAME, path, "Use the file name of a base image of the pool, without a folder.")
     if size is None and image is None and not container:
-        raise model_errors.InputError("is missing and there is no image to take it from.", f"{path}.size", "Give the disk a size or an image.")
+        raise model_errors.InputError("is required for a disk without an image.", f"{path}.size", "Set a size or an image.")
     backing = parse_bool(entry.get("backing") or False, f"{path}.backing")
     if backing and (form != "qcow2" or image is None):
-        raise model_errors.InputError("needs format qcow2 and an image.", f"{path}.backing", "Set both, or leave backing out for a full copy.")
+        raise model_errors.InputError("requires format qcow2 and an image.", f"{path}.backing", "Set both, or remove backing for a full copy.")
     shareable = parse_bool(entry.get("shareable") or False, f"{path}.shareable")
     if shareable and form != "raw":
-        raise model_errors.InputError(f"is for raw disks of machines, this one is {form}.", f"{path}.shareable", "Use format raw, or leave shareable out.")
+        raise model_errors.InputError(
+            f"is only supported for raw disks of machines, this disk is {form}.", f"{path}.shareable", "Use format raw, or remove shareable."
+        )
     bus = entry.get("bus") or "virtio"
     if not isinstance(bus, str) or bus not in DISK_BUSES:
-        raise model_errors.InputError(f"{model_errors.shown(bus)} is no bus for a disk.", f"{path}.bus", f"Use one of {', '.join(DISK_BUSES)}.")
+        raise model_errors.InputError(f"{model_errors.shown(bus)} is not a valid disk bus.", f"{path}.bus", f"Use one of {', '.join(DISK_BUSES)}.")
     prefix = DISK_BUSES[bus]
     letter = letters[prefix] = letters.get(prefix, -1) + 1
     if letter > 25:
         raise model_errors.InputError("is the 27th disk on its bus.", path, "Use at most 26 disks per bus.")
-    target = _match(entry, "target", _TARGET, path, "Write a device name like vda.")
+    target = _match(entry, "target", _TARGET, path, "Use a device name such as vda.")
     if target is not None and not container and not target.startswith(prefix):
-        raise model_errors.InputError(f"{target} does not fit the bus {bus}.", f"{path}.target", f"Write a name like {prefix}a, or change the bus.")
+        raise model_errors.InputError(f"{target} is not a valid target on the bus {bus}.", f"{path}.target", f"Use e.g. {prefix}a, or change the bus.")
     stem = f"{vm_name}-disk{index}"
     name = _match(entry, "name", _NAME, path, "Use letters, digits, '.', '_' and '-'.")
     return Disk(
         size=size,
-        pool=_match(entry, "pool", _NAME, path, "Name an existing storage pool of libvirt."),
+        pool=_match(entry, "pool", _NAME, path, "Use the name of an existing libvirt storage pool."),
         format=form,
         image=image,
         backing=backing,
@@ -308,7 +310,7 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
 
 
 def position_of(volume: str, vm_name: str) -> int | None:
-    """The position in the list that the name of a volume derives from; ``None`` where it derives from none."""
+    """Return the list position that the name of a volume is derived from; ``None`` for any other name."""
     found = re.match(rf"\A{re.escape(vm_name)}-disk([0-9]{{1,3}})(\.img|\.qcow2|)\Z", volume)
     return int(found.group(1)) if found else None
 
@@ -316,13 +318,13 @@ def position_of(volume: str, vm_name: str) -> int | None:
 def _parse_mount(value: t.Any, path: str, index: int) -> str:
     if value in (None, ""):
         if index:
-            raise model_errors.InputError("is missing.", f"{path}.mount", "Say where the container sees this disk, e.g. /srv.")
+            raise model_errors.InputError("is missing.", f"{path}.mount", "Set the mount point in the container, e.g. /srv.")
         return "/"
     parts = value.split("/") if isinstance(value, str) else []
     if not isinstance(value, str) or not value.startswith("/") or ".." in parts or (value == "/") != (index == 0):
         raise model_errors.InputError(
-            f"{model_errors.shown(value)} is not a place for this disk.",
+            f"{model_errors.shown(value)} is not a valid mount point for this disk.",
             f"{path}.mount",
-            "The first disk is mounted at /, each further one at its own absolute path.",
+            "Use / for the first disk, and a different absolute path for each further disk.",
         )
     return value

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""VM details: what one virtual machine is to be.
+"""VM details: the desired state of virtual machines.
 
-A list (or its JSON text) of mappings becomes a tuple of :class:`VmDetails`; every refusal names
-the path of the bad value, e.g. ``vms[2].ram``.
+A list of mappings (or its JSON text) is parsed into a tuple of :class:`VmDetails`; errors contain
+the path of the invalid value, e.g. ``vms[2].ram``.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ if t.TYPE_CHECKING:
 HYPERVISORS = ("auto", "kvm", "qemu", "lxc")
 FIRMWARES = ("bios", "efi")
 
-# What upstream gave a VM whose details name neither.
+# Defaults of Fuel for VMs without these details.
 DEFAULT_CPU = 2
 DEFAULT_MEMORY_MIB = 2048
 
 _MOST_CPU = 4096
 _LEAST_MEMORY = 4 * model_size.MIB
-# far more than any template loops over; deeper ones only break what walks them
+# far more than a template needs; deeper values exceed the recursion limit
 _MOST_LEVELS = 32
 _MOST_MEMORY = 64 * model_size.TIB
 
-# Names of one and the same thing; the first is the one the specification uses.
+# Aliases of one value; the specification uses the first one.
 CPU_KEYS = ("cpu", "vcpus")
 RAM_KEYS = ("ram", "mem", "memory_mb")
 _RAM_UNIT = {"ram": "GiB", "mem": "GiB", "memory_mb": "MiB"}
@@ -58,12 +58,12 @@ _KNOWN = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class VmDetails:
-    """One VM as its user wants it; immutable, all values checked.
+    """The desired state of one VM; immutable, all values are validated.
 
-    ``cpu`` and ``memory_mib`` are always numbers that can be counted with: upstream's 2 vCPU and
-    2048 MiB stand in where the details name none (``given`` tells which keys were named; what
-    cloud-init is to find is in ``cloud_init`` alone). ``boot_firmware`` is bios or efi, ``None``
-    where the details leave it to the template. ``host_key`` is the ssh host key it gets when it is made.
+    ``cpu`` and ``memory_mib`` always have a value, by default 2 CPUs and
+    2048 MiB. ``given`` contains the keys that were set; the
+    cloud-init data is only in ``cloud_init``. ``boot_firmware`` is bios or efi, ``None``
+    to leave it to the template. ``host_key`` is the SSH host key for a new VM.
     """
 
     id: str
@@ -94,23 +94,23 @@ class VmDetails:
 
     @property
     def cpu_given(self) -> bool:
-        """Whether the details themselves name the number of CPUs."""
+        """Whether the number of CPUs is set in the details."""
         return any(_named(self.given, key) for key in CPU_KEYS)
 
     @property
     def memory_given(self) -> bool:
-        """Whether the details themselves name the memory."""
+        """Whether the memory is set in the details."""
         return any(_named(self.given, key) for key in RAM_KEYS)
 
 
 def parse_vms(value: t.Any, path: str = "vms", *, cluster: str, pool: str | None = None) -> tuple[VmDetails, ...]:
-    """The VM details of one host.
+    """Parse the VM details of one host.
 
-    :arg value: list of mappings, or that list as JSON text; ``None`` and ``""`` mean none at all.
+    :arg value: list of mappings, or that list as JSON text; ``None`` and ``""`` are an empty list.
     :arg path: name of the value in the user's input, for messages.
-    :arg cluster: name of the cluster; identities derive from it.
-    :arg pool: the storage pool of disks that name none, where it is known.
-    :raises InputError: with the path of the bad value.
+    :arg cluster: name of the cluster; identities are derived from it.
+    :arg pool: the storage pool of disks without ``pool``, if known.
+    :raises InputError: with the path of the invalid value.
     """
     cluster = model_parts.parse_name(cluster, "cluster")
     entries = _as_list(value, path)
@@ -127,16 +127,16 @@ def _as_list(value: t.Any, path: str) -> list[t.Any]:
     if isinstance(value, str):
         if not value.strip():
             return []
-        # only for those who give text: each import costs every run
+        # imported only if needed: each import slows down every run
         from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 
         value = parse_json(value, path)
     if value is None:
         return []
     if isinstance(value, t.Mapping):
-        raise model_errors.InputError("is one mapping, not a list.", path, "Put the VM details into a list, also when there is only one VM.")
+        raise model_errors.InputError("is a mapping, not a list.", path, "Use a list of VM details, also for a single VM.")
     if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
-        raise model_errors.InputError(f"is {type(value).__name__}, not a list.", path, "Give a list of mappings, or that list as JSON text.")
+        raise model_errors.InputError(f"is {type(value).__name__}, not a list.", path, "Use a list of mappings, or that list as JSON text.")
     return list(value)
 
 
@@ -150,7 +150,9 @@ def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
     name = model_parts.parse_name(entry["name"], f"{path}.name") if _named(entry, "name") else vm_id
     hypervisor = entry["hypervisor"] if _named(entry, "hypervisor") else "auto"
     if hypervisor not in HYPERVISORS:
-        raise model_errors.InputError(f"{model_errors.shown(hypervisor)} is no hypervisor type.", f"{path}.hypervisor", f"Use one of {', '.join(HYPERVISORS)}.")
+        raise model_errors.InputError(
+            f"{model_errors.shown(hypervisor)} is not a valid hypervisor type.", f"{path}.hypervisor", f"Use one of {', '.join(HYPERVISORS)}."
+        )
     nics = model_parts.parse_nics(entry.get("nics"), f"{path}.nics", lambda key: nic_mac(cluster, vm_id, key))
     disks = model_parts.parse_disks(_disk_entries(entry, path), f"{path}.disks", name, hypervisor)
     uuid = _parse_uuid(entry, path, cluster, vm_id)
@@ -185,29 +187,29 @@ def _refuse_depth(value: t.Any, path: str) -> None:
         level = [item for each in level if isinstance(each, (t.Mapping, list, tuple)) for item in (each.values() if isinstance(each, t.Mapping) else each)]
         if not level:
             return
-    raise model_errors.InputError(f"is nested more than {_MOST_LEVELS} levels deep.", path, "Flatten it.")
+    raise model_errors.InputError(f"is nested more than {_MOST_LEVELS} levels deep.", path, "Reduce the nesting.")
 
 
 def _parse_id(entry: t.Mapping[str, t.Any], path: str) -> str:
-    # a falsy id is legal: upstream lost the VM with id 0
+    # 0 is a valid id
     value = entry.get("id")
     if value is None or value == "":
-        raise model_errors.InputError("is missing.", f"{path}.id", "Give every VM an id that is unique in the cluster.")
+        raise model_errors.InputError("is missing.", f"{path}.id", "Set an id that is unique in the cluster.")
     return model_parts.parse_name(value, f"{path}.id")
 
 
 def _parse_firmware(entry: t.Mapping[str, t.Any], path: str, hypervisor: str, machine: str | None) -> tuple[str | None, bool]:
-    """What a machine boots by, and whether it starts signed systems only."""
+    """Return the boot firmware, and whether secure boot is enabled."""
     firmware = entry["boot_firmware"] if _named(entry, "boot_firmware") else None
     if firmware is not None and firmware not in FIRMWARES:
-        raise model_errors.InputError(f"{model_errors.shown(firmware)} is no firmware.", f"{path}.boot_firmware", f"Use {' or '.join(FIRMWARES)}.")
+        raise model_errors.InputError(f"{model_errors.shown(firmware)} is not a valid firmware.", f"{path}.boot_firmware", f"Use {' or '.join(FIRMWARES)}.")
     secure = model_parts.parse_bool(entry["secure_boot"], f"{path}.secure_boot") if _named(entry, "secure_boot") else False
     if firmware == "efi" and hypervisor == "lxc":
-        raise model_errors.InputError("is efi, and a container has no firmware.", f"{path}.boot_firmware", "Leave it out, or use another hypervisor type.")
+        raise model_errors.InputError("is not supported for containers.", f"{path}.boot_firmware", "Remove it, or use another hypervisor type.")
     if secure and firmware != "efi":
-        raise model_errors.InputError("needs boot_firmware: efi.", f"{path}.secure_boot", "Set boot_firmware to efi, or leave secure_boot out.")
+        raise model_errors.InputError("requires boot_firmware: efi.", f"{path}.secure_boot", "Set boot_firmware to efi, or remove secure_boot.")
     if secure and machine is not None and "q35" not in machine:
-        raise model_errors.InputError(f"needs a machine of type q35, not {machine}.", f"{path}.secure_boot", "Leave machine out, or set it to q35.")
+        raise model_errors.InputError(f"requires the machine type q35, got {machine}.", f"{path}.secure_boot", "Remove machine, or set it to q35.")
     return firmware, secure
 
 
@@ -217,7 +219,7 @@ def _one_of(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str, conv
         return None
     for key, value in found[1:]:
         if value != found[0][1]:
-            raise model_errors.InputError(f"says something else than {found[0][0]}, which names the same thing.", f"{path}.{key}", "Keep one of the two.")
+            raise model_errors.InputError(f"conflicts with {found[0][0]}, which sets the same value.", f"{path}.{key}", "Remove one of the two.")
     return found[0][1]
 
 
@@ -228,9 +230,9 @@ def _parse_cpu(entry: t.Mapping[str, t.Any], path: str) -> int:
         if isinstance(value, str) and re.match(r"\A\s*[+-]?[0-9]{1,9}\s*\Z", value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise model_errors.InputError(f"{model_errors.shown(value)} is not a whole number of CPUs.", where, "Write a whole number, e.g. 2.")
+            raise model_errors.InputError(f"{model_errors.shown(value)} is not a whole number of CPUs.", where, "Use a whole number, e.g. 2.")
         if not 1 <= value <= _MOST_CPU:
-            raise model_errors.InputError(f"{value} is not between 1 and {_MOST_CPU} CPUs.", where, "Write the number of virtual CPUs, e.g. 2.")
+            raise model_errors.InputError(f"{value} is not between 1 and {_MOST_CPU} CPUs.", where, "Set the number of virtual CPUs, e.g. 2.")
         return value
 
     return _one_of(entry, CPU_KEYS, path, convert) or DEFAULT_CPU
@@ -244,7 +246,7 @@ def _parse_memory(entry: t.Mapping[str, t.Any], path: str) -> int:
             raise model_errors.InputError(
                 f"{model_size.size_text(size)} is not between {model_size.size_text(_LEAST_MEMORY)} and {model_size.size_text(_MOST_MEMORY)} of memory.",
                 f"{path}.{key}",
-                f"A bare number counts in {unit}; add a unit to mean another one, e.g. '512 MiB'.",
+                f"A number without a unit is in {unit}; otherwise add a unit, e.g. '512 MiB'.",
             )
         return -(-size // model_size.MIB)
 
@@ -252,7 +254,7 @@ def _parse_memory(entry: t.Mapping[str, t.Any], path: str) -> int:
 
 
 def _disk_entries(entry: t.Mapping[str, t.Any], path: str) -> t.Any:
-    """The disks with Fuel's ``vda_size`` folded into the first."""
+    """Return the disks with Fuel's ``vda_size`` as the size of the first."""
     disks = entry.get("disks")
     if not _named(entry, "vda_size"):
         return disks
@@ -264,7 +266,7 @@ def _disk_entries(entry: t.Mapping[str, t.Any], path: str) -> t.Any:
         if disks[0].get("size") is None:
             return [dict(disks[0], size=f"{size} B")] + list(disks[1:])
         if model_size.parse_size(disks[0]["size"], "GiB", f"{path}.disks[0].size") != size:
-            raise model_errors.InputError("says something else than disks[0].size, which names the same thing.", where, "Keep one of the two.")
+            raise model_errors.InputError("conflicts with disks[0].size, which sets the same value.", where, "Remove one of the two.")
     return disks
 
 
@@ -274,7 +276,7 @@ def _parse_roles(value: t.Any, path: str) -> tuple[str, ...]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, (list, tuple)):
-        raise model_errors.InputError(f"{model_errors.shown(value)} is not a list of roles.", path, "Write a list of names, e.g. [controller].")
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a list of roles.", path, "Use a list of names, e.g. [controller].")
     roles = tuple(model_parts.parse_name(role, f"{path}[{index}]") for index, role in enumerate(value))
     return tuple(dict.fromkeys(roles))
 
@@ -287,7 +289,7 @@ def _parse_address(value: t.Any, path: str) -> str | None:
             raise ValueError("not text")
         return str(ipaddress.ip_address(value))
     except ValueError as error:
-        raise model_errors.InputError(f"{model_errors.shown(value)} is not an IP address.", path, "Write the address alone, e.g. 192.0.2.10.") from error
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not an IP address.", path, "Use an address without prefix, e.g. 192.0.2.10.") from error
 
 
 def _parse_uuid(entry: t.Mapping[str, t.Any], path: str, cluster: str, vm_id: str) -> str:
@@ -297,12 +299,12 @@ def _parse_uuid(entry: t.Mapping[str, t.Any], path: str, cluster: str, vm_id: st
         return str(uuid_module.UUID(str(entry["uuid"])))
     except ValueError as error:
         raise model_errors.InputError(
-            f"{model_errors.shown(entry['uuid'])} is not a UUID.", f"{path}.uuid", "Leave it out; it derives from cluster and id."
+            f"{model_errors.shown(entry['uuid'])} is not a UUID.", f"{path}.uuid", "Remove it; it is derived from cluster and id."
         ) from error
 
 
 def _refuse_twins(vms: t.Sequence[VmDetails], pool: str | None) -> None:
-    """Refuse what two VMs of one call cannot share; the second one is named."""
+    """Refuse values that must be unique among the VMs of a call; the error names the second VM."""
     seen: dict[tuple[str, str], str] = {}
     volumes: dict[tuple[str, str], tuple[VmDetails, model_parts.Disk, str]] = {}
 
@@ -312,15 +314,15 @@ def _refuse_twins(vms: t.Sequence[VmDetails], pool: str | None) -> None:
             raise model_errors.InputError(f"{model_errors.shown(value)} is already used at {first}.", path, hint)
 
     for vm in vms:
-        once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")
-        once("name", vm.name, f"{vm.path}.name", "Give every VM its own name.")
-        once("uuid", vm.uuid, f"{vm.path}.uuid", "Leave the UUID out; it derives from cluster and id.")
+        once("id", vm.id, f"{vm.path}.id", "Use an id that is unique in the cluster.")
+        once("name", vm.name, f"{vm.path}.name", "Use a different name for every VM.")
+        once("uuid", vm.uuid, f"{vm.path}.uuid", "Remove the UUID; it is derived from cluster and id.")
         for index, nic in enumerate(vm.nics):
-            once("mac", nic.mac, f"{vm.path}.nics[{index}].mac", "Give one of the two NICs another mac.")
+            once("mac", nic.mac, f"{vm.path}.nics[{index}].mac", "Change the mac of one of the two NICs.")
         for index, disk in enumerate(vm.disks):
             if vm.cloud_init is not None and disk.target == SEED_TARGET:
                 raise model_errors.InputError(
-                    f"{SEED_TARGET} is where cloud-init finds its seed.", f"{vm.path}.disks[{index}].target", "Give the disk another target."
+                    f"{SEED_TARGET} is reserved for the cloud-init seed.", f"{vm.path}.disks[{index}].target", "Use another target."
                 )
             place = (disk.pool or pool or "", disk.name)
             first, other, where = volumes.setdefault(place, (vm, disk, f"{vm.path}.disks[{index}]"))
@@ -328,7 +330,7 @@ def _refuse_twins(vms: t.Sequence[VmDetails], pool: str | None) -> None:
                 raise model_errors.InputError(
                     f"the volume {'/'.join(filter(None, place))} of the VM {vm.name} is also the disk {where} of the VM {first.name}.",
                     f"{vm.path}.disks[{index}].name",
-                    "Give every disk its own name in its pool, or mark a raw disk that the VMs share with shareable: true in each of them.",
+                    "Use a different name for every disk in a pool, or set shareable: true for a shared raw disk in each of the VMs.",
                 )
 
 

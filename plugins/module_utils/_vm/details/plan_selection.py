@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Some of a host's VMs, where a run is not about all of them. No I/O."""
+"""Selection of VMs for a run. No I/O."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details impo
 
 
 def select(vms: t.Sequence[model_vm.VmDetails], only: t.Iterable[str]) -> tuple[model_vm.VmDetails, ...]:
-    """The VMs with one of these ids; all of them where none is named.
+    """Return the VMs with one of these ids; all VMs if ``only`` is empty.
 
-    :raises InputError: an id that no VM has; a run about nothing would pass for a done one.
+    :raises InputError: no VM has the id; a run without any VM would look successful.
     """
     ids = [wanted.strip() for wanted in only if wanted.strip()]
     if not ids:
         return tuple(vms)
     known = [vm.id for vm in vms]
-    strange = [wanted for wanted in ids if wanted not in known]
-    if strange:
+    unknown = [wanted for wanted in ids if wanted not in known]
+    if unknown:
         raise model_errors.InputError(
-            f"names {', '.join(strange)}, which the VM details of this host do not have ({', '.join(known) or 'there are none'}).",
+            f"unknown VM id {', '.join(unknown)}; the VM details of this host have {', '.join(known) or 'none'}.",
             "only",
-            "Name ids of this host, or go to the host that has them.",
+            "Use ids of VMs of this host, or run it for the host that has them.",
         )
     return tuple(vm for vm in vms if vm.id in ids)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files in the file system of a guest that is not ours to trust: no link in it is ever followed."""
+"""Files in the root file system of an untrusted guest: links in it are never followed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 @contextlib.contextmanager
 def folder(root: str, parts: t.Sequence[str], *, make: int | None = None) -> t.Iterator[int]:
-    """A folder below a guest's root as an open directory.
+    """Open a folder below a guest's root as a directory handle.
 
-    :arg make: the mode of the last folder where missing ones are to be made (those above it get 0755).
-    :raises OSError: it is missing, or a link or a file takes its place.
+    :arg make: create missing folders, the last one with this mode (those above it with 0755).
+    :raises OSError: the folder is missing, or is a link or a file.
     """
     handle = os.open(root, _FOLDER_FLAGS)
     try:
@@ -36,9 +36,9 @@ def folder(root: str, parts: t.Sequence[str], *, make: int | None = None) -> t.I
 
 
 def read(directory: int, name: str, most: int) -> bytes | None:
-    """A regular file of at most ``most`` bytes, ``None`` where there is something else or nothing.
+    """Return the content of a regular file of at most ``most`` bytes; ``None`` if it is missing, larger or not a regular file.
 
-    :raises OSError: it cannot be read.
+    :raises OSError: the file cannot be read.
     """
     try:
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
@@ -50,9 +50,9 @@ def read(directory: int, name: str, most: int) -> bytes | None:
 
 
 def replace(directory: int, name: str, content: bytes, mode: int = 0o600) -> None:
-    """Write a file whole, synced, with its mode from the first moment on; the folder is not synced. A failure leaves no half of it.
+    """Replace a file atomically, created with its final mode and synced; the folder is not synced.
 
-    :raises OSError: the file system refused.
+    :raises OSError: the file cannot be written.
     """
     temporary = f".{name}.partial"
     with contextlib.suppress(FileNotFoundError):

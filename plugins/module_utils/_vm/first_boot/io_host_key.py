@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The ssh host key in the root file system of a container: written before its first start, read from then on."""
+"""The SSH host key in the root file system of a container: written before its first start, later read."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST = 64 * 1024
 
 
 def write(root: str, key: model_host_key.HostKey) -> None:
-    """Install a key.
+    """Install a host key.
 
-    :raises BackendError: the file system refused, or a link takes the place of a folder.
+    :raises BackendError: it cannot be written, or a folder is a link.
     """
     try:
         with io_guest_tree.folder(root, model_host_key.FOLDER, make=0o755) as folder:
@@ -32,7 +32,7 @@ def write(root: str, key: model_host_key.HostKey) -> None:
 
 
 def read_public(root: str) -> str | None:
-    """The public key of a container, ``None`` where it has none of our type."""
+    """Return the ed25519 public key of a container, ``None`` if it has none."""
     try:
         with io_guest_tree.folder(root, model_host_key.FOLDER) as folder:
             content = io_guest_tree.read(folder, model_host_key.PUBLIC_NAME, _MOST)

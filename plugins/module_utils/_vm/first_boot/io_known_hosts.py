@@ -1,10 +1,10 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file with the public ssh host keys of VMs, in the format of OpenSSH's known_hosts.
+"""The file with the public SSH host keys of VMs, in the format of OpenSSH's known_hosts.
 
-Entries go by the names of the VMs rather than by their addresses, which come from leases and neighbour tables that anybody on
-the network can answer for.
+Entries contain the names of the VMs instead of their addresses, which come from leases and neighbour tables that any host on
+the network can forge.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_host_key
 
-# Ansible reads every file below a directory that is its inventory, but for some endings.
+# Ansible parses every file below an inventory directory, except for some suffixes.
 NAME = "known_hosts.txt"
 
 
 def read(path: pathlib.Path) -> dict[str, str]:
-    """VM name → public key; what is not an entry of a VM is passed over.
+    """Return VM name → public key; other lines are ignored.
 
     :raises BackendError: the file exists and cannot be read.
     """
@@ -31,7 +31,7 @@ def read(path: pathlib.Path) -> dict[str, str]:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise model_errors.BackendError(f"cannot be read: {why}.", str(path), "Let the user who runs Ansible own it.") from error
+        raise model_errors.BackendError(f"cannot be read: {why}.", str(path), "Make the user who runs Ansible its owner.") from error
     found = {}
     for line in text.splitlines():
         name, unused, rest = line.strip().partition(" ")
@@ -42,9 +42,9 @@ def read(path: pathlib.Path) -> dict[str, str]:
 
 
 def connection_variables(name: str, path: pathlib.Path) -> dict[str, t.Any]:
-    """Host variables that make Ansible's ssh accept a VM by its own key only.
+    """Return host variables that make Ansible's ssh accept only the recorded key of a VM.
 
-    ``GlobalKnownHostsFile``, because the first value of an option counts and a ``UserKnownHostsFile`` may be given for all hosts.
+    Uses ``GlobalKnownHostsFile``, because the first value of an option takes effect and ``UserKnownHostsFile`` may be set for all hosts.
     """
     options = {"HostKeyAlias": name, "GlobalKnownHostsFile": f'"{path}"', "StrictHostKeyChecking": "yes", "CheckHostIP": "no"}
     words = " ".join(f"-o {shlex.quote(f'{key}={value}')}" for key, value in options.items())

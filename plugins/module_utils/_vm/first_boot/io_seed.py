@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Seeds of cloud-init: a small ISO for machines, files in the root of a container.
+"""cloud-init seeds: a small ISO image for machines, files in the root of a container.
 
-The content carries secrets. It is only ever in files of mode 0600 and in memory, never on a
-command line and in no message; what stands there is compared by reading it, so no checksum of it
-is kept anywhere.
+The content includes secrets. It is kept only in files of mode 0600 and in memory, never on a
+command line or in a message; an existing seed is compared by reading it, so no checksum of it
+is stored.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _NAMES = ("user-data", "meta-data", "network-config", model_host_key.VENDOR_DATA
 _SECTOR = 2048
 _FIRST_DESCRIPTOR = 16
 _JOLIET = (b"%/@", b"%/C", b"%/E")
-# larger than any seed that is accepted
+# larger than any accepted seed
 _MOST = 64 * 1024 * 1024
 
 
 def write_iso(final: pathlib.Path, seed: model_cloud_init.CloudInit) -> None:
-    """Make or replace the ISO of a seed; a reader finds the old one or the new one, whole.
+    """Create or replace the ISO image of a seed atomically.
 
     :raises BackendError: xorriso is missing or failed.
     """
     work = final.with_name(f".{final.name}.partial")
     try:
         io_volume_files.remove_path(work)
-        # nobody else may look in, from the first moment on
+        # private before any content is written
         work.mkdir(mode=0o700)
         try:
             files = work / "files"
@@ -67,11 +67,11 @@ def write_iso(final: pathlib.Path, seed: model_cloud_init.CloudInit) -> None:
             io_volume_files.remove_path(work)
         io_volume_files.sync_folder(final.parent)
     except OSError as error:
-        raise model_errors.BackendError(f"cannot make {final}: {error.strerror or error}.", hint="Check space and permissions of the pool.") from error
+        raise model_errors.BackendError(f"cannot create {final}: {error.strerror or error}.", hint="Check space and permissions of the pool.") from error
 
 
 def read_iso(path: str) -> dict[str, bytes] | None:
-    """The files of a seed's ISO; ``None`` when there is none, or something else stands there."""
+    """Return the files of a seed's ISO image; ``None`` if it is missing or not a seed."""
     try:
         with open(path, "rb") as stream:
             if os.fstat(stream.fileno()).st_size > _MOST:
@@ -83,11 +83,11 @@ def read_iso(path: str) -> dict[str, bytes] | None:
 
 
 def write_tree(root: str, seed: model_cloud_init.CloudInit) -> None:
-    """Put a seed into the root of a container.
+    """Write a seed into the root of a container.
 
-    What is in there belongs to the guest: no link of its making is followed.
+    The guest controls the content of its root: links in it are not followed.
 
-    :raises BackendError: the file system refused, or a link stands in the way.
+    :raises BackendError: it cannot be written, or a folder is a link.
     """
     files = seed.files()
     try:
@@ -101,12 +101,12 @@ def write_tree(root: str, seed: model_cloud_init.CloudInit) -> None:
             os.fsync(folder)
     except OSError as error:
         place = os.path.join(root, *model_cloud_init.SEED_FOLDER)
-        hint = "Check what stands there in the container's root."
+        hint = "Check this path in the container's root."
         raise model_errors.BackendError(f"cannot write the seed into {place}: {error.strerror or error}.", hint=hint) from error
 
 
 def read_tree(root: str) -> dict[str, bytes] | None:
-    """The files of a seed in the root of a container, ``None`` when there is none."""
+    """Return the files of a seed in the root of a container, ``None`` without a seed."""
     found: dict[str, bytes] = {}
     try:
         with io_guest_tree.folder(root, model_cloud_init.SEED_FOLDER) as folder:
@@ -120,7 +120,7 @@ def read_tree(root: str) -> dict[str, bytes] | None:
 
 
 def _files_of(data: bytes) -> dict[str, bytes] | None:
-    """The root folder of an ISO 9660 image by its Joliet names."""
+    """Return the files in the root folder of an ISO 9660 image by their Joliet names."""
     label, joliet = None, None
     at = _FIRST_DESCRIPTOR * _SECTOR
     while data[at + 1 : at + 6] == b"CD001" and data[at] != 255:
@@ -138,13 +138,13 @@ def _files_of(data: bytes) -> dict[str, bytes] | None:
     while at < len(folder):
         size = folder[at]
         if size == 0:
-            # an entry never crosses a sector
+            # directory entries do not cross sector boundaries
             at = (at // _SECTOR + 1) * _SECTOR
             continue
         entry = folder[at : at + size]
         at += size
         raw = entry[33 : 33 + entry[32]]
-        # the folder itself and the one above it have names of one byte
+        # the entries of the folder itself and its parent have names of one byte
         if len(raw) > 1 and not entry[25] & 2:
             begin, length = _extent(entry)
             files[raw.decode("utf-16-be").split(";")[0]] = data[begin : begin + length]

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What cloud-init is to find at a VM's first boot (NoCloud).
+"""cloud-init data of a VM (NoCloud data source).
 
-The texts often carry passwords and keys: they are in no representation of these objects, and no
-error speaks of them.
+The texts often contain passwords and keys: they are excluded from the representation of these objects
+and from all errors.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import mod
 
 CLOUD_INIT_KEYS = ("user_data", "network_config", "meta_data")
 
-# the label by which cloud-init finds the disk
+# volume label of the seed disk
 LABEL = "cidata"
 
-# where a machine finds it: far from the letters of its disks
+# target of the seed disk in a machine, far from those of other disks
 SEED_TARGET = "sdz"
 
-# where it looks in a file system that is there already
+# folder of the seed in an existing file system
 SEED_FOLDER = ("var", "lib", "cloud", "seed", "nocloud")
 
 _HEADER = "#cloud-config\n"
@@ -34,7 +34,7 @@ _MOST = 16 * 1024 * 1024
 
 @dataclasses.dataclass(frozen=True)
 class CloudInit:
-    """The files of a seed as text."""
+    """The files of a seed as texts."""
 
     user_data: str = dataclasses.field(repr=False)
     meta_data: str = dataclasses.field(repr=False)
@@ -52,20 +52,20 @@ class CloudInit:
 
 
 def to_yaml(value: t.Any) -> str:
-    """See :mod:`yaml_text`, which is loaded for VMs with a seed only: each import costs every run."""
+    """See :mod:`model_yaml_text`, which is imported only for VMs with a seed: each import slows down every run."""
     from ansible_collections.reduced.footprint.plugins.module_utils._core import model_yaml_text
 
     return model_yaml_text.to_yaml(value)
 
 
 def parse_cloud_init(entry: t.Mapping[str, t.Any], path: str, uuid: str, name: str) -> CloudInit | None:
-    """The seed of a VM, ``None`` where its details ask for none.
+    """Return the seed of a VM, ``None`` if the details contain no cloud-init data.
 
-    :arg entry: the VM's details; ``user_data``, ``network_config`` and ``meta_data`` are read, each
-        text as it is to stand in its file, or a mapping that becomes YAML.
-    :arg uuid: of the VM: the instance id cloud-init remembers its work by.
-    :arg name: of the VM: its host name unless ``meta_data`` says otherwise.
-    :raises InputError: with the path of the bad value, never with the value.
+    :arg entry: the VM's details; ``user_data``, ``network_config`` and ``meta_data`` are each the
+        text of the file, or a mapping that is written as YAML.
+    :arg uuid: UUID of the VM, used as the instance id.
+    :arg name: name of the VM, used as the host name unless set in ``meta_data``.
+    :raises InputError: with the path of the invalid value, never with the value.
     """
     if all(entry.get(key) in (None, "") for key in CLOUD_INIT_KEYS):
         return None
@@ -75,7 +75,7 @@ def parse_cloud_init(entry: t.Mapping[str, t.Any], path: str, uuid: str, name: s
         user_text = _HEADER + user_text
     meta = entry.get("meta_data")
     if isinstance(meta, str):
-        # a text of the user's own stays as it is, with the one thing cloud-init cannot do without
+        # text is kept; only the required instance-id is added
         meta_text = meta if _INSTANCE_ID.search(meta) else _with_instance(meta, uuid)
         _text(meta_text, f"{path}.meta_data")
     else:
@@ -87,7 +87,7 @@ def parse_cloud_init(entry: t.Mapping[str, t.Any], path: str, uuid: str, name: s
 def _with_instance(meta: str, uuid: str) -> str:
     before, brace, after = meta.partition("{")
     if brace and not before.strip():
-        # JSON, or YAML that looks like it
+        # JSON, or YAML in flow style
         return f'{{"instance-id": "{uuid}"{"" if after.strip().startswith("}") else ", "}{after}'
     return to_yaml({"instance-id": uuid}) + meta
 
@@ -96,7 +96,7 @@ def _mapping(value: t.Any, path: str) -> t.Mapping[str, t.Any]:
     if value in (None, ""):
         return {}
     if not isinstance(value, t.Mapping):
-        raise model_errors.InputError(f"is {type(value).__name__}, not text or a mapping.", path, "Write it as cloud-init wants it, as text or as a mapping.")
+        raise model_errors.InputError(f"is {type(value).__name__}, not text or a mapping.", path, "Use text or a mapping in the format of cloud-init.")
     return value
 
 
@@ -107,16 +107,16 @@ def _text(value: t.Any, path: str) -> str:
         text = value if isinstance(value, str) else to_yaml(_mapping(value, path))
         size = len(text.encode("utf-8"))
     except TypeError as error:
-        raise model_errors.InputError(f"{error}.", path, "Use mappings, lists, texts, numbers and truth values.") from None
+        raise model_errors.InputError(f"{error}.", path, "Use mappings, lists, strings, numbers and booleans.") from None
     except UnicodeEncodeError:
-        raise model_errors.InputError("is not text that UTF-8 can carry.", path, "Leave out what is not text.") from None
+        raise model_errors.InputError("cannot be encoded as UTF-8.", path, "Remove all characters that are not valid Unicode.") from None
     if size > _MOST:
-        raise model_errors.InputError(f"is {size} bytes, more than the {_MOST} a seed takes.", path, "Let cloud-init fetch large things itself.")
+        raise model_errors.InputError(f"is {size} bytes, the limit for a seed is {_MOST}.", path, "Let cloud-init download large files.")
     return text
 
 
 def without_secrets(vms: t.Any) -> t.Any:
-    """VM details as they may be shown: the values of the seed's keys taken out, all else as it was."""
+    """Return VM details for output, with the values of the cloud-init keys replaced by a placeholder."""
     mark = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
     if isinstance(vms, str):
         return mark if any(key in vms for key in CLOUD_INIT_KEYS) else vms

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The ssh host key of a VM: the private key as OpenSSH writes it, and how cloud-init is given it.
+"""The SSH host key of a VM: the private key in OpenSSH format, and its cloud-init configuration.
 
-Only ed25519 keys without a passphrase are used: every guest that is new enough to be installed
-understands them, and the public half can be read from the private file without a library.
+Only ed25519 keys without a passphrase are supported: all current guests support them, and the
+public key can be read from the private key file without a library.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 
 KIND = "ssh-ed25519"
-#: Where sshd keeps it in a file system.
+#: Folder of the keys of sshd in a file system.
 FOLDER = ("etc", "ssh")
 PRIVATE_NAME = "ssh_host_ed25519_key"
 PUBLIC_NAME = PRIVATE_NAME + ".pub"
-#: The file of a seed that carries it: the user's own user-data stays as it is, whatever its format.
+#: The file of a seed with the key, so that the user-data of any format stays unchanged.
 VENDOR_DATA = "vendor-data"
 
 _HEADER = "#cloud-config\n"
 _PUBLIC = re.compile(rf"\A{KIND} [A-Za-z0-9+/]{{68}}(?=\s|\Z)")
 _MAGIC = b"openssh-key-v1\0"
 _BEGIN, _END = "-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----"
-_FIX = "Write an ed25519 key without a passphrase there, or remove the file to get a new key for VMs made from then on."
+_FIX = "Replace it by an ed25519 key without a passphrase, or remove the file to get a new key for new VMs."
 
 
 @dataclasses.dataclass(frozen=True)
 class HostKey:
-    """A key pair: ``private`` is the content of the private file, ``public`` is type and base64 without a comment."""
+    """A key pair: ``private`` is the content of the private key file, ``public`` is type and base64 without a comment."""
 
     private: str = dataclasses.field(repr=False)
     public: str
 
 
 def parse(text: t.Any, path: str) -> HostKey:
-    """A key pair from the text of its private file.
+    """Return the key pair from the text of its private key file.
 
-    :arg path: of the value in the user's input.
+    :arg path: path of the value in the user's input.
     :raises InputError: it is not an unencrypted OpenSSH ed25519 key; the message never contains the value.
     """
     if not isinstance(text, str) or _BEGIN not in text or _END not in text:
-        raise model_errors.InputError("is not a private key in the format of OpenSSH.", path, _FIX)
+        raise model_errors.InputError("is not a private key in OpenSSH format.", path, _FIX)
     body = text.partition(_BEGIN)[2].partition(_END)[0]
     try:
         data = base64.b64decode("".join(body.split()), validate=True)
@@ -70,7 +70,7 @@ def parse(text: t.Any, path: str) -> HostKey:
 
 
 def parse_all(value: t.Mapping[str, t.Any] | None, path: str) -> dict[str, HostKey]:
-    """The keys of several VMs by id; an empty text means none.
+    """Return the key pairs of several VMs by id; empty texts are ignored.
 
     :raises InputError: see :func:`parse`.
     """
@@ -78,20 +78,20 @@ def parse_all(value: t.Mapping[str, t.Any] | None, path: str) -> dict[str, HostK
 
 
 def public_key(text: str) -> str | None:
-    """The public key at the start of a ``.pub`` file; ``None`` where there is none of our type."""
+    """Return the ed25519 public key at the start of a ``.pub`` file, else ``None``."""
     found = _PUBLIC.match(text)
     return found.group() if found else None
 
 
 def vendor_data(key: HostKey) -> str:
-    """The vendor-data that makes cloud-init install the key at a guest's first boot."""
+    """Return vendor-data with which cloud-init installs the key at the first boot."""
     keys = {"ed25519_private": key.private, "ed25519_public": key.public}
-    # JSON is YAML too
+    # JSON is valid YAML
     return _HEADER + json.dumps({"ssh_keys": keys}, indent=1) + "\n"
 
 
 def public_in(vendor: bytes | str | None) -> str | None:
-    """The public key that a vendor-data of ours carries, ``None`` for any other."""
+    """Return the public key in the result of :func:`vendor_data`, ``None`` for any other vendor-data."""
     try:
         text = vendor.decode("utf-8") if isinstance(vendor, bytes) else vendor or ""
         value = json.loads(text[len(_HEADER) :]) if text.startswith(_HEADER) else None
@@ -101,7 +101,7 @@ def public_in(vendor: bytes | str | None) -> str | None:
 
 
 def decided_by_user(user_data: str) -> bool:
-    """Whether the user's own user-data decides about host keys, or keeps cloud-init from reading vendor-data."""
+    """Whether user-data configures host keys itself, or disables vendor-data."""
     return any(word in user_data for word in ("ssh_keys", "vendor_data", "ssh_genkeytypes"))
 
 

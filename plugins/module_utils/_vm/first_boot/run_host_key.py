@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ssh host key of a VM: given to the guest when its first disk is made, and reported from then on."""
+"""The SSH host key of a VM: installed when its first disk is created, and reported afterwards."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if t.TYPE_CHECKING:
 def given(
     vms: t.Sequence[model_vm.VmDetails], listed: t.Sequence[model_vm.VmDetails], keys: t.Mapping[str, t.Any], path: str = "host_keys"
 ) -> tuple[model_vm.VmDetails, ...]:
-    """The VMs with the host keys that were given for them.
+    """Return the VMs with their host keys.
 
-    :arg listed: all VMs of the details, of which ``vms`` are those that this call is about.
+    :arg listed: all VMs of the details; ``vms`` are the VMs of this call.
     :arg keys: VM id → text of a private key.
-    :raises InputError: an unknown id, or a text that is not a key of the right kind.
+    :raises InputError: an unknown id, or not a valid key.
     """
     parsed = model_host_key.parse_all(keys, path)
     for vm_id in set(keys) - {vm.id for vm in listed}:
@@ -35,12 +35,12 @@ def given(
 def with_host_key(
     content: model_cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, key: model_host_key.HostKey | None, volumes: t.Sequence[model_storage.VolumePlan]
 ) -> model_cloud_init.CloudInit:
-    """A seed with the host key its guest has, or will get.
+    """Return a seed with the host key of its guest.
 
-    A guest installs the key at its first boot, so a seed keeps the one it was made with, and gets one only together with a new
+    A guest installs the key at its first boot, so an existing seed keeps its key, and a key is only added together with a new
     first disk.
 
-    :arg there: the files of the seed as it is, ``None`` where there is none.
+    :arg there: the files of the existing seed, ``None`` if there is none.
     """
     try:
         kept = (there or {}).get(model_host_key.VENDOR_DATA, b"").decode("utf-8")
@@ -54,7 +54,7 @@ def with_host_key(
 
 
 def plan(steps: VolumeSteps, key: model_host_key.HostKey) -> None:
-    """Plan the key of a container, and note the public key of the VM where it is known for certain."""
+    """Plan the key of a container, and set the public key of the VM if it is known for certain."""
     for index, one in enumerate(steps.volumes):
         if one.disk.mount != "/":
             continue

@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Use case: the ssh host key of a VM, made once and kept in a file the operator owns."""
+"""Use case: read the SSH host key of a VM from a file of the operator, or generate it once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SUFFIX = ".key.txt"
 
 
 def ssh_host_key(name: t.Any, directory: pathlib.Path, *, check_mode: bool, decrypt: t.Callable[[str], str]) -> str:
-    """The private key of a name; the first caller makes it.
+    """Return the private key with a name; the first caller generates it.
 
-    :arg directory: of the secrets.
-    :arg check_mode: write nothing; a key that is missing is made and forgotten again, so that check mode shows what will be recorded.
-    :arg decrypt: reads the file at a path that Ansible vault encrypted.
-    :raises InputError: a bad name, or a file that is not a key.
+    :arg directory: directory of the secrets.
+    :arg check_mode: write nothing; a missing key is generated and discarded, so that check mode shows the change.
+    :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
+    :raises InputError: an invalid name, or a file that is not a key.
     """
     path = directory / f"{secret_name(f'{_FOLDER}/{name}')}{_SUFFIX}"
     text = kept(path, io_certificates.make_ssh_key, check_mode=check_mode, decrypt=decrypt)

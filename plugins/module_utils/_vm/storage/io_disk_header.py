@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a disk file says of itself: read directly, since a process per disk and run would be the slowest part of all.
+"""Reads the headers of disk files directly, because one process per disk would dominate the duration of a run.
 
-Only qcow2 says anything; every other file counts as raw. Reading takes no lock, so it works while
+Only qcow2 headers are parsed; every other file counts as raw. Reading takes no lock, so it works while
 a guest writes.
 """
 
@@ -24,7 +24,7 @@ QCOW2_MAGIC = b"QFI\xfb"
 _END = 0
 _BACKING_FORMAT = 0xE2792ACA
 _ATTRIBUTE = "user.footprint.image"
-# the longest chain anybody has; a longer one is a circle
+# maximum length of a backing chain; a longer one is a loop
 _DEEPEST = 64
 _LARGEST_CLUSTER = 2 * 1024 * 1024
 _LONGEST_NAME = 1023
@@ -43,7 +43,7 @@ class Header:
 def read_header(path: str | os.PathLike[str], form: str | None = None) -> Header:
     """The header of a disk file.
 
-    :arg form: ``raw`` where that is known: what a guest wrote into its raw disk is no header.
+    :arg form: ``raw`` where that is known: a raw disk must not be parsed, because the guest controls its content.
     :raises OSError: it cannot be read.
     """
     with open(path, "rb") as stream:
@@ -54,7 +54,7 @@ def read_header(path: str | os.PathLike[str], form: str | None = None) -> Header
         version, name_at, name_length = struct.unpack(">IQI", head[4:20])
         capacity = struct.unpack(">Q", head[24:32])[0]
         backing = None
-        # the format keeps the name within the first cluster; anything else is no header but a guest's doing
+        # qcow2 requires the name within the first cluster; anything else was written by a guest
         if 0 < name_at < _LARGEST_CLUSTER and 0 < name_length <= _LONGEST_NAME:
             stream.seek(name_at)
             backing = _absolute(stream.read(name_length).decode("utf-8", "surrogateescape"), str(path))
@@ -62,7 +62,7 @@ def read_header(path: str | os.PathLike[str], form: str | None = None) -> Header
 
 
 def chain(path: str) -> list[str]:
-    """The images behind a disk file, nearest first, as real paths; it ends where one cannot be read."""
+    """The backing files of a disk file, nearest first, as real paths; ends at the first unreadable one."""
     found: list[str] = []
     while len(found) < _DEEPEST:
         try:
@@ -77,23 +77,23 @@ def chain(path: str) -> list[str]:
 
 
 def refuse_link(path: str) -> None:
-    """Refuse a symbolic link in the place of a volume: what is written through it may be anything on this host.
+    """Refuse a symbolic link in place of a volume: writing through it could change any file of this host.
 
     :raises RefusedError: with the link and its target.
     """
     try:
         target = os.readlink(path)
     except OSError:
-        # not there, or no link
+        # missing, or not a link
         return
     raise model_errors.RefusedError(
-        f"{path} is a symbolic link to {target}, and no volume is written to through a link.",
+        f"{path} is a symbolic link to {target}; symbolic links are not supported as volumes.",
         hint=f"Move the file itself to {path}, or define a storage pool where it is and name that pool.",
     )
 
 
-def look(path: str, form: str | None = None) -> model_storage.Volume:
-    """A file or folder of a pool as a volume.
+def inspect(path: str, form: str | None = None) -> model_storage.Volume:
+    """Inspect a file or folder of a pool as a volume.
 
     :raises OSError: it cannot be read.
     """
@@ -104,7 +104,7 @@ def look(path: str, form: str | None = None) -> model_storage.Volume:
 
 
 def note_origin(path: str | os.PathLike[str], image: str, source: str) -> None:
-    """Remember on the volume itself which image it comes from; a file system without attributes does without."""
+    """Record the image a volume was created from in an extended attribute; skipped where the file system does not support them."""
     facts = image_state(source)
     if facts is None:
         return
@@ -116,7 +116,7 @@ def note_origin(path: str | os.PathLike[str], image: str, source: str) -> None:
 
 
 def origin_of(path: str) -> model_storage.Origin | None:
-    """The image a volume was made from, ``None`` where that was not noted."""
+    """The image a volume was created from, ``None`` where it was not recorded."""
     try:
         noted = json.loads(os.getxattr(path, _ATTRIBUTE))
         return model_storage.Origin(str(noted["image"]), str(noted["path"]), int(noted["size"]), int(noted["changed"]))
@@ -125,7 +125,7 @@ def origin_of(path: str) -> model_storage.Origin | None:
 
 
 def image_state(path: str) -> tuple[int, int] | None:
-    """Size and mtime (ns) of an image, ``None`` when it is gone."""
+    """Size and mtime (ns) of an image, ``None`` when it is missing."""
     try:
         state = os.stat(path)
     except OSError:
@@ -134,7 +134,7 @@ def image_state(path: str) -> tuple[int, int] | None:
 
 
 def _absolute(name: str, path: str) -> str | None:
-    """Where a backing file stands; something else than a local file is none we could look at."""
+    """The path of a backing file; ``None`` for anything but a local file."""
     name = name[len("file:") :] if name.startswith("file:") else name
     if name.startswith("json:") or "://" in name or "\0" in name:
         return None
@@ -142,7 +142,7 @@ def _absolute(name: str, path: str) -> str | None:
 
 
 def _extension(head: bytes, version: int) -> str | None:
-    """The format of the backing file as the header's extensions name it."""
+    """The format of the backing file from the header extensions."""
     at = struct.unpack(">I", head[100:104])[0] if version >= 3 and len(head) >= 104 else 72
     while at + 8 <= len(head):
         kind, length = struct.unpack(">II", head[at : at + 8])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a path of a disk really is: symbolic links, hard links and device numbers resolved, and what is behind it."""
+"""Resolves the path of a disk: symbolic links, hard links, device numbers, backing files and devices."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _DEEPEST = 64
 
 
 class Identity(t.NamedTuple):
-    """Every name of one thing: real path, inode, device in sysfs. ``behind`` are the images or devices it is made of."""
+    """All names of a file or device: real path, inode, device in sysfs. ``behind`` are its backing files or underlying devices."""
 
     keys: tuple[str, ...]
     behind: tuple[str, ...] = ()
 
 
 class Identities:
-    """Looks at each path once.
+    """Resolves paths, each once.
 
-    :arg local: whether the paths are those of this host; otherwise names are all there is.
+    :arg local: whether the paths are on this host; otherwise only names are compared.
     """
 
     def __init__(self, local: bool = True) -> None:
@@ -33,17 +33,17 @@ class Identities:
         self._known: dict[tuple[str, bool], Identity] = {}
 
     def of(self, path: str, form: str | None = None) -> Identity:
-        """What stands at a path, or will.
+        """The identity of an existing or future path.
 
-        :arg form: the format the disk's driver names: what a guest wrote into a raw disk is no header.
+        :arg form: the format of the disk's driver: a raw disk must not be parsed, because the guest controls its content.
         """
         layered = form not in (None, "raw")
         found = self._known.get((path, layered))
         if found is None:
-            found = self._known[path, layered] = self._look(path, form) if self._local else Identity((os.path.normpath(path),))
+            found = self._known[path, layered] = self._resolve(path, form) if self._local else Identity((os.path.normpath(path),))
         return found
 
-    def _look(self, path: str, form: str | None) -> Identity:
+    def _resolve(self, path: str, form: str | None) -> Identity:
         real = os.path.realpath(path)
         try:
             state = os.stat(real)
@@ -59,7 +59,7 @@ class Identities:
 
 
 def _chain(path: str, form: str | None) -> t.Iterator[str]:
-    """The images behind a disk file; where a layer names the format of the next one, that counts."""
+    """The backing files of a disk file; the format recorded in a layer is used for the next one."""
     for unused in range(_DEEPEST):
         try:
             header = io_disk_header.read_header(path, form)
@@ -72,7 +72,7 @@ def _chain(path: str, form: str | None) -> t.Iterator[str]:
 
 
 def _parts(device: str) -> t.Iterator[str]:
-    """The devices a device of the device mapper or a RAID is made of, as sysfs has them."""
+    """The underlying devices of a device-mapper or RAID device, from sysfs."""
     waiting, seen = [device], {device}
     while waiting:
         try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Base images: found in the folder of a pool and looked at before anything is made of them."""
+"""Base images: inspected before volumes are created from them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage impo
 DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
 ROOT_ENDINGS = ("", ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz")
 
-_HINT = "Fetch the image again; its checksum in virt_guests_images tells whether it is whole."
+_HINT = "Fetch the image again and verify it with its checksum in virt_guests_images."
 _PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"BZh")
-# qemu-img check: errors were found, or it could not be looked through
+# exit codes of qemu-img check: check failed, or errors found
 _BROKEN = (1, 2)
 
 
 def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> model_storage.Image:
-    """A base image, looked at.
+    """Inspect a base image.
 
-    :arg where: of its name in the user's input.
-    :raises InputError: it is not what its name says, broken, or needs another image.
+    :arg where: path of its name in the user's input.
+    :raises InputError: it does not match its suffix, is damaged, or has a backing file.
     """
     if container:
         return _tar(name, path, where)
@@ -35,21 +35,21 @@ def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> model
     except model_errors.CommandError as error:
         if error.rc == 127:
             raise
-        raise model_errors.InputError(f"{path} is not what its name says: {error.message}.", where, _HINT) from error
-    form, says = facts["format"], path.suffix[1:]
-    if says in ("qcow2", "raw") and form != says:
-        raise model_errors.InputError(f"{path} is not what its name says: it is {form}.", where, _HINT)
+        raise model_errors.InputError(f"{path} is not a valid image: {error.message}.", where, _HINT) from error
+    form, suffix = facts["format"], path.suffix[1:]
+    if suffix in ("qcow2", "raw") and form != suffix:
+        raise model_errors.InputError(f"{path} has the suffix .{suffix}, but its format is {form}.", where, _HINT)
     if facts.get("backing-filename"):
-        raise model_errors.InputError(f"{path} needs another image ({facts['backing-filename']}) behind it.", where, "Flatten it with qemu-img convert.")
+        raise model_errors.InputError(f"{path} needs a backing file ({facts['backing-filename']}).", where, "Flatten it with qemu-img convert.")
     if form not in ("raw", "qcow2"):
-        raise model_errors.InputError(f"{path} is {form}.", where, "Convert it to qcow2 or raw.")
+        raise model_errors.InputError(f"{path} has the unsupported format {form}.", where, "Convert it to qcow2 or raw.")
     if not facts["virtual-size"]:
         raise model_errors.InputError(f"{path} is empty.", where, _HINT)
     if form == "qcow2":
         checked = io_command.run(["qemu-img", "check", "-q", "-f", form, str(path)], ok=range(256), hint=hint)
         if checked.rc in _BROKEN:
-            said = (checked.stderr or checked.stdout).strip().splitlines()
-            raise model_errors.InputError(f"{path} is broken: {said[0] if said else 'qemu-img check found errors'}.", where, _HINT)
+            output = (checked.stderr or checked.stdout).strip().splitlines()
+            raise model_errors.InputError(f"{path} is damaged: {output[0] if output else 'qemu-img check found errors'}.", where, _HINT)
     return model_storage.Image(name, str(path), form, int(facts["virtual-size"]))
 
 
@@ -60,5 +60,5 @@ def _tar(name: str, path: pathlib.Path, where: str) -> model_storage.Image:
     except OSError as error:
         raise model_errors.InputError(f"{path} cannot be read: {error.strerror}.", where, _HINT) from error
     if head[257:262] != b"ustar" and not head.startswith(_PACKED):
-        raise model_errors.InputError(f"{path} is not a tar.", where, _HINT)
+        raise model_errors.InputError(f"{path} is not a tar archive.", where, _HINT)
     return model_storage.Image(name, str(path), "tar", 0)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the folder of a pool is on a file system of its own: written down once it was seen, so that a file system that is not mounted is noticed.
+"""Records the mount points of pools on their own file system, to detect when such a file system is not mounted.
 
-Below the mount point there is then an empty folder of the root file system, and libvirt takes it for the pool.
+Without the mount there is an empty folder of the root file system, which libvirt would use as the pool.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class PoolMounts:
-    """The mount points that pools of this host are on.
+    """The mount points of the pools of this host.
 
-    The state file maps the path of a pool to its mount point, or to nothing where an operator said that it needs none.
+    The state file maps the path of a pool to its mount point, or to ``null`` where the operator declared that none is required.
 
-    :arg state: the file; tests give another one.
+    :arg state: the state file; tests use another one.
     """
 
     def __init__(self, state: pathlib.Path | None = None, mounts: str = _MOUNTS) -> None:
@@ -35,67 +35,67 @@ class PoolMounts:
         self._mounts = mounts
 
     def point(self, path: str) -> str | None:
-        """The mount point a path is below now, ``None`` where that is the root file system."""
+        """The current mount point of a path, ``None`` for the root file system."""
         real = os.path.realpath(path)
         found = [point for point in self._points() if real == point or real.startswith(f"{point}/")]
         return max(found, key=len, default=None)
 
     def recorded(self, path: str) -> str | None:
-        """The mount point that was written down for a pool."""
+        """The recorded mount point of a pool."""
         return self._read().get(_key(path))
 
     def missing(self, path: str) -> str | None:
-        """The mount point that was written down for a pool when nothing is mounted there now."""
+        """The recorded mount point of a pool if nothing is mounted there, else ``None``."""
         point = self.recorded(path)
         if point is None:
             return None
-        # where systemd or autofs mounts on demand this is the demand
+        # triggers a mount on demand by systemd or autofs
         os.path.exists(os.path.join(point, "."))
         return point if point not in self._points() else None
 
     def check(self, name: str, path: str, where: str) -> None:
         """Check that the file system a pool is on is mounted.
 
-        :arg where: place of the pool's name in the user's input.
-        :raises RefusedError: it is not; whatever is written there would fill the root file system.
+        :arg where: path of the pool's name in the user's input.
+        :raises RefusedError: it is not; writing there would fill the root file system.
         """
         point = self.missing(path)
         if point is not None:
             raise unmounted(name, path, point, where)
 
     def remember(self, path: str) -> None:
-        """Write down the mount point a pool is on now; one that needs none stays so."""
+        """Record the current mount point of a pool, unless it was declared that none is required."""
         state, key, point = self._read(), _key(path), self.point(path)
         if point is not None and state.get(key, "") not in (None, point):
             self._write({**state, key: point})
 
     def declare(self, path: str, needed: bool) -> None:
-        """Write down what the operator says: the pool must be on a file system of its own, or need not be."""
+        """Record the operator's setting: whether the pool must be on its own file system."""
         state, value = self._read(), self.point(path) if needed else None
         if state.get(_key(path), "") != value:
             self._write({**state, _key(path): value})
 
     def _read(self) -> dict[str, str | None]:
         try:
-            told = json.loads(io_files.read_text(self._state) or "{}")
+            data = json.loads(io_files.read_text(self._state) or "{}")
         except ValueError as error:
             raise model_errors.BackendError(
-                f"{self._state} is damaged: {error}.", hint="Mount the file systems of all storage pools, then remove that file: it is written anew."
+                f"{self._state} is damaged: {error}.", hint="Mount the file systems of all storage pools, then remove that file: it is created again."
             ) from error
-        return {str(path): point for path, point in told.items() if point is None or isinstance(point, str)} if isinstance(told, dict) else {}
+        return {str(path): point for path, point in data.items() if point is None or isinstance(point, str)} if isinstance(data, dict) else {}
 
     def _write(self, state: t.Mapping[str, str | None]) -> None:
         self._state.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         io_files.write_atomic(self._state, json.dumps(state, indent=2, sort_keys=True) + "\n")
 
     def _points(self) -> set[str]:
-        """Where something is mounted; what only waits to be mounted on demand does not count."""
+        """The current mount points; pending mounts on demand do not count."""
         found = {}
         for line in (io_files.read_text(self._mounts) or "").splitlines():
             fields, unused, more = line.partition(" - ")
             parts = fields.split(" ")
             if len(parts) > 4:
-                # the last one of those at the same place is what is seen
+                # the last mount at the same place is the visible one
                 found[_OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), parts[4])] = more.split(" ")[0]
         return {point for point, kind in found.items() if point != "/" and kind != "autofs"}
 
@@ -105,8 +105,8 @@ def unmounted(name: str, path: str, point: str, where: str) -> model_errors.Refu
     return model_errors.RefusedError(
         f"the storage pool {name} at {path} is on the file system of {point}, which is not mounted.",
         where,
-        f"Mount it (mount {point}, and check /etc/fstab), then run again. If the pool is to be on the root file system from now on, "
-        f"say mounted: false for it in the pools of virt_node.",
+        f"Mount it (mount {point}, and check /etc/fstab), then run again. If the pool will be on the root file system from now on, "
+        f"set mounted: false for it in the pools of virt_node.",
     )
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Volumes that are files and folders of this host: made whole or not at all, grown, wiped, removed.
+"""Volumes that are files and folders of this host: created completely or not at all, grown, wiped, removed.
 
-A volume is made beside its place and renamed into it, synced: a killed run leaves a partial file
-that is never used and is cleared by the next. One that goes is first renamed out of its place.
+A volume is created under a temporary name, synced and renamed: a killed run leaves a partial file
+that is never used and is removed by the next run. A volume to remove is renamed first.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _WIPING = ".wiping"
 _LEFTOVER = re.compile(r"\A\.[A-Za-z0-9][A-Za-z0-9._-]{0,62}\.(partial|removing|wiping)\Z")
 _CHUNK = 4 * 1024 * 1024
 
-# A worker that outlived its killed run would write into what the next run clears. So it asks to die with us (1 is
-# PR_SET_PDEATHSIG, 9 is SIGKILL), then looks whether we still live: setpriv would miss a death between fork and request.
-_DIE_WITH = """
+# A worker that outlives its killed run would write into files that the next run removes. So it requests a SIGKILL when its
+# parent dies (1 is PR_SET_PDEATHSIG, 9 is SIGKILL), then checks its parent: setpriv would miss a death between fork and request.
+_DIE_WITH_PARENT = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)
 if os.getppid() != int(sys.argv[1]):
-    sys.exit("the run that started this is gone")
+    sys.exit("the run that started this has ended")
 try:
     os.execvp(sys.argv[2], sys.argv[2:])
 except OSError as error:
@@ -46,15 +46,15 @@ except OSError as error:
 
 
 def with_us() -> tuple[str, ...]:
-    """What to put before a command that must not outlive this process."""
-    return (sys.executable or "/usr/bin/python3", "-I", "-S", "-c", _DIE_WITH, str(os.getpid()))
+    """The command prefix for a command that must not outlive this process."""
+    return (sys.executable or "/usr/bin/python3", "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()))
 
 
 def run_tool(argv: t.Sequence[str], package: str, hint: str | None = None) -> None:
     """Run a program that must not outlive this process.
 
-    :arg package: what has it, where the program is missing.
-    :raises CommandError: it is missing or failed, with its own words.
+    :arg package: the package to install when the program is missing.
+    :raises CommandError: it is missing or failed, with its own message.
     """
     try:
         io_command.run([*with_us(), *argv])
@@ -65,19 +65,19 @@ def run_tool(argv: t.Sequence[str], package: str, hint: str | None = None) -> No
 
 
 @contextlib.contextmanager
-def made_whole(final: pathlib.Path) -> t.Iterator[pathlib.Path]:
-    """A partial place beside ``final``, renamed into it at the end; after a failure nothing is left.
+def created_atomically(final: pathlib.Path) -> t.Iterator[pathlib.Path]:
+    """Yield a temporary path next to ``final``, which is renamed at the end; after a failure nothing is left.
 
-    :raises BackendError: the file system refused.
+    :raises BackendError: the file system reported an error.
     """
-    partial = _beside(final, _PARTIAL)
+    partial = _sibling(final, _PARTIAL)
     remove_path(partial)
     try:
         yield partial
         os.rename(partial, final)
     except OSError as error:
         remove_path(partial)
-        raise model_errors.BackendError(f"cannot make {final}: {error.strerror or error}.", hint="Check space and permissions of the pool.") from error
+        raise model_errors.BackendError(f"cannot create {final}: {error.strerror or error}.", hint="Check the space and permissions of the pool.") from error
     except BaseException:
         remove_path(partial)
         raise
@@ -85,11 +85,11 @@ def made_whole(final: pathlib.Path) -> t.Iterator[pathlib.Path]:
 
 
 def create(plan: model_storage.VolumePlan, final: pathlib.Path) -> None:
-    """Make a volume.
+    """Create a volume.
 
-    :raises BackendError: it could not be made; nothing usable is left behind.
+    :raises BackendError: it could not be created; nothing usable is left behind.
     """
-    with io_room.explained(plan.pool, str(final), lambda: io_room.need_of(plan)), made_whole(final) as partial:
+    with io_room.explained(plan.pool, str(final), lambda: io_room.need_of(plan)), created_atomically(final) as partial:
         if plan.disk.format == "dir":
             _make_tree(plan, partial)
         else:
@@ -99,16 +99,16 @@ def create(plan: model_storage.VolumePlan, final: pathlib.Path) -> None:
 
 
 def grow(path: str, form: str, size: int) -> None:
-    """Grow a file no running domain has open; qemu-img itself sees to that.
+    """Grow a file that no running domain has open, which qemu-img itself checks.
 
     :arg size: in bytes.
-    :raises BackendError: somebody uses it, or there is no space.
+    :raises BackendError: it is in use, or the pool is full.
     """
-    io_command.run([*with_us(), "qemu-img", "resize", "-q", "-f", form, path, str(size)], hint="Shut down whatever has the volume open, or grow it there.")
+    io_command.run([*with_us(), "qemu-img", "resize", "-q", "-f", form, path, str(size)], hint="Stop the process that has it open, or grow it there.")
 
 
 def clear_leftovers(folder: str) -> None:
-    """Remove what killed runs left in a pool; the caller holds the pool's lock, so nobody is at work there."""
+    """Remove the leftovers of killed runs in a pool; the caller holds the pool's lock, so no other run is active there."""
     with os.scandir(folder) as entries:
         left = [entry.path for entry in entries if _LEFTOVER.match(entry.name)]
     for path in left:
@@ -116,34 +116,34 @@ def clear_leftovers(folder: str) -> None:
 
 
 def remove(final: pathlib.Path, wipe: bool) -> None:
-    """Remove a volume, or finish a removal that was killed; with ``wipe`` its content is overwritten first.
+    """Remove a volume, or complete a killed removal; with ``wipe`` its content is overwritten first.
 
-    :raises BackendError: something is mounted below it, or the file system refused.
+    :raises BackendError: a file system is mounted below it, or the file system reported an error.
     """
     below = mounts_below(str(final))
     if below:
         raise model_errors.BackendError(f"cannot remove {final}: {below[0]} is mounted there.", hint="Unmount it, then run again.")
-    leaving = _beside(final, _WIPING if wipe else _REMOVING)
+    leaving = _sibling(final, _WIPING if wipe else _REMOVING)
     try:
         if os.path.lexists(final):
             remove_path(leaving)
             os.rename(final, leaving)
             sync_folder(final.parent)
         for ending in (_WIPING, _REMOVING):
-            _clear(_beside(final, ending), wipe or ending == _WIPING)
+            _clear(_sibling(final, ending), wipe or ending == _WIPING)
         sync_folder(final.parent)
     except OSError as error:
         raise model_errors.BackendError(f"cannot remove {final}: {error.strerror or error}.", hint="Check the permissions of the pool.") from error
 
 
 def leaving(final: str) -> bool:
-    """Whether a killed run left a removal of this volume half done."""
+    """Whether a killed run left a partial removal of this volume."""
     path = pathlib.Path(final)
-    return any(os.path.lexists(_beside(path, ending)) for ending in (_WIPING, _REMOVING))
+    return any(os.path.lexists(_sibling(path, ending)) for ending in (_WIPING, _REMOVING))
 
 
 def remove_path(path: pathlib.Path) -> None:
-    """Remove a file or a whole folder; nothing there is fine."""
+    """Remove a file or a whole folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     elif os.path.lexists(path):
@@ -151,7 +151,7 @@ def remove_path(path: pathlib.Path) -> None:
 
 
 def sync_folder(folder: pathlib.Path) -> None:
-    """See to it that what was renamed or removed in a folder stays so after a power loss."""
+    """Sync a folder, so that renames and removals in it survive a power loss."""
     handle = os.open(str(folder), os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -167,7 +167,7 @@ def mounts_below(path: str) -> list[str]:
     return [point for point in points if point == real or point.startswith(real + "/")]
 
 
-def _beside(final: pathlib.Path, ending: str) -> pathlib.Path:
+def _sibling(final: pathlib.Path, ending: str) -> pathlib.Path:
     return final.with_name(f".{final.name}{ending}")
 
 
@@ -180,7 +180,7 @@ def _clear(path: pathlib.Path, wipe: bool) -> None:
 
 
 def _wipe(path: pathlib.Path) -> None:
-    """Overwrite a file, or every file of a tree that has no name outside of it."""
+    """Overwrite a file, or every file of a tree that has no hard link outside of it."""
     if not path.is_dir() or path.is_symlink():
         _overwrite(path)
         return
@@ -197,7 +197,7 @@ def _wipe(path: pathlib.Path) -> None:
 
 
 def _overwrite(path: pathlib.Path) -> None:
-    """Zeros over all that is allocated, synced, then given back to the file system below."""
+    """Overwrite all allocated blocks of a file with zeros and sync it."""
     if not stat.S_ISREG(path.lstat().st_mode):
         return
     handle = os.open(str(path), os.O_RDWR | os.O_NOFOLLOW)
@@ -228,7 +228,7 @@ def _write_all(handle: int, offset: int, length: int) -> None:
 
 def _make_file(plan: model_storage.VolumePlan, partial: pathlib.Path) -> None:
     form = plan.disk.format
-    # nobody but the hypervisor is to read it, also while it is being filled
+    # readable only for the hypervisor, also while it is being written
     os.close(os.open(str(partial), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     if plan.how == model_storage.EMPTY and form == "raw":
         os.truncate(partial, plan.size)
@@ -254,18 +254,18 @@ def _make_tree(plan: model_storage.VolumePlan, partial: pathlib.Path) -> None:
         keep = ["--numeric-owner", "--same-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*", "--acls", "--sparse"]
         run_tool(["tar", "--extract", "--file", image.path, "--directory", str(partial), *keep], "tar", hint="Fetch the base image again.")
         if not any(os.path.lexists(partial / place) for place in ("sbin/init", "usr/sbin/init")):
-            raise model_errors.BackendError(f"{image.path} holds no /sbin/init.", hint="Use a tar of a whole root file system with an init.")
+            raise model_errors.BackendError(f"{image.path} contains no /sbin/init.", hint="Use a tar archive of a complete root file system with an init.")
     if plan.host_key is not None:
-        # for new containers only; most runs make none
+        # imported for new containers only; most runs create none
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_host_key
 
         io_host_key.write(str(partial), plan.host_key)
-    # one call for the whole file system: thousands of files are synced at once
+    # one call for the whole file system instead of thousands of files
     io_command.run(["sync", "--file-system", str(partial)])
 
 
 def image_of(plan: model_storage.VolumePlan) -> model_storage.Image:
     """The base image of a plan that has one."""
     if plan.image is None:
-        raise model_errors.BackendError(f"the plan for {plan.disk.name} lost its base image.")
+        raise model_errors.BackendError(f"internal error: the plan for {plan.disk.name} has no base image.")
     return plan.image

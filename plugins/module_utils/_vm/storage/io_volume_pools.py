@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Volumes that only libvirt can make: in volume groups, on partitions, in any pool that is not files of this host.
+"""Volumes that are created through libvirt: in volume groups, on partitions, in any pool that is not files of this host.
 
-A marker on this host's disk tells an unfinished one: it counts as not there and is made anew.
+A marker file on this host identifies an unfinished volume: it counts as missing and is created again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TYPES = {0: "file", 1: "block", 2: "dir"}
 class PoolVolumes:
     """The volumes of one pool, through libvirt.
 
-    :arg handle: libvirt's own object of the pool.
+    :arg handle: the libvirt object of the pool.
     :arg markers: folder for the markers of unfinished volumes.
     """
 
@@ -35,13 +35,13 @@ class PoolVolumes:
         self._pool = pool
         self._handle = handle
         self._markers = markers
-        self._looked = False
+        self._refreshed = False
 
     def find(self, name: str, path: str) -> model_storage.Volume | None:
-        """A whole volume by its name, ``None`` when there is none.
+        """A complete volume by its name, ``None`` when there is none.
 
-        :arg path: of the disk in the user's input.
-        :raises InputError: it stands where no path of this host leads.
+        :arg path: path of the disk in the user's input.
+        :raises InputError: it has no path on this host.
         """
         handle = self._lookup(name)
         if handle is None or self._marker(name).exists():
@@ -52,26 +52,26 @@ class PoolVolumes:
             document = xml_domain.parse(handle.XMLDesc(0))
         if kind not in _TYPES:
             raise model_errors.InputError(
-                f"the volume {name} of the pool {self._pool.name} is reached over the network only.", path, "Use a pool with paths on the host."
+                f"the volume {name} of the pool {self._pool.name} is accessible only over the network.", path, "Use a pool with paths on the host."
             )
         form = document.find("target/format")
-        # a partition's format is what the table says of it; what a guest sees is raw
+        # the format of a partition is its type in the partition table; the guest sees it as raw
         qcow2 = form is not None and form.get("type") == "qcow2"
         kind_name = _TYPES[kind]
         backing = document.findtext("backingStore/path") or None
-        # a run may have been killed before a running domain knew of it; another may end just now
+        # a run may have been killed before the running domain was resized; another run may remove the marker now
         with contextlib.suppress(FileNotFoundError):
             capacity = min(int(capacity), int(self._growing(name).read_text(encoding="ascii")))
         return model_storage.Volume(place, kind_name, "dir" if kind_name == "dir" else "qcow2" if qcow2 else "raw", int(capacity), int(allocation), backing)
 
     def left(self) -> int:
-        """Bytes that are free, what others made beside libvirt counted."""
-        self._look_again()
+        """Free bytes, after a refresh that includes volumes created without libvirt."""
+        self._refresh_once()
         with io_domains.libvirt_errors(f"cannot read the pool {self._pool.name}"):
             return int(self._handle.info()[3])
 
     def holds(self, name: str) -> int:
-        """Bytes of a volume of that name, 0 where there is none."""
+        """Capacity in bytes of a volume, 0 when it does not exist."""
         handle = self._lookup(name)
         if handle is None:
             return 0
@@ -79,32 +79,32 @@ class PoolVolumes:
             return int(handle.info()[1])
 
     def create(self, plan: model_storage.VolumePlan) -> None:
-        """Make a volume, and fill it from the image where there is one.
+        """Create a volume, and write the image to it where there is one.
 
-        :raises BackendError: libvirt or qemu-img failed; the marker tells the next run.
+        :raises BackendError: libvirt or qemu-img failed; the marker remains for the next run.
         """
         name = plan.disk.name
-        there = self._unfinished(plan)
+        unfinished = self._unfinished(plan)
         if plan.image is None:
-            if there is None:
-                with io_domains.libvirt_errors(f"cannot make the volume {name}"):
+            if unfinished is None:
+                with io_domains.libvirt_errors(f"cannot create the volume {name}"):
                     self._handle.createXML(_volume_xml(plan), 0)
             self._marker(name).unlink(missing_ok=True)
             return
         marker = self._marker(name)
         write_atomic(marker, f"{plan.pool.name}/{name}\n")
-        with io_domains.libvirt_errors(f"cannot make the volume {name}"):
-            device = (there or self._handle.createXML(_volume_xml(plan), 0)).path()
-        # -n: into the device that is there; -t none: through to the disk before the marker goes
+        with io_domains.libvirt_errors(f"cannot create the volume {name}"):
+            device = (unfinished or self._handle.createXML(_volume_xml(plan), 0)).path()
+        # -n: into the existing device; -t none: written to disk before the marker is removed
         io_command.run([*io_volume_files.with_us(), "qemu-img", "convert", "-n", "-t", "none", "-f", plan.image.format, "-O", "raw", plan.image.path, device])
         marker.unlink()
 
     def grow(self, name: str, size: int) -> None:
-        """Grow a volume; ``size`` in bytes. It counts as small as it was until :meth:`grown` is called.
+        """Grow a volume; ``size`` in bytes. It is reported with its old size until :meth:`grown` is called.
 
-        :raises BackendError: the pool cannot do that.
+        :raises BackendError: the pool does not support it.
         """
-        with io_domains.libvirt_errors(f"cannot grow the volume {name}", "Check the space of the pool, and that its type can grow volumes."):
+        with io_domains.libvirt_errors(f"cannot grow the volume {name}", "Check the free space of the pool, and that its type supports growing volumes."):
             handle = self._handle.storageVolLookupByName(name)
             capacity, place = int(handle.info()[1]), handle.path()
             if not self._growing(name).exists():
@@ -114,16 +114,16 @@ class PoolVolumes:
             if self._pool.type != "logical":
                 handle.resize(size, 0)
                 return
-            # libvirt makes and removes logical volumes, but does not resize them
-            io_command.run(["lvextend", "--quiet", "--size", f"{size}b", place], hint="Look whether the volume group has room (vgs).")
+            # libvirt creates and removes logical volumes, but does not resize them
+            io_command.run(["lvextend", "--quiet", "--size", f"{size}b", place], hint="Check the free space of the volume group (vgs).")
             self._handle.refresh(0)
 
     def grown(self, name: str) -> None:
-        """Whoever has the volume open knows its new size."""
+        """Record that a running domain has been given the new size."""
         self._growing(name).unlink(missing_ok=True)
 
     def remove(self, name: str, wipe: bool) -> None:
-        """Remove a volume; with ``wipe`` it is overwritten first, and a marker keeps half a wipe from being used."""
+        """Remove a volume; with ``wipe`` it is overwritten first, and a marker prevents the use of a partly wiped volume."""
         handle = self._lookup(name)
         marker = self._marker(name)
         if handle is None:
@@ -140,13 +140,13 @@ class PoolVolumes:
         self.grown(name)
 
     def leaving(self, name: str) -> bool:
-        """Whether a volume is there that a killed run left unfinished or half wiped."""
+        """Whether a killed run left the volume unfinished or partly wiped."""
         return self._marker(name).exists()
 
     def _unfinished(self, plan: model_storage.VolumePlan) -> t.Any:
-        """Clear what a killed run left; what cannot be removed and is large enough is used again.
+        """Remove the leftover of a killed run; returns it for reuse where it cannot be removed and is large enough.
 
-        libvirt cannot take a partition away from every device (``loop0``, ``nvme0n1``).
+        libvirt cannot remove partitions from every device (``loop0``, ``nvme0n1``).
         """
         name = plan.disk.name
         if not self._marker(name).exists():
@@ -160,20 +160,20 @@ class PoolVolumes:
         return None
 
     def _lookup(self, name: str) -> t.Any:
-        with io_domains.libvirt_errors(f"cannot look for the volume {name}"):
+        with io_domains.libvirt_errors(f"cannot look up the volume {name}"):
             try:
                 return self._handle.storageVolLookupByName(name)
             except io_domains.libvirt.libvirtError as error:
                 if error.get_error_code() != io_domains.libvirt.VIR_ERR_NO_STORAGE_VOL:
                     raise
-        return self._lookup(name) if self._look_again() else None
+        return self._lookup(name) if self._refresh_once() else None
 
-    def _look_again(self) -> bool:
-        """Show libvirt what others made beside it, once per call; whether that was done now."""
-        if self._looked:
+    def _refresh_once(self) -> bool:
+        """Refresh the pool once per call, so that libvirt finds volumes created without it; true if it was refreshed now."""
+        if self._refreshed:
             return False
-        self._looked = True
-        # not while somebody makes a volume there; what libvirt knows then is fresh
+        self._refreshed = True
+        # fails while another process creates a volume there; libvirt's list is current then
         with contextlib.suppress(io_domains.libvirt.libvirtError):
             self._handle.refresh(0)
         return True
@@ -187,7 +187,7 @@ class PoolVolumes:
 
 def _volume_xml(plan: model_storage.VolumePlan) -> str:
     name = escape(plan.disk.name)
-    # block devices have no format of a file: partitions take the word for a type of theirs and refuse it
+    # block devices have no file format: for partitions libvirt would interpret it as a partition type and refuse it
     form = f"<target><format type='{plan.disk.format}'/></target>" if plan.pool.files else ""
     return (
         f"<volume><name>{name}</name><capacity unit='bytes'>{plan.size}</capacity>"

@@ -4,8 +4,8 @@
 
 """The storage behind one connection: pools by name, base images, and the volumes in both kinds of pools.
 
-File pools of this host are handled directly (:mod:`volume_files`), every other pool through
-libvirt (:mod:`volume_pools`). Whoever changes a pool holds its lock.
+File pools of this host are handled directly (:mod:`io_volume_files`), every other pool through
+libvirt (:mod:`io_volume_pools`). Every change of a pool holds its lock.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class VolumeStore:
 
     :arg host: an open connection.
     :arg markers: folder for the markers of unfinished volumes in pools that are not files.
-    :arg pending: file names of base images that count as there though they are not yet (check mode).
-    :arg lock_timeout: seconds to wait for another process at work in the same pool.
-    :arg remember: whether the mount points of pools are written down (not in check mode).
+    :arg pending: file names of base images that count as present although they are not fetched yet (check mode).
+    :arg lock_timeout: seconds to wait for another process that changes the same pool.
+    :arg remember: whether the mount points of pools are recorded (not in check mode).
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class VolumeStore:
     def pool(self, name: str, path: str) -> model_storage.Pool:
         """An existing, active pool.
 
-        :arg path: where its name stands in the user's input.
-        :raises InputError: there is no such pool, or it is not active.
+        :arg path: path of its name in the user's input.
+        :raises InputError: the pool does not exist, or is not active.
         :raises RefusedError: the file system it is on is not mounted.
         """
         if name not in self._pools:
@@ -75,16 +75,16 @@ class VolumeStore:
                 handle = self.host.connection.storagePoolLookupByName(name)
             except io_domains.libvirt.libvirtError as error:
                 if error.get_error_code() != io_domains.libvirt.VIR_ERR_NO_STORAGE_POOL:
-                    said = error.get_error_message() or error
+                    message = error.get_error_message() or error
                     raise model_errors.BackendError(
-                        f"cannot look for the pool {model_errors.shown(name)}: {said}.", hint="See to it that libvirtd runs."
+                        f"cannot look up the pool {model_errors.shown(name)}: {message}.", hint="Make sure that libvirtd runs on the host."
                     ) from error
                 raise model_errors.InputError(
-                    f"the host has no storage pool {model_errors.shown(name)}.", path, "Define the pool first (role virt_host), or name another."
+                    f"the host has no storage pool {model_errors.shown(name)}.", path, "Define the pool first (role virt_host), or use another one."
                 ) from error
             with io_domains.libvirt_errors(f"cannot read the pool {name}"):
                 if not handle.isActive():
-                    raise model_errors.InputError(f"the storage pool {name!r} is not active.", path, "Start the pool and set it to autostart.")
+                    raise model_errors.InputError(f"the storage pool {name!r} is not active.", path, "Start the pool and enable its autostart.")
                 document = xml_domain.parse(handle.XMLDesc(0))
             pool = model_storage.Pool(name, document.get("type", ""), document.findtext("target/path") or "")
             if pool.files and pool.path and self.host.local:
@@ -95,7 +95,7 @@ class VolumeStore:
         return self._pools[name][0]
 
     def pool_of(self, path: str) -> tuple[model_storage.Pool, str] | None:
-        """The active pool a volume belongs to and its name there, ``None`` when it stands outside of all pools."""
+        """The active pool of a volume and its name there, ``None`` when it is outside of all pools."""
         with io_domains.libvirt_errors("cannot list the pools"):
             for handle in self.host.connection.listAllStoragePools(io_domains.libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
                 with contextlib.suppress(model_errors.InputError, model_errors.RefusedError):
@@ -107,42 +107,42 @@ class VolumeStore:
 
     @functools.cached_property
     def folders(self) -> dict[str, str]:
-        """Folder of each pool, active or not, without symbolic links → its name."""
-        # for folders and removals only; see _files
+        """Real path of the folder of each pool, active or not → its name."""
+        # imported for folders and removals only; see _files
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 
         return {os.path.realpath(folder): name for folder, name in io_domain_lists.pool_folders(self.host, inactive=True).items()}
 
     def source(self, pool: model_storage.Pool, disk: model_vm.Disk, path: str = "pool") -> model_storage.DiskSource:
-        """Where a disk stands, or will.
+        """The source of an existing or future disk.
 
-        :arg path: of the disk in the user's input.
-        :raises InputError: nobody can know where a new volume of this pool will stand.
+        :arg path: path of the disk in the user's input.
+        :raises InputError: the path of a new volume of this pool is not predictable.
         """
         if not pool.files and not pool.whole:
             found = self._through(pool).find(disk.name, path)
             if found is None:
                 raise model_errors.InputError(
-                    f"the pool {pool.name} is of type {pool.type} and has no volume {disk.name!r}; a new one cannot be named there.",
+                    f"the pool {pool.name} is of type {pool.type} and has no volume {disk.name!r}; creating volumes is not supported there.",
                     f"{path}.name",
-                    "Name a volume the pool has, or use a pool of type dir or logical.",
+                    "Use an existing volume of the pool, or a pool of type dir or logical.",
                 )
             return model_storage.DiskSource(found.type, found.path, pool.name)
         kind = "dir" if disk.format == "dir" else "file" if pool.files else "block"
         return model_storage.DiskSource(kind, self.place(pool, disk.name), pool.name)
 
     def left(self, pool: model_storage.Pool) -> int:
-        """Bytes a pool has left beside what this call promised of it (:meth:`promise`)."""
+        """Free bytes of a pool minus those reserved by this call (:meth:`promise`)."""
         if pool.name not in self._left:
             self._left[pool.name] = self._through(pool).left()
         return self._left[pool.name]
 
     def promise(self, pool: model_storage.Pool, size: int) -> None:
-        """Count bytes of a pool as taken for the rest of this call."""
+        """Reserve bytes of a pool for the rest of this call."""
         self._left[pool.name] = self.left(pool) - size
 
     def holds(self, pool: model_storage.Pool, name: str) -> int:
-        """Bytes that a volume of that name has of a pool that gives all at once, whole or left unfinished."""
+        """Bytes allocated by a volume, complete or unfinished, in a pool that allocates all bytes at creation."""
         return self._through(pool).holds(name)
 
     def place(self, pool: model_storage.Pool, name: str) -> str:
@@ -150,10 +150,10 @@ class VolumeStore:
         return f"{pool.path.rstrip('/')}/{name}"
 
     def find(self, pool: model_storage.Pool, disk: model_vm.Disk, path: str, raw: bool = False) -> model_storage.Volume | None:
-        """The volume of a disk as it is, ``None`` when there is none (or none whole).
+        """The existing volume of a disk, ``None`` when there is none (or only an unfinished one).
 
-        :arg raw: whether it is known to be raw, whatever a guest wrote into it.
-        :raises RefusedError: something else stands in its place; other VMs can be done.
+        :arg raw: whether it is known to be raw, whatever its content.
+        :raises RefusedError: its path is something else; other VMs can be processed.
         """
         if not local(pool):
             return self._through(pool).find(disk.name, path)
@@ -163,15 +163,15 @@ class VolumeStore:
         io_disk_header.refuse_link(place)
         if (disk.format == "dir") != os.path.isdir(place):
             raise model_errors.RefusedError(
-                f"{place} is {'no directory' if disk.format == 'dir' else 'a directory'}.", hint="Move it away, or give the disk another name."
+                f"{place} is {'not a directory' if disk.format == 'dir' else 'a directory'}.", hint="Move it away, or give the disk another name."
             )
         try:
-            return io_disk_header.look(place, "raw" if raw else None)
+            return io_disk_header.inspect(place, "raw" if raw else None)
         except OSError as error:
-            raise model_errors.RefusedError(f"{place} cannot be read: {error.strerror or error}.", hint="Check what stands there.") from error
+            raise model_errors.RefusedError(f"{place} cannot be read: {error.strerror or error}.", hint="Check the file and its permissions.") from error
 
     def has(self, pool: model_storage.Pool, name: str) -> bool:
-        """Whether there is a volume of that name, also one that a killed run left half removed."""
+        """Whether a volume exists, also one that a killed run left partly removed."""
         if not local(pool):
             through = self._through(pool)
             return through.leaving(name) or through.find(name, "pool") is not None
@@ -179,22 +179,22 @@ class VolumeStore:
         return os.path.lexists(place) or _files().leaving(place)
 
     def image(self, pool: model_storage.Pool, disk: model_vm.Disk, path: str, spare: model_storage.Pool | None = None) -> model_storage.Image | None:
-        """The base image of a disk, looked at; ``None`` where the disk names none.
+        """The inspected base image of a disk; ``None`` where the disk names none.
 
-        :arg path: of the disk in the user's input.
-        :arg spare: whose images count where the disk's own pool is not files.
-        :raises InputError: it is not there or not what it says.
+        :arg path: path of the disk in the user's input.
+        :arg spare: the pool whose images are used where the disk's own pool has no files.
+        :raises InputError: it is missing or invalid.
         """
         if disk.image is None:
             return None
-        # asked for new disks only; see _files
+        # imported for new disks only; see _files
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_images
 
         where = f"{path}.image"
         if not pool.files and spare is not None:
             pool = spare
         if not pool.files or not os.path.isdir(pool.path):
-            raise model_errors.InputError(f"the pool {pool.name} has no folder on this host to keep base images in.", where, "Use a pool of type dir for it.")
+            raise model_errors.InputError(f"the pool {pool.name} has no folder for base images on this host.", where, "Use a pool of type dir.")
         folder = pathlib.Path(pool.path) / model_storage.IMAGES_FOLDER
         endings = io_images.ROOT_ENDINGS if disk.format == "dir" else io_images.DISK_ENDINGS
         for ending in endings:
@@ -209,12 +209,14 @@ class VolumeStore:
                 form = "tar" if disk.format == "dir" else "qcow2" if ending == ".qcow2" else "raw"
                 return model_storage.Image(disk.image, str(folder / f"{disk.image}{ending}"), form, 0)
         names = ", ".join(f"{disk.image}{ending}" for ending in endings)
-        raise model_errors.InputError(f"there is no base image {disk.image!r} in {folder}.", where, f"Put one of {names} there (virt_guests_images does).")
+        raise model_errors.InputError(
+            f"the base image {disk.image!r} does not exist in {folder}.", where, f"Add one of {names} there (see virt_guests_images)."
+        )
 
     def create(self, plan: model_storage.VolumePlan) -> bool:
-        """Make a volume; false where another process has made it meanwhile.
+        """Create a volume; false where another process has created it meanwhile.
 
-        :raises BackendError: it could not be made; nothing usable is left behind.
+        :raises BackendError: it could not be created; nothing usable is left behind.
         """
         with self.locked(plan.pool):
             if self.find(plan.pool, plan.disk, "pool") is not None:
@@ -229,7 +231,7 @@ class VolumeStore:
     def grow(self, plan: model_storage.VolumePlan, grow_open: t.Callable[[str, int], None]) -> None:
         """Grow a volume.
 
-        :arg grow_open: grows a disk a running domain has open: its path and the size in bytes.
+        :arg grow_open: grows a disk that a running domain has open; called with its path and the size in bytes.
         """
         with self.locked(plan.pool):
             path = plan.found.path if plan.found else self.place(plan.pool, plan.disk.name)
@@ -244,7 +246,7 @@ class VolumeStore:
                 self._through(plan.pool).grown(plan.disk.name)
 
     def remove(self, removal: model_storage.Removal) -> None:
-        """Remove a volume of a VM that goes."""
+        """Remove a volume of a VM that is removed."""
         with self.locked(removal.pool):
             if local(removal.pool):
                 _files().remove(pathlib.Path(self.place(removal.pool, removal.name)), removal.wipe)
@@ -253,15 +255,15 @@ class VolumeStore:
 
     @contextlib.contextmanager
     def locked(self, pool: model_storage.Pool) -> t.Iterator[None]:
-        """Hold a pool's lock; its list of volumes is read anew by :meth:`refresh`."""
-        # two daemons may have a pool of one name; the folder or group is what is shared
+        """Hold a pool's lock; :meth:`refresh` then reads its list of volumes again."""
+        # two daemons can have pools of the same name; the lock is for the folder or volume group
         key = hashlib.sha256(f"{pool.type}:{pool.path}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
         with host_lock(f"pool-{_ODD.sub('_', pool.name)}-{key}", self._lock_timeout):
             self._stale.add(pool.name)
             yield
 
     def open_disks(self, document: t.Any) -> dict[str, str | None]:
-        """Path of every disk of a document → the format its driver names; one given by pool and volume counts with its path."""
+        """Path of every disk of a document → the format of its driver; a disk given by pool and volume is included with its path."""
         if document is None:
             return {}
         found = xml_devices.open_disks(document)
@@ -271,21 +273,21 @@ class VolumeStore:
         return found
 
     def expect_refresh(self, name: str) -> None:
-        """Let :meth:`refresh` read a pool anew though this call has not changed it: a run that was killed may have."""
+        """Let :meth:`refresh` read a pool again although this call has not changed it: a killed run may have."""
         with contextlib.suppress(model_errors.FootprintError):
             self.pool(name, "pool")
             self._stale.add(name)
 
     def refresh(self) -> None:
-        """Let libvirt see what changed in the pools; a domain with a disk that is given by pool and volume needs that before it starts."""
+        """Refresh the changed pools in libvirt, which is required before a domain with a disk given by pool and volume starts."""
         for name in sorted(self._stale):
-            # another process may be at it; what it finds is as new
+            # fails while another process refreshes it, with the same result
             with contextlib.suppress(io_domains.libvirt.libvirtError):
                 self._pools[name][1].refresh(0)
         self._stale.clear()
 
     def layers_over(self, path: str, folder: str) -> list[str]:
-        """Names of the files in a pool's folder that are layers over an image, or over one in a folder."""
+        """Names of the files in a pool's folder whose backing file is an image, or is in a folder."""
         found = []
         real = os.path.realpath(path)
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -295,7 +297,7 @@ class VolumeStore:
         return sorted(found)
 
     def _through(self, pool: model_storage.Pool) -> PoolVolumes:
-        # for other pools only; see _files
+        # imported for other pools only; see _files
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_pools import PoolVolumes
 
         if pool.name not in self._others:
@@ -304,19 +306,19 @@ class VolumeStore:
 
 
 def _files() -> t.Any:
-    """What changes files, loaded when something is to be changed: most runs change nothing, and each module costs every run."""
+    """The module that changes files, imported on demand: most runs change nothing, and each import costs every run."""
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files
 
     return io_volume_files
 
 
 def local(pool: model_storage.Pool) -> bool:
-    """Whether a pool's volumes are files this process itself can handle."""
+    """Whether the volumes of a pool are files that this process can access."""
     return pool.files and os.path.isdir(pool.path)
 
 
 def grow_open(host: io_domains.DomainHost, uuid: str, path: str, size: int) -> None:
-    """Grow a disk a running domain has open, through its own block layer; the guest is told of it.
+    """Grow a disk that a running domain has open, through its block layer, which notifies the guest.
 
     :arg size: in bytes.
     """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Storage as the domain part sees it: pools, volumes, base images."""
+"""Storage of VMs: pools, volumes, base images and plans for them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if t.TYPE_CHECKING:
 
 # pools whose volumes are files in a directory of this host
 FILE_POOLS = ("dir", "fs", "netfs")
-# pools of block devices, which get the name they are given, and all their bytes at once
+# pools of block devices, where volumes get the requested name, and all bytes are allocated at creation
 WHOLE_POOLS = ("logical", "disk", "zfs")
 
 IMAGES_FOLDER = "images"
 
-# how a volume comes to be
+# how a volume is created or changed
 KEEP = "keep"
 GROW = "grow"
 EMPTY = "empty"
@@ -32,18 +32,18 @@ UNPACK = "unpack"
 
 
 def inside(inner: str, outer: str) -> bool:
-    """Whether a path is another one or below it; both without symbolic links."""
+    """Whether a path is equal to or below another one; both without symbolic links."""
     return inner == outer or inner.startswith(f"{outer.rstrip('/')}/")
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether one of two paths contains the other, or both are the same."""
+    """Whether one of two paths contains the other, or both are equal."""
     return inside(one, other) or inside(other, one)
 
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """A storage pool of libvirt: its type (``dir``, ``logical``, ...) and where its volumes stand."""
+    """A storage pool of libvirt: its type (``dir``, ``logical``, ...) and the path of its volumes."""
 
     name: str
     type: str
@@ -56,7 +56,7 @@ class Pool:
 
     @property
     def whole(self) -> bool:
-        """Whether a volume takes all its bytes when it is made."""
+        """Whether all bytes of a volume are allocated at creation."""
         return self.type in WHOLE_POOLS
 
 
@@ -72,7 +72,7 @@ class Image:
 
 @dataclasses.dataclass(frozen=True)
 class DiskSource:
-    """Where a disk's content stands on the host: ``type`` is file, block or dir; ``format`` only where it is not the disk's."""
+    """The source of a disk on the host: ``type`` is file, block or dir; ``format`` only where it differs from the disk's."""
 
     type: str
     path: str
@@ -82,7 +82,7 @@ class DiskSource:
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """The base image a volume was made from, as it was then: ``size`` in bytes, ``changed`` its mtime in ns."""
+    """The base image a volume was created from, as of then: ``size`` in bytes, ``changed`` its mtime in ns."""
 
     image: str
     path: str
@@ -92,11 +92,11 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True)
 class Volume:
-    """A volume as it was found.
+    """An existing volume.
 
     ``format`` is raw, qcow2 or dir; sizes in bytes. A folder's ``capacity`` and ``allocation`` are
-    ``None``: it has no limit, and to count it takes as long as its tree is large. ``backing`` is the
-    image behind a layer, ``None`` where there is none.
+    ``None``: it has no limit, and measuring a large tree takes too long. ``backing`` is the
+    backing file of a layer, ``None`` where there is none.
     """
 
     path: str
@@ -110,10 +110,10 @@ class Volume:
 
 @dataclasses.dataclass(frozen=True)
 class VolumePlan:
-    """How a volume comes to be; ``size`` in bytes is its final virtual size (0 for a directory).
+    """The plan for a volume; ``size`` in bytes is its final virtual size (0 for a directory).
 
-    ``online``: the running domain's own block layer must do it. ``told`` are sentences about what
-    the details say and an existing volume cannot follow. ``host_key`` goes into the root of a container.
+    ``online``: it is grown through the block layer of the running domain. ``notices`` are sentences about
+    details that do not apply to an existing volume. ``host_key`` is written to the root of a container.
     """
 
     how: str
@@ -123,12 +123,12 @@ class VolumePlan:
     size: int
     found: Volume | None = None
     online: bool = False
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     host_key: HostKey | None = None
 
     @property
     def creates(self) -> bool:
-        """Whether a volume is to be made."""
+        """Whether a volume is created."""
         return self.how not in (KEEP, GROW)
 
     @property
@@ -137,7 +137,7 @@ class VolumePlan:
         return f"{'grow' if self.how == GROW else 'create'}_volume {self.pool.name}/{self.disk.name}"
 
     def describe(self) -> str:
-        """The volume as it will be in a few words, for the diff."""
+        """The planned volume in a few words, for the diff."""
         parts = [f"{self.pool.name}/{self.disk.name}", self.disk.format]
         if self.size:
             parts.append(model_size.size_text(self.size))
@@ -146,14 +146,14 @@ class VolumePlan:
         return ", ".join(parts)
 
     def describe_found(self) -> str:
-        """The volume as it is, for the diff."""
+        """The existing volume in a few words, for the diff."""
         capacity = self.found.capacity if self.found else None
         return ", ".join([f"{self.pool.name}/{self.disk.name}", self.disk.format] + ([model_size.size_text(capacity)] if capacity else []))
 
 
 @dataclasses.dataclass(frozen=True)
 class Removal:
-    """A volume that goes with its VM; ``wipe`` overwrites it first."""
+    """A volume that is removed with its VM; ``wipe`` overwrites it first."""
 
     pool: Pool
     name: str

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Places in a storage pool that no VM may have as its disk: the base images, and the folders of pools."""
+"""Paths in a storage pool that must not be the disk of a VM: base images, and the folders of pools."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ RESERVED_NAMES = (model_storage.IMAGES_FOLDER,)
 
 
 def reserved_because(path: str, pools: t.Mapping[str, str]) -> str | None:
-    """Why a path cannot be the volume of a VM; ``None`` when it can.
+    """Why a path must not be the volume of a VM; ``None`` when it is allowed.
 
-    :arg pools: folder of each pool of files, without symbolic links → name of the pool.
+    :arg pools: real path of the folder of each pool of files → name of the pool.
     """
     for folder, name in pools.items():
         if model_storage.inside(folder, path):
@@ -29,26 +29,26 @@ def reserved_because(path: str, pools: t.Mapping[str, str]) -> str | None:
 
 
 def written_because(path: str, pools: t.Mapping[str, str], folder: bool) -> str | None:
-    """Why a VM must not write to a path its template names; ``None`` when it may.
+    """Why a VM must not write to a path in its template; ``None`` when it is allowed.
 
     :arg pools: as for :func:`reserved_because`.
-    :arg folder: whether it is a folder the VM gets, and not a disk.
+    :arg folder: whether it is a folder and not a disk.
     """
     reason = reserved_because(path, pools) if folder else None
     if reason is not None:
         return reason
     parent, unused, name = path.rpartition("/")
     pool = pools.get(parent.rpartition("/")[0])
-    # a pool may well be the folder images of another one
+    # the folder of a pool can be the folder images of another pool
     if pool is not None and parent not in pools and parent.endswith(f"/{model_storage.IMAGES_FOLDER}"):
         return f"it is a base image of the storage pool {pool}"
     return None
 
 
 def check_name(pool: model_storage.Pool, name: str, path: str) -> None:
-    """Refuse the name of a volume that a pool of files keeps for itself.
+    """Refuse the name of a volume that is reserved in pools of files.
 
-    :arg path: of the disk in the user's input.
+    :arg path: path of the disk in the user's input.
     :raises RefusedError: it is reserved.
     """
     if pool.files and name in RESERVED_NAMES:
@@ -60,11 +60,11 @@ def check_name(pool: model_storage.Pool, name: str, path: str) -> None:
 
 
 def check_folder(place: str, pools: t.Mapping[str, str], path: str) -> None:
-    """Refuse a folder as the disk of a container that would show it a whole pool, or base images.
+    """Refuse a folder as the disk of a container if it would expose a whole pool, or base images.
 
-    :arg place: where the folder stands or will, without symbolic links.
+    :arg place: real path of the existing or future folder.
     :arg pools: as for :func:`reserved_because`.
-    :arg path: of the disk in the user's input.
+    :arg path: path of the disk in the user's input.
     :raises RefusedError: with the pool.
     """
     reason = reserved_because(place, pools)

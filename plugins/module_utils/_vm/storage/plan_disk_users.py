@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which VM of a host has which file, folder or device, and where two of them would destroy each other's data. No I/O."""
+"""Detects conflicts where two VMs of a host would use the same file, folder or device. No I/O."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typing as t
 
 
 class Use(t.NamedTuple):
-    """One VM's use of one place.
+    """One VM's use of a file, folder or device.
 
-    ``path`` is what its document names, ``keys`` is every name of what stands there: its path without
-    symbolic links, its inode, its device. ``layer`` is an image behind a disk, which is only read.
-    ``shareable`` means that this VM agrees to share it. ``volume`` is a folder that is a volume of a pool.
+    ``path`` is the path in its document, ``keys`` are all its names: its real path, its inode,
+    its device. ``layer``: a backing file of a disk, which is only read.
+    ``shareable``: this VM allows sharing. ``volume``: a folder that is a volume of a pool.
     """
 
     uuid: str
@@ -31,12 +31,12 @@ class Use(t.NamedTuple):
 
     @property
     def alone(self) -> bool:
-        """Whether only one VM can write to it: everything but a folder of the host that several may use as such."""
+        """Whether only one VM may write to it: true except for plain folders of the host."""
         return not self.folder or self.root or self.volume
 
 
 class Conflict(t.NamedTuple):
-    """Two uses that do not go together; ``same`` means one and the same place, otherwise one contains the other."""
+    """Two conflicting uses; ``same`` means the same file or device, otherwise one contains the other."""
 
     mine: Use
     other: Use
@@ -44,49 +44,49 @@ class Conflict(t.NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What is wrong, with both VMs and the path."""
+        """The conflict as a sentence, with both VMs and the path."""
         mine, other = self.mine, self.other
         theirs = f"the VM {other.vm}" if other.uuid != mine.uuid else "the same VM"
         what = f"{mine.path} ({mine.device} of the VM {mine.vm})"
         if not self.same:
-            return f"{what} and {other.path} ({other.device} of {theirs}) contain one another."
+            return f"{what} and {other.path} ({other.device} of {theirs}) overlap: one contains the other."
         if mine.layer:
-            return f"{what} is an image behind this disk, and {theirs} writes to it ({other.device})."
+            return f"{what} is a backing file of this disk, and {theirs} writes to it ({other.device})."
         if other.layer:
-            return f"{what} is an image behind the disk {other.device} of {theirs}; writing to it destroys that disk."
-        also = f", there named {other.path}" if other.path != mine.path else ""
+            return f"{what} is a backing file of the disk {other.device} of {theirs}; writing to it destroys that disk."
+        also = f", with the path {other.path}" if other.path != mine.path else ""
         return f"{what} is also {other.device} of {theirs}{also}."
 
 
 class Users:
-    """The uses of all VMs of a host, to be found by place."""
+    """The uses of all VMs of a host, indexed by key."""
 
     def __init__(self) -> None:
         self._at: dict[str, list[Use]] = {}
-        # path → the uses of what is below it
+        # path → the uses of paths below it
         self._below: dict[str, list[Use]] = {}
 
     def add(self, use: Use) -> None:
-        """Count a use in."""
+        """Add a use."""
         for key in use.keys:
             self._at.setdefault(key, []).append(use)
             for above in _above(key):
                 self._below.setdefault(above, []).append(use)
 
     def conflicts(self, mine: Use) -> list[Conflict]:
-        """What a use does not go together with."""
+        """The conflicts of a use."""
         found = [Conflict(mine, other, True) for key in mine.keys for other in self._at.get(key, ()) if _clash(mine, other)]
         for key in mine.keys:
-            # a folder around another's place is only read, or it could write there
-            found += [Conflict(mine, other, False) for other in self._below.get(key, ()) if mine.writes and _clash(mine, other) and _apart(mine, other)]
-            # a folder another VM has of the host may well contain pools; its root may not
+            # a folder that contains a path of another VM conflicts only if it is written
+            found += [Conflict(mine, other, False) for other in self._below.get(key, ()) if mine.writes and _clash(mine, other) and _exposed(mine, other)]
+            # a plain folder of the host in another VM can contain pools; a container's root must not
             for above in _above(key):
                 found += [Conflict(mine, other, False) for other in self._at.get(above, ()) if other.writes and other.alone and _clash(mine, other)]
         return list(dict.fromkeys(found))
 
 
 def clashes(uses: t.Sequence[Use]) -> list[Conflict]:
-    """What does not go together within one VM, whose disks agree to share with each other only by ``shareable``."""
+    """The conflicts within one VM, whose disks can share only with ``shareable``."""
     users = Users()
     found = []
     for use in uses:
@@ -96,7 +96,7 @@ def clashes(uses: t.Sequence[Use]) -> list[Conflict]:
 
 
 def known(use: Use, before: t.Iterable[Use]) -> bool:
-    """Whether a VM had a use already: the same place, and it was allowed to do there what it does now."""
+    """Whether a VM had a use already: the same key, with at least the same access."""
     return any(set(use.keys) & set(one.keys) and (one.writes or not use.writes) for one in before)
 
 
@@ -106,17 +106,17 @@ def _clash(mine: Use, other: Use) -> bool:
     return mine.alone or other.alone
 
 
-def _apart(mine: Use, other: Use) -> bool:
-    """Whether what is below a folder is no concern of the VM that has the folder; a folder that is only read may be below any."""
+def _exposed(mine: Use, other: Use) -> bool:
+    """Whether a use below a written folder conflicts with it; a read-only folder never does."""
     return not (other.folder and not other.writes)
 
 
 def _above(key: str) -> t.Iterator[str]:
-    """The folders above a path, or the devices a device is part of; of other names there are none."""
+    """The parent folders of a path, or of a device in sysfs; none for other keys."""
     if not key.startswith("/"):
         return
     at = key.rfind("/")
-    # the root is left out: a container that has all of its host is no reason to refuse every VM
+    # the root is omitted: a container with the whole file system of the host must not block every VM
     while at > 0:
         key = key[:at]
         yield key

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a volume that is not there may be created: never in place of one the VM had, unless the caller names it."""
+"""Whether a missing volume may be created: never in place of one the VM had, unless ``recreate_disks`` names it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage impo
 
 
 class History(t.NamedTuple):
-    """What is known of the volumes a VM had.
+    """The volumes that a VM had.
 
-    ``open`` are the paths its running guest uses, ``had`` those its definitions name and that once
-    existed. ``places`` maps a target (of a container: the mount point) to the path its definition names.
+    ``open`` are the paths its running guest uses, ``had`` those in its definitions that once
+    existed. ``places`` maps a target (of a container: the mount point) to the path in its definition.
     """
 
     open: frozenset[str] = frozenset()
@@ -40,10 +40,10 @@ def refuse_missing(
     protected: bool,
     twin: str | None = None,
 ) -> None:
-    """Check a disk whose volume is not there.
+    """Check a disk whose volume is missing.
 
     :arg source: where its volume would be created.
-    :arg path: of the disk in the user's input.
+    :arg path: path of the disk in the user's input.
     :arg recreate: whether the caller allows a new, empty volume.
     :arg protected: whether the disk or its VM is protected.
     :arg twin: path of the volume under the name it has in the other format, ``None`` where there is none.
@@ -54,13 +54,13 @@ def refuse_missing(
         lost = _elsewhere(disk, source, history)
         if lost is not None and not (recreate and not protected):
             raise model_errors.RefusedError(
-                f"the VM has the volume {lost}, wanted is {source.path}, which does not exist; a volume is not moved to another pool or path.",
+                f"the VM has the volume {lost}, wanted is {source.path}, which does not exist; volumes are not moved to another pool or path.",
                 f"{path}.pool",
                 f"Shut the VM down, move the volume to {source.path} and run again; or keep its pool." + _or_recreate(disk.name, protected),
             )
         return
     name = posixpath.basename(lost)
-    what = f"the volume {name} of the pool {pool.name} is missing: there is no {lost}"
+    what = f"the volume {name} of the pool {pool.name} is missing: {lost} does not exist"
     if lost in history.open:
         raise model_errors.RefusedError(
             f"{what}, but the running VM still has it open; its content is gone when the VM stops.", path, _rescue(vm_name, disk, lost)
@@ -68,14 +68,14 @@ def refuse_missing(
     if recreate and not protected:
         return
     raise model_errors.RefusedError(
-        f"{what}, and the VM was created with it; it is not replaced by an empty one.",
+        f"{what}, but the VM was created with it; it is not replaced by an empty one.",
         path,
         f"Restore {lost} from a backup, or mount the file system or start the pool that holds it, and run again." + _or_recreate(name, protected),
     )
 
 
 def _elsewhere(disk: model_parts.Disk, source: model_storage.DiskSource, history: History) -> str | None:
-    """Where the VM has a volume of this name now, when that is not where it is wanted."""
+    """The path of the VM's volume of this name, if it differs from the wanted path."""
     there = history.places.get(disk.mount if disk.mount is not None else disk.target)
     if there is None or there not in history.open | history.had or posixpath.basename(there) != disk.name or there == source.path:
         return None
@@ -85,14 +85,14 @@ def _elsewhere(disk: model_parts.Disk, source: model_storage.DiskSource, history
 def _or_recreate(name: str, protected: bool) -> str:
     if protected:
         return " The disk is protected, so recreate_disks does not apply to it."
-    return f" Only if its content is not needed any more: recreate_disks: [{name}] creates it again."
+    return f" Only if its content is no longer needed: recreate_disks: [{name}] creates it again."
 
 
 def _rescue(vm_name: str, disk: model_parts.Disk, lost: str) -> str:
     if disk.format == "dir":
         return (
-            f"If its file system was unmounted, mount it again. Otherwise copy what the container still has before you stop it, from "
-            f"/proc/PID/root with the PID that pgrep -P $(virsh -c lxc:///system domid {vm_name}) shows."
+            f"If its file system was unmounted, mount it again. Otherwise copy the files of the container before you stop it, from "
+            f"/proc/PID/root with the PID that pgrep -P $(virsh -c lxc:///system domid {vm_name}) prints."
         )
     return (
         f"Do not stop the VM before its content is copied: virsh suspend {vm_name}; find the open file with ls -l /proc/PID/fd (PID of its QEMU "
@@ -101,7 +101,7 @@ def _rescue(vm_name: str, disk: model_parts.Disk, lost: str) -> str:
 
 
 def unknown_disk(name: str, index: int, known: t.Iterable[str]) -> model_errors.InputError:
-    """The error for an entry of ``recreate_disks`` that none of the VMs has."""
+    """The error for an entry of ``recreate_disks`` that matches no disk."""
     names = sorted(set(known))
     near = difflib.get_close_matches(name, names, 1)
     hint = f"Did you mean {near[0]}?" if near else f"The disks are: {', '.join(names) or 'none'}."
@@ -109,7 +109,7 @@ def unknown_disk(name: str, index: int, known: t.Iterable[str]) -> model_errors.
 
 
 def ambiguous_disk(name: str, index: int, matches: t.Sequence[str]) -> model_errors.InputError:
-    """The error for an entry of ``recreate_disks`` that several disks answer to."""
+    """The error for an entry of ``recreate_disks`` that matches several disks."""
     return model_errors.InputError(
-        f"{model_errors.shown(name)} is the name of several disks: {', '.join(matches)}.", f"recreate_disks[{index}]", "Write POOL/NAME."
+        f"{model_errors.shown(name)} is the name of several disks: {', '.join(matches)}.", f"recreate_disks[{index}]", "Use POOL/NAME."
     )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a call knows of a volume that is not there: whether its VM had it, and whether the caller lets it be created again. Reads only."""
+"""Checks missing volumes: whether the VM had them, and whether ``recreate_disks`` allows creating them again. Reads only."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def check(
     seen: run_look.Seen | None,
     recreate: t.Container[str],
 ) -> None:
-    """Check a disk whose volume is not there.
+    """Check a disk whose volume is missing.
 
-    :arg path: of the disk in the user's input.
-    :arg seen: the VM's domain, where there is one.
-    :arg recreate: the disks the caller lets be created again.
+    :arg path: path of the disk in the user's input.
+    :arg seen: the VM's existing domain, if any.
+    :arg recreate: the disks that may be created again.
     :raises RefusedError: the VM had that volume, and a new one would be empty.
     """
     if seen is None:
@@ -48,22 +48,22 @@ def check(
 
 
 def _history(seen: run_look.Seen, store: io_volumes.VolumeStore) -> plan_volumes_missing.History:
-    """What the definition of a domain, the one that was applied last and its running guest name.
+    """The volumes in the definition of a domain, in the document applied last and in its running guest.
 
-    A definition may be there before its volumes are: those are in its metadata, and did not exist yet.
+    A domain can be defined before its volumes exist: its metadata lists those as pending.
     """
     running = _paths(seen.live, store) if seen.record.active and seen.live is not None else {}
     had = {**_paths(seen.config, store), **(_paths(seen.applied, store) if seen.applied is not None else {})}
     owned = seen.owned
     if owned is not None and owned.back and owned.previous:
-        # it was asked back to an earlier definition; the later one named volumes, too
+        # it was rolled back to an earlier definition; the later one named volumes, too
         had = {**_paths(xml_domain.parse(owned.previous), store), **had}
     pending = set(owned.pending_disks) if owned is not None else set()
     return plan_volumes_missing.History(frozenset(running.values()), frozenset(had.values()) - pending, had)
 
 
 def _paths(document: t.Any, store: io_volumes.VolumeStore) -> dict[str, str]:
-    """Target (or mount point) of every disk and file system → its path; one given by pool and volume counts with its path."""
+    """Target (or mount point) of every disk and file system → its path; also for disks given by pool and volume."""
     found = {}
     for target, (path, pool, volume) in xml_devices.placed_disks(document).items():
         if path is None and pool and volume:
@@ -79,8 +79,8 @@ def _paths(document: t.Any, store: io_volumes.VolumeStore) -> dict[str, str]:
 def check_names(names: t.Sequence[str], works: t.Iterable[run_work.Work], default_pool: str) -> None:
     """Check that each entry of ``recreate_disks`` is the name of one disk of the VMs of this call.
 
-    A disk keeps the name it was created with, so a VM's plan may have other names than its details would come to now. Of
-    a VM without a plan these are not known; nothing is done for it anyway.
+    A disk keeps the name it was created with, so a VM's plan can have other names than those derived from its details. For
+    a VM without a plan they are unknown, and nothing is created for it.
 
     :raises InputError: it is unknown or ambiguous.
     """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which volumes go with a VM that goes: its own, whole, and needed by nobody else. Reads only."""
+"""Plans which volumes are removed with a VM: its own volumes that no other domain or volume needs. Reads only."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ def plan_removal(
     owned: xml_metadata.Ownership | None = None,
     config: t.Any = None,
 ) -> run_steps.VolumeSteps:
-    """Decide which volumes of a VM to delete.
+    """Plan which volumes of a VM to delete.
 
-    They are the ones its domain has and the template put there, and the ones the details name: a
-    run that was killed after the domain was gone can so be finished. What an outsider attached
-    stays, and so does what is protected, a base image, or needed by another domain or volume.
+    These are the volumes of its domain that come from the template, and those in the details, so that a
+    run killed after the domain was undefined can be completed. Disks attached outside the collection
+    are kept, and so are protected disks, base images, and volumes that another domain or volume needs.
 
-    :arg hosts: every connection to this host; their domains are asked what they need.
-    :arg uuid: of its domain, also where the details come to another one.
-    :arg owned: what the domain's metadata say, ``config`` its parsed definition, where it is there.
-    :raises InputError: a pool the details name is not there.
+    :arg hosts: all connections to this host, to check the needs of their domains.
+    :arg uuid: UUID of its domain, which can differ from the one derived from the details.
+    :arg owned: the metadata of the domain, ``config`` its parsed definition, if it exists.
+    :raises InputError: a pool in the details does not exist.
     """
     steps = run_steps.VolumeSteps(store, uuid)
     if vm.protected:
-        # of a domain that is there the plan says so; the disks of one that is gone are protected all the same
+        # for an existing domain the plan reports it; without a domain its disks are protected as well
         return steps
     candidates: dict[str, tuple[model_storage.Pool, str]] = {}
-    told = []
+    notices = []
     if owned is not None and config is not None and owned.applied:
-        there = set(_own_disks(config, store))
+        attached = set(_own_disks(config, store))
         given = _own_disks(xml_domain.parse(owned.applied), store)
-        told += [f"the disk {path} stays: its template did not give it to the VM" for path in sorted(there.difference(given))]
+        notices += [f"the disk {path} is kept: it does not come from the template" for path in sorted(attached.difference(given))]
         for path in given:
-            found = store.pool_of(path) if path in there else None
+            found = store.pool_of(path) if path in attached else None
             if found is not None:
                 candidates[path] = found
-            elif path in there:
-                told.append(f"the disk {path} stays: it stands in no active pool")
+            elif path in attached:
+                notices.append(f"the disk {path} is kept: it is not in an active pool")
     protected = set(owned.protected_disks if owned else ())
     for index, disk in enumerate(vm.disks):
         place = store.pool(disk.pool or pool, f"{vm.path}.disks[{index}].pool" if disk.pool else "pool")
@@ -68,14 +68,14 @@ def plan_removal(
     if candidates:
         needs = _needs_of_others(hosts, store, uuid)
         reasons = _reasons(store, candidates, protected, needs)
-        told += [f"the volume {path} stays: {reason}" for path, reason in reasons.items()]
+        notices += [f"the volume {path} is kept: {reason}" for path, reason in reasons.items()]
         steps.removals = tuple(model_storage.Removal(place, name, path, wipe) for path, (place, name) in candidates.items() if path not in reasons)
-    steps.told = tuple(told)
+    steps.notices = tuple(notices)
     return steps
 
 
 def _own_disks(document: t.Any, store: io_volumes.VolumeStore) -> list[str]:
-    """Paths of the disks of a domain; one given by pool and volume counts with its path."""
+    """Paths of the disks of a domain, also of those given by pool and volume."""
     found = xml_devices.own_disks(document)
     for pool, volume in xml_devices.pool_disks(document):
         try:
@@ -90,13 +90,13 @@ def _seed_pools(store: io_volumes.VolumeStore, pool: str, candidates: t.Mapping[
     try:
         places.append(store.pool(pool, "pool"))
     except model_errors.InputError:
-        # a VM without disks has no use for the call's pool
+        # a VM without disks does not need the call's pool
         pass
     return [place for place in dict.fromkeys(places) if io_volumes.local(place)]
 
 
 def _needs_of_others(hosts: t.Iterable[io_domains.DomainHost], store: io_volumes.VolumeStore, uuid: str) -> dict[str, str]:
-    """Real path → name of a domain, other than this VM's, that needs it; images behind its disks included."""
+    """Real path → name of another domain that needs it, including backing files of its disks."""
     needs: dict[str, str] = {}
     for host in hosts:
         for record in host.domains():
@@ -121,10 +121,10 @@ def _needs_of_others(hosts: t.Iterable[io_domains.DomainHost], store: io_volumes
 def _reasons(
     store: io_volumes.VolumeStore, candidates: t.Mapping[str, tuple[model_storage.Pool, str]], protected: t.Container[str], needs: t.Mapping[str, str]
 ) -> dict[str, str]:
-    """Path → why it stays.
+    """Path → why it is kept.
 
-    What contains something others need, or is in it, is needed too. A layer that stays keeps what is
-    behind it, so this is asked until nothing more stays.
+    Paths that contain a needed one, or are below it, are needed too. A kept layer needs its
+    backing file, so this is repeated until nothing more is kept.
     """
     reasons: dict[str, str] = {}
     while True:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the storage of one VM needs in a call: its volumes, its seed, what goes. Made by :mod:`define_volumes` and :mod:`define_removal`."""
+"""The storage steps of one VM in a call: volumes, seed, removals. Created by :mod:`run_volumes` and :mod:`run_removal`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_parts
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
-# how a machine finds its seed, on a bus both machine types have
+# the drive of the seed, on a bus that both machine types support
 _SEED_DEVICE = {"type": "file", "format": "raw", "target": model_cloud_init.SEED_TARGET, "bus": "sata"}
 
 
 @dataclasses.dataclass(frozen=True)
 class SeedPlan:
-    """What cloud-init is to find: an ISO in a pool, or files in a container's root (``tree``)."""
+    """The seed for cloud-init: an ISO in a pool, or files in a container's root (``tree``)."""
 
     name: str
     pool: model_storage.Pool
@@ -42,11 +42,11 @@ class SeedPlan:
 
 @dataclasses.dataclass
 class VolumeSteps:
-    """What the storage of one VM needs; ``active`` is whether its domain runs while that is done.
+    """The storage steps of one VM; ``active`` is whether its domain runs meanwhile.
 
-    ``disks`` are those of the details with the targets they keep, ``sources`` are in their order.
-    ``protected`` names the volumes (``pool/volume``) that are never to be deleted. ``told`` are sentences
-    for warnings. ``host_key`` is the VM's public ssh host key where it is known.
+    ``disks`` are those of the details with their recorded targets, ``sources`` are in the same order.
+    ``protected`` are the volumes (``pool/volume``) that must never be deleted. ``notices`` are sentences
+    for warnings. ``host_key`` is the VM's public SSH host key if known.
     """
 
     store: VolumeStore
@@ -59,18 +59,18 @@ class VolumeSteps:
     seed_waits: bool = False
     removals: tuple[model_storage.Removal, ...] = ()
     protected: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     host_key: str | None = None
     made: list[model_storage.VolumePlan] = dataclasses.field(default_factory=list)
 
     @property
     def work(self) -> tuple[model_storage.VolumePlan, ...]:
-        """The disks something is to be done for."""
+        """The plans that change something."""
         return tuple(plan for plan in self.volumes if plan.how != model_storage.KEEP)
 
     @property
     def actions(self) -> list[str]:
-        """What is to be done, as the result names it."""
+        """The actions as the result names them."""
         writes = [self.seed.action] if self.seed and self.seed.writes else []
         volumes = [plan.action for plan in self.work]
         made = volumes + writes if self.seed and self.seed.tree else writes + volumes
@@ -78,7 +78,7 @@ class VolumeSteps:
 
     @property
     def changes(self) -> list[dict[str, str | None]]:
-        """What changes at a VM that is there, as the result shows it; a seed's content is not shown."""
+        """The changes of an existing VM, as the result shows them; a seed's content is not shown."""
         found = []
         for plan in self.work:
             if plan.how == model_storage.GROW and plan.found and plan.found.capacity:
@@ -89,12 +89,12 @@ class VolumeSteps:
 
     @property
     def restart_required(self) -> bool:
-        """Whether the running guest has not seen its seed."""
+        """Whether the running guest has not read its current seed."""
         return self.active and self.seed is not None and (self.seed.writes or self.seed_waits)
 
     @property
     def before(self) -> list[str]:
-        """Lines for the diff: what is there now of what changes."""
+        """Lines for the diff: the current state of what changes."""
         lines = [f"volume: {plan.describe_found()}" for plan in self.work if plan.how == model_storage.GROW]
         if self.seed and self.seed.writes and self.seed.there:
             lines.append(f"seed: {self.seed.pool.name}/{self.seed.name}, old content")
@@ -102,7 +102,7 @@ class VolumeSteps:
 
     @property
     def after(self) -> list[str]:
-        """Lines for the diff: what will be there."""
+        """Lines for the diff: the state after the changes."""
         lines = [f"volume: {plan.describe()}" for plan in self.work]
         if self.seed and self.seed.writes:
             lines.append(f"seed: {self.seed.pool.name}/{self.seed.name}, new content")
@@ -110,18 +110,18 @@ class VolumeSteps:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Paths of the volumes that are yet to be created."""
+        """Paths of the volumes that do not exist yet."""
         return tuple(self.store.place(plan.pool, plan.disk.name) for plan in self.work if plan.creates)
 
     @property
     def template_seed(self) -> dict[str, t.Any] | None:
-        """What the template may attach."""
+        """The variable ``seed`` of the template."""
         if self.seed is None or self.seed.tree:
             return None
         return dict(_SEED_DEVICE, path=self.seed.path)
 
     def undo(self) -> None:
-        """Remove again what this call made; what was there before is not touched."""
+        """Remove the volumes that this call created."""
         while self.made:
             plan = self.made.pop()
             with contextlib.suppress(model_errors.FootprintError):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""No VM gets a disk that another domain of the host has, whoever made that domain. Reads only."""
+"""Refuses disks that another domain of the host has, managed or not. Reads only."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _HINT = "Give each VM its own disk. Only a raw disk of machines can be shared: w
 class DiskUsers:
     """The disks of all domains of a host, and of the VMs of this call.
 
-    :arg domains: address of each driver → its domains.
-    :arg store: gives the storage of a connection.
-    :arg local: whether the paths are those of this host.
+    :arg domains: URI of each driver → its domains.
+    :arg store: returns the storage of a connection.
+    :arg local: whether the paths are on this host.
     """
 
     def __init__(self, domains: t.Mapping[str, run_look.Domains], store: t.Callable[[str], io_volumes.VolumeStore], local: bool) -> None:
@@ -45,9 +45,9 @@ class DiskUsers:
                     self._users.add(use)
 
     def check(self, work: run_work.Work) -> None:
-        """Check the disks of a VM, and count them as its own from here on.
+        """Check the disks of a VM, and register them for it.
 
-        What a domain has had all along is refused when it is to start, and a warning otherwise.
+        A conflict that existed before is refused when the domain would be started, and a warning otherwise.
 
         :raises RefusedError: another domain has one of them, or it belongs to the pool.
         """
@@ -70,24 +70,24 @@ class DiskUsers:
             self._users.add(use)
 
     def _check_place(self, work: run_work.Work, use: plan_disk_users.Use) -> None:
-        """Refuse what belongs to a storage pool itself, where a VM would write to it."""
+        """Refuse paths that belong to a storage pool itself, where a VM would write to them."""
         real = use.keys[0]
         if not use.writes or not real.startswith("/"):
             return
-        # only for disks that are new
+        # imported only for new disks
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import plan_disk_places
 
         reason = plan_disk_places.written_because(real, self._store(work.host.uri).folders, use.folder)
         if reason is not None:
-            what = f"{use.path} ({use.device} of the VM {use.vm}) cannot be written to by a VM: {reason}."
-            raise model_errors.RefusedError(what, _path(work, use), "Give the VM a volume of its own, or make it read-only.")
+            what = f"{use.path} ({use.device} of the VM {use.vm}) must not be written to by a VM: {reason}."
+            raise model_errors.RefusedError(what, _path(work, use), "Give the VM its own volume, or attach it read-only.")
 
     def _uses(
         self, document: t.Any, uuid: str, name: str, uri: str, agreed: t.Container[str] | None = None
     ) -> t.Iterator[plan_disk_users.Use]:
-        """The uses of a document.
+        """The uses in a document.
 
-        :arg agreed: paths the VM agrees to share; ``None`` where its document alone decides.
+        :arg agreed: paths that the VM details mark as shareable; ``None`` to use only the document.
         """
         for each in xml_disk_uses.disk_uses(document):
             path = each.path or self._path_of(each, uri)
@@ -111,7 +111,7 @@ class DiskUsers:
                 yield plan_disk_users.Use(uuid, name, each.device, layer, keys, False, layer=True)
 
     def _path_of(self, use: xml_disk_uses.DiskUse, uri: str) -> str:
-        """The path of a volume of a pool; where there is none, a name that is the same for all VMs."""
+        """The path of a volume of a pool; without one, a name that is the same for all VMs."""
         if use.remote:
             return use.remote
         try:
@@ -123,7 +123,7 @@ class DiskUsers:
 
 
 def _agreed(work: run_work.Work) -> set[str] | None:
-    """The paths of the disks that the details of a VM mark as shareable; ``None`` where no details decide."""
+    """The paths of the disks that the details of a VM mark as shareable; ``None`` without details."""
     if work.prepared is None:
         return None
     sources = work.prepared.steps.sources if work.prepared.steps is not None else ()
@@ -131,7 +131,7 @@ def _agreed(work: run_work.Work) -> set[str] | None:
 
 
 def _path(work: run_work.Work, use: plan_disk_users.Use) -> str | None:
-    """The disk of the details a use comes from, else the line of the template."""
+    """The disk of the details that a use comes from, else the line of the template."""
     prepared = work.prepared
     if prepared is None:
         return None

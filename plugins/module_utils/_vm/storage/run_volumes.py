@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The storage of one VM in a call: what its disks need, doing it, and taking it back. Deciding reads only."""
+"""The storage of one VM in a call: planning (reads only) and applying the steps for its disks and seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template imp
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import run_look
 
-# kept in the live document alone, so that it ends with the run that has not seen the new seed
+# only in the live document, so that it is removed when the guest stops that has not read the new seed
 SEED_NAMESPACE = "https://reduced.footprint/xmlns/seed/1"
 _SEED_PREFIX = "footprint-seed"
 
@@ -41,23 +41,23 @@ def plan(
     seen: run_look.Seen | None = None,
     recreate: t.Container[str] = (),
 ) -> VolumeSteps:
-    """Look at the VM's storage and decide; nothing is changed.
+    """Plan the storage of a VM; nothing is changed.
 
-    Disks the template does not speak of are not looked for either: an unused value does no harm.
+    Disks that the template does not use are ignored.
 
-    :arg pool: name of the pool for disks that name none.
-    :arg config: the parsed definition of its domain, where there is one; ``live`` what runs.
-    :arg keep: targets whose volumes stay as an adopted domain has them, wherever they stand.
-    :arg seen: its domain as it was found; a volume that names is not created when it is missing.
-    :arg recreate: the disks (by name, or ``pool/name``) for which it is all the same.
-    :raises InputError: the details and the host do not go together.
-    :raises RefusedError: a volume exists and cannot become what is wanted, or one is missing; other VMs can be done.
+    :arg pool: name of the default pool.
+    :arg config: the parsed definition of its domain, if it exists; ``live`` the running configuration.
+    :arg keep: target → source of the volumes that an adopted domain keeps.
+    :arg seen: its existing domain; a missing volume that it names is not created.
+    :arg recreate: the disks (by name, or ``pool/name``) whose missing volumes are created nevertheless.
+    :raises InputError: the details do not match the host.
+    :raises RefusedError: an existing volume cannot be changed as wanted, or one is missing; other VMs can be processed.
     """
     steps = VolumeSteps(store, vm.uuid, live is not None, disks=vm.disks)
     applied = seen.applied if seen is not None and keep is None and vm.disks and xml_variables.disks_used(template) else None
     if applied is not None and not _as_applied(vm, applied, store, pool):
         steps.disks = _keys().settle_disks(vm, applied, store, pool)
-    volumes, sources, protected, told = [], [], [], []
+    volumes, sources, protected, notices = [], [], [], []
     running = store.open_disks(live)
     known = dict(store.open_disks(config), **running)
     for index, disk in enumerate(steps.disks if xml_variables.disks_used(template) else ()):
@@ -82,8 +82,8 @@ def plan(
         one = plan_volume(disk, place, found, image, path, source.path in running)
         volumes.append(one)
         sources.append(source)
-        told += one.told
-        told += _look_behind(one, path, live is not None)
+        notices += one.notices
+        notices += _check_backing(one, path, live is not None)
         if disk.protected:
             protected.append(f"{place.name}/{disk.name}")
     if applied is not None and len(vm.disks) > 1 and any(one.how == model_storage.GROW for one in volumes):
@@ -94,34 +94,34 @@ def plan(
         steps.seed = _plan_seed(vm, vm.cloud_init, steps, pool, hypervisor)
         steps.seed_waits = live is not None and xml_devices.seed_waits(live, SEED_NAMESPACE)
     if vm.host_key is not None:
-        # for those who ask for it only: each import costs every run
+        # imported on demand: each import costs every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
         run_host_key.plan(steps, vm.host_key)
-    steps.told = tuple(told)
+    steps.notices = tuple(notices)
     return steps
 
 
 def _claim_room(store: VolumeStore, volumes: t.Sequence[model_storage.VolumePlan], path: str) -> None:
-    """See to it that pools that give all bytes at once have them for one VM's disks, beside those of the VMs before it."""
-    asked: dict[str, tuple[model_storage.Pool, int]] = {}
+    """Reserve the space of one VM's disks in pools that allocate all bytes at creation, in addition to the VMs before it."""
+    requested: dict[str, tuple[model_storage.Pool, int]] = {}
     for one in volumes:
         if one.pool.whole and one.how != model_storage.KEEP:
-            _pool, before = asked.get(one.pool.name, (one.pool, 0))
-            asked[one.pool.name] = (one.pool, before + max(0, one.size - store.holds(one.pool, one.disk.name)))
-    for pool, size in asked.values():
+            _pool, before = requested.get(one.pool.name, (one.pool, 0))
+            requested[one.pool.name] = (one.pool, before + max(0, one.size - store.holds(one.pool, one.disk.name)))
+    for pool, size in requested.values():
         check_room(pool, size, store.left(pool), path)
-    for pool, size in asked.values():
+    for pool, size in requested.values():
         store.promise(pool, size)
 
 
 def apply(steps: VolumeSteps, done: list[str]) -> None:
-    """Make, grow, seed, remove; ``done`` gets each action once it is done.
+    """Create and grow volumes, write the seed, remove volumes; completed actions are added to ``done``.
 
-    :raises BackendError: one of them failed; what was done before stays (see :meth:`VolumeSteps.undo`).
+    :raises BackendError: one of them failed; completed ones remain (see :meth:`VolumeSteps.undo`).
     """
     if steps.seed is not None and steps.seed.writes and not steps.seed.tree:
-        # before the disks: a run that is killed in between must not leave a disk whose guest was never given its host key
+        # before the disks: a run that is killed in between must not leave a disk whose guest has no host key
         _write_seed(steps, steps.seed)
         done.append(steps.seed.action)
     for one in steps.work:
@@ -141,7 +141,7 @@ def apply(steps: VolumeSteps, done: list[str]) -> None:
 
 
 def accounting(steps: VolumeSteps) -> list[dict[str, t.Any]]:
-    """The VM's volumes with ``capacity`` and ``allocation`` in bytes, as they are; of one that is yet to be made only the capacity is known."""
+    """The VM's volumes with their current ``capacity`` and ``allocation`` in bytes; for future volumes only the capacity is known."""
     shown = []
     for one in steps.volumes:
         found = None
@@ -162,7 +162,7 @@ def _spare(store: VolumeStore, pool: str) -> model_storage.Pool | None:
 
 
 def _refuse_twin(store: VolumeStore, pool: model_storage.Pool, disk: model_vm.Disk, path: str) -> None:
-    """A changed format changes the derived name too, and the VM would get an empty disk in place of its own."""
+    """Refuse a changed format that would change the derived name, and replace the VM's disk by an empty one."""
     if disk.twin is not None and store.has(pool, disk.twin):
         other = "qcow2" if disk.format == "raw" else "raw"
         raise model_errors.RefusedError(
@@ -172,29 +172,29 @@ def _refuse_twin(store: VolumeStore, pool: model_storage.Pool, disk: model_vm.Di
         )
 
 
-def _look_behind(one: model_storage.VolumePlan, path: str, active: bool) -> list[str]:
-    """Whether the image behind a layer is still there and the same."""
+def _check_backing(one: model_storage.VolumePlan, path: str, active: bool) -> list[str]:
+    """Check that the backing file of a layer exists and has not changed."""
     found = one.found
     if found is None or found.backing is None:
         return []
-    wrong = image_changed(found.origin, io_disk_header.image_state(found.backing))
-    if wrong is None:
+    problem = image_changed(found.origin, io_disk_header.image_state(found.backing))
+    if problem is None:
         return []
-    text = f"the image {found.backing} behind the volume {found.path} {wrong}"
-    if wrong == "is gone" and not active:
-        raise model_errors.RefusedError(f"{text}; the VM cannot start.", f"{path}.image", "Put the very same image back there.")
-    return [f"{text}; put the very same image back, or the content of the disk is lost"]
+    text = f"the backing file {found.backing} of the volume {found.path} {problem}"
+    if problem == "is missing" and not active:
+        raise model_errors.RefusedError(f"{text}; the VM cannot start.", f"{path}.image", "Restore the original image to that path.")
+    return [f"{text}; restore the original image, otherwise the content of the disk is lost"]
 
 
 def _missing() -> t.Any:
-    """What decides over volumes that are not there, loaded for these: each module costs every run."""
+    """The module for missing volumes, imported on demand: each import costs every run."""
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_missing
 
     return run_missing
 
 
 def _as_applied(vm: model_vm.VmDetails, applied: t.Any, store: VolumeStore, pool: str) -> bool:
-    """Whether the disks are those of the last apply, in the same places, as far as its document says."""
+    """Whether the disks are those of the document applied last, with the same paths and targets."""
     recorded = xml_devices.recorded_disks(applied)
     for index, disk in enumerate(vm.disks):
         place = store.pool(disk.pool or pool, f"{vm.path}.disks[{index}].pool" if disk.pool else "pool")
@@ -205,14 +205,14 @@ def _as_applied(vm: model_vm.VmDetails, applied: t.Any, store: VolumeStore, pool
 
 
 def _keys() -> t.Any:
-    """What tells edited lists of disks apart, loaded for these: each module costs every run."""
+    """The module for edited lists of disks, imported on demand: each import costs every run."""
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import run_keys
 
     return run_keys
 
 
 def _seeds() -> t.Any:
-    """What reads and writes seeds, loaded for VMs that have one: each module costs every run."""
+    """The module that reads and writes seeds, imported on demand: each import costs every run."""
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed as seed
 
     return seed
@@ -223,7 +223,7 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
         root = next((one for one in steps.volumes if one.disk.mount == "/"), None)
         if root is None or not local(root.pool):
             raise model_errors.InputError(
-                "has no root to put the seed of cloud-init into.", f"{vm.path}.disks", "Give the container a first disk, in a pool of type dir."
+                "has no root file system for the cloud-init seed.", f"{vm.path}.disks", "Give the container a first disk in a pool of type dir."
             )
         path = steps.store.place(root.pool, root.disk.name)
         there = _seeds().read_tree(path)
@@ -234,11 +234,11 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
     place = next((one for one in places if local(one)), None)
     if place is None:
         raise model_errors.InputError(
-            f"the pool {pool} holds no files, and none of the disks stands in one that does.", "pool", "Name a pool of type dir for the seed."
+            f"the pool {pool} does not contain files, and no disk is in a pool that does.", "pool", "Use a pool of type dir for the seed."
         )
     name = seed_name(vm.name)
     if any(one.disk.name == name and one.pool == place for one in steps.volumes):
-        raise model_errors.InputError(f"{name!r} is the name of the VM's seed.", f"{vm.path}.disks", "Give the disk another name.")
+        raise model_errors.InputError(f"{name!r} is reserved for the seed of the VM.", f"{vm.path}.disks", "Give the disk another name.")
     path = steps.store.place(place, name)
     io_disk_header.refuse_link(path)
     there = _seeds().read_iso(path)
@@ -249,7 +249,7 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
 def _with_host_key(
     content: model_cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, vm: model_vm.VmDetails, steps: VolumeSteps
 ) -> model_cloud_init.CloudInit:
-    # for VMs with a seed only: each import costs every run
+    # imported for VMs with a seed only: each import costs every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
     return run_host_key.with_host_key(content, there, vm.host_key, steps.volumes)
@@ -261,11 +261,11 @@ def seed_name(vm_name: str) -> str:
 
 
 def _write_seed(steps: VolumeSteps, seed: SeedPlan) -> None:
-    # for seeds that are written only, as in _seeds
+    # imported for written seeds only, as in _seeds
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_room
 
     if steps.active:
-        # first: a run that is killed in between must not forget that the guest has not seen it
+        # first, so that it is recorded even if the run is killed before the seed is written
         steps.store.host.set_metadata(steps.uuid, SEED_NAMESPACE, _SEED_PREFIX, "<changed/>", live=True)
     with steps.store.locked(seed.pool), io_room.explained(seed.pool, seed.path):
         if seed.tree:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The disks of a parsed domain document as storage sees them: places and formats."""
+"""Paths and formats of the disks in a parsed domain document."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import typing as t
 
 
 def open_disks(document: t.Any) -> dict[str, str | None]:
-    """Path of every disk and file system with a local source → the format its driver names.
+    """Path of every disk and file system with a local source → the format of its driver.
 
-    Removable media count too: a domain needs what is in its drive.
+    Removable media are included: a domain needs the medium in its drive.
     """
     found: dict[str, str | None] = {}
     for device in document.iterfind("devices/*"):
@@ -27,7 +27,7 @@ def open_disks(document: t.Any) -> dict[str, str | None]:
 
 
 def own_disks(document: t.Any) -> list[str]:
-    """Paths of the disks and file systems of a domain; what lies in a drive is not its own."""
+    """Paths of the disks and file systems of a domain, without removable media."""
     found = []
     for device in document.iterfind("devices/*"):
         if (device.tag == "disk" and device.get("device", "disk") == "disk") or (device.tag == "filesystem" and device.get("type", "mount") == "mount"):
@@ -39,7 +39,7 @@ def own_disks(document: t.Any) -> list[str]:
 
 
 def placed_disks(document: t.Any) -> dict[str, tuple[str | None, str | None, str | None]]:
-    """Target of every disk, mount point of every file system → its path, or the pool and the volume it is given by."""
+    """Target of every disk, mount point of every file system → its path, or its pool and volume."""
     found: dict[str, tuple[str | None, str | None, str | None]] = {}
     for device in document.iterfind("devices/*"):
         if device.tag not in ("disk", "filesystem"):
@@ -55,7 +55,7 @@ def placed_disks(document: t.Any) -> dict[str, tuple[str | None, str | None, str
 
 
 def pool_disks(document: t.Any) -> dict[tuple[str, str], str | None]:
-    """Pool and name of every disk that is given by these → the format its driver names."""
+    """Pool and volume of every disk given by these → the format of its driver."""
     found: dict[tuple[str, str], str | None] = {}
     for device in document.iterfind("devices/disk"):
         for source in device.iterfind("source"):
@@ -66,7 +66,7 @@ def pool_disks(document: t.Any) -> dict[tuple[str, str], str | None]:
 
 
 def needed_files(document: t.Any) -> set[str]:
-    """The paths of all files a running domain has open, images behind its disks included, as libvirt tells them."""
+    """The paths of all files a running domain has open, including backing files, as libvirt reports them."""
     found = set(open_disks(document))
     for source in document.iterfind(".//backingStore/source"):
         path = source.get("file") or source.get("dev")
@@ -76,12 +76,12 @@ def needed_files(document: t.Any) -> set[str]:
 
 
 def seed_waits(document: t.Any, namespace: str) -> bool:
-    """Whether the live document says that the seed was changed after the start."""
+    """Whether the live document records that the seed was changed after the start."""
     return document.find(f"metadata/{{{namespace}}}changed") is not None
 
 
 class RecordedDisk(t.NamedTuple):
-    """A disk or file system as a document has it; ``format`` is dir for a file system, ``mount`` where a container sees it."""
+    """A disk or file system in a document; ``format`` is dir for a file system, ``mount`` its mount point in a container."""
 
     target: str
     bus: str | None
@@ -91,7 +91,7 @@ class RecordedDisk(t.NamedTuple):
 
 
 def recorded_disks(document: t.Any) -> dict[str, RecordedDisk]:
-    """Path of every disk and file system of a domain (``pool:volume`` where it is given by these) → how it is attached."""
+    """Path of every disk and file system of a domain (or ``pool:volume``) → how it is attached."""
     found = {}
     for device in document.iterfind("devices/*"):
         folder = device.tag == "filesystem" and device.get("type", "mount") == "mount"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a parsed domain document does with files, folders and devices of its host: which it reads, writes and shares."""
+"""The files, folders and devices that a parsed domain document uses, with its access to them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typing as t
 class DiskUse(t.NamedTuple):
     """One source of a disk or file system.
 
-    ``device`` is its target (``vda``, or where a container mounts it). A source is a ``path`` of the
-    host, a volume of a pool (``pool``, ``volume``), or a name on the network (``remote``). ``form`` is
-    the format its driver names. A ``folder`` that is not the ``root`` of a container can be shared by
-    design. ``layers`` are the paths of the images behind it, as far as the document names them.
+    ``device`` is its target (``vda``, or the mount point in a container). A source is a ``path`` of the
+    host, a volume of a pool (``pool``, ``volume``), or a network source (``remote``). ``form`` is
+    the format of its driver. A ``folder`` that is not the ``root`` of a container can be shared by
+    design. ``layers`` are the paths of its backing files, as far as the document names them.
     """
 
     device: str
@@ -32,12 +32,12 @@ class DiskUse(t.NamedTuple):
 
 
 def disk_uses(document: t.Any) -> list[DiskUse]:
-    """Every source of the disks and file systems of a domain; empty drives have none."""
+    """All sources of the disks and file systems of a domain; empty drives have none."""
     found = []
     for device in document.iterfind("devices/*"):
         if device.tag not in ("disk", "filesystem"):
             continue
-        # one look at each child: every question to the document costs more than all that is decided here
+        # iterate the children once: every lookup in the document costs more than the rest of this function
         parts = {part.tag: part for part in device}
         if device.tag == "disk":
             found += _disk(device, parts)
@@ -63,7 +63,7 @@ def _disk(device: t.Any, parts: t.Mapping[t.Any, t.Any]) -> t.Iterator[DiskUse]:
         source.get("volume"),
         _remote(source) if device.get("type") == "network" else None,
         driver.get("type") if driver is not None else None,
-        # what a guest writes to a transient disk ends with its run
+        # writes to a transient disk are discarded when the guest stops
         writes=device.get("device") != "cdrom" and "readonly" not in parts and "transient" not in parts,
         shareable="shareable" in parts,
         layers=tuple(path for path in layers if path),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Bounds for what a user's template makes this process do: time and memory."""
+"""Time and memory limits for rendering a template of a user."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import typing as t
 
 
 class TooLongError(Exception):
-    """It took more processor time than it may."""
+    """The CPU time limit is exceeded."""
 
 
 @contextlib.contextmanager
 def bounded(seconds: float = 5, room: int = 1 << 29) -> t.Iterator[None]:
-    """Let the body take so much processor time and so many bytes of memory more, and no more than that.
+    """Limit the CPU time (seconds) and the additional memory (bytes) of the body.
 
-    A thread other than the main one has no bound of its own.
+    No limits apply in threads other than the main thread.
 
-    :raises TooLongError: inside the body; too much memory is a ``MemoryError``.
+    :raises TooLongError: inside the body, if the time limit is exceeded; exceeding the memory limit is a ``MemoryError``.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

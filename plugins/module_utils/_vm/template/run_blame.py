@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A broken template or a refused document, told with the VM and the line of the template. Loaded only then."""
+"""Errors of templates and documents with the VM and the line of the template. Imported only after an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare impo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import xml_template
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.io_schema import domain_schema
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_blame import spoken_of, strangers
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_blame import find_element, invalid_parts
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_prepared
@@ -23,9 +23,9 @@ _HINT = "Correct the template."
 
 
 class Origin:
-    """A template filled once more for one VM, so that every element knows its line in the template.
+    """A template rendered again for one VM, with the template line of every element.
 
-    :arg variables: of the VM, as they were when the template was filled for real.
+    :arg variables: variables of the VM, as in the first rendering.
     """
 
     def __init__(self, template: xml_template.Template, variables: t.Mapping[str, t.Any]) -> None:
@@ -33,20 +33,20 @@ class Origin:
         self.text = "\n".join(line for line, unused in self._lines)
 
     def line(self, number: int) -> int:
-        """The line of the template behind a line of the filled one; the same where it cannot be told."""
+        """Return the template line of a rendered line; the same number if it is unknown."""
         return self._lines[number - 1][1] if 0 < number <= len(self._lines) else number
 
     def of(self, element: t.Any) -> int:
-        """The line of the template behind an element of :meth:`document`."""
+        """Return the template line of an element of :meth:`document`."""
         skipped = len(self.text) - len(self.text.lstrip())
         return self.line(element.sourceline + self.text[:skipped].count("\n"))
 
     def document(self) -> t.Any:
-        """What it comes to, with the lines of :attr:`text`."""
+        """Return the rendered document, with the line numbers of :attr:`text`."""
         return xml_domain.parse(self.text)
 
     def twin_of(self, element: t.Any) -> int | None:
-        """The line of the template behind an element of the finished document; of what it stands in where it was filled in."""
+        """Return the template line of an element of the final document, or of its closest parent that the template contains."""
         document = self.document()
         while element is not None:
             found = document.find(element.getroottree().getelementpath(element))
@@ -57,13 +57,13 @@ class Origin:
 
 
 def named(vm: model_vm.VmDetails, error: model_errors.TemplateError) -> model_errors.TemplateError:
-    """The same error with its VM."""
+    """Return the error with the VM in its path."""
     where = f"VM {vm.id!r}" + (f", {error.path}" if error.path else "")
     return model_errors.TemplateError(error.message, where, error.hint)
 
 
 def value_error(vm: model_vm.VmDetails, variables: t.Mapping[str, t.Any], error: model_errors.InputError) -> model_errors.InputError:
-    """A value XML cannot carry, with its place in the details."""
+    """Return the error of a value that XML does not allow, with its path in the details."""
 
     def place(value: t.Any, path: str) -> str | None:
         if isinstance(value, t.Mapping):
@@ -79,28 +79,28 @@ def value_error(vm: model_vm.VmDetails, variables: t.Mapping[str, t.Any], error:
 def syntax_error(
     vm: model_vm.VmDetails, template: xml_template.Template, variables: t.Mapping[str, t.Any], error: xml_domain.DocumentSyntaxError
 ) -> model_errors.TemplateError:
-    """What is not well-formed, in lines of the template."""
+    """Return the error of malformed XML, with lines of the template."""
     origin = Origin(template, variables)
     try:
         origin.document()
     except xml_domain.DocumentSyntaxError as again:
         error = again
-    # lxml counts lines in the rendered text: not what a user can look up
+    # lxml reports lines of the rendered text, which the user does not have
     message = str(error).split(", line ", maxsplit=1)[0]
     message = re.sub(r"\bline ([0-9]+)", lambda found: f"line {origin.line(int(found.group(1)))}", message)
-    return model_errors.TemplateError(f"the result is not well-formed XML: {message}.", f"VM {vm.id!r}, template line {origin.line(error.line)}", _HINT)
+    return model_errors.TemplateError(f"the result is malformed XML: {message}.", f"VM {vm.id!r}, template line {origin.line(error.line)}", _HINT)
 
 
 def refused(prepared: run_prepared.Prepared, error: model_errors.BackendError) -> model_errors.TemplateError:
-    """libvirt's own words with the line they are about, where that can be told."""
+    """Return an error of libvirt with the line it refers to, if known."""
     origin = Origin(prepared.template, prepared.variables)
-    place = spoken_of(origin.document(), error.message)
+    place = find_element(origin.document(), error.message)
     where = f"VM {prepared.vm.id!r}, template" + (f" line {origin.of(place)}" if place is not None else "")
     return model_errors.TemplateError(error.message, where, error.hint)
 
 
 def line_of(prepared: run_prepared.Prepared, element: t.Any) -> str:
-    """Where an element of the finished document comes from, as a path for a message."""
+    """Return the VM and template line of an element of the final document, as a path for a message."""
     line = Origin(prepared.template, prepared.variables).twin_of(element)
     return f"VM {prepared.vm.id!r}, template" + (f" line {line}" if line else "")
 
@@ -109,35 +109,35 @@ _Valid = t.Callable[[t.Any], bool]
 
 
 def check_schema(prepared: run_prepared.Prepared, known: dict[str, _Valid]) -> None:
-    """See to it that libvirt's schema knows every part of a document; libvirt drops the others without a word.
+    """Validate a document with libvirt's schema; libvirt itself silently drops unknown parts.
 
-    :arg known: keeps the schema from one VM to the next.
-    :raises TemplateError: naming each part and its line of the template.
+    :arg known: cache of the schema for the next VM.
+    :raises TemplateError: with each invalid part and its line of the template.
     """
     valid = known.get("domain") or known.setdefault("domain", domain_schema())
     if valid(prepared.document):
         return
     origin = Origin(prepared.template, prepared.variables)
     parts, lines = [], []
-    for element, attribute in strangers(prepared.document, valid):
+    for element, attribute in invalid_parts(prepared.document, valid):
         parent = element.getparent()
         part = f"the attribute {attribute} of <{element.tag}>" if attribute else f"<{element.tag}>"
         line = origin.twin_of(element)
         lines.append(line)
         parts.append((part if attribute or parent is None else f"{part} in <{parent.tag}>") + (f" (line {line})" if line else ""))
     where = f"VM {prepared.vm.id!r}, template" + (f" line {lines[0]}" if lines[0] else "")
-    raise model_errors.TemplateError(f"strict: libvirt's schema does not know {', '.join(dict.fromkeys(parts))} as it is written there.", where, _HINT)
+    raise model_errors.TemplateError(f"strict: libvirt's schema does not allow {', '.join(dict.fromkeys(parts))}.", where, _HINT)
 
 
 def refuse_loose_ends(vm: model_vm.VmDetails, prepared: run_prepared.Prepared) -> None:
-    """With ``strict``: what the template does not use, and what it wants and does not get.
+    """Refuse unused details and missing variables, for ``strict``.
 
-    :raises InputError: there is such a thing.
+    :raises InputError: there are unused details or missing variables.
     """
-    ends = []
+    problems = []
     if prepared.unused:
-        ends.append(f"the template does not use {', '.join(prepared.unused)}")
+        problems.append(f"the template does not use {', '.join(prepared.unused)}")
     if prepared.missing:
-        ends.append(f"the template wants {', '.join(prepared.missing)}, which the details do not name")
-    if ends:
-        raise model_errors.InputError(f"strict: {'; '.join(ends)}.", vm.path, "Correct the details or the template, or do not ask for strict.")
+        problems.append(f"the template uses {', '.join(prepared.missing)}, not set in the VM details")
+    if problems:
+        raise model_errors.InputError(f"strict: {'; '.join(problems)}.", vm.path, "Correct the VM details or the template, or set strict to false.")

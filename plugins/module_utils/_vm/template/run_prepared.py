@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A VM that is rendered: the document libvirt gets, and what it was made of."""
+"""A rendered VM: its document, and the template and variables it was rendered from."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if t.TYPE_CHECKING:
 
 
 class Prepared(t.NamedTuple):
-    """A VM, rendered: ``document`` is the parsed domain, ``applied`` its canonical text without passwords, ``steps`` what its storage needs.
+    """A rendered VM: ``document`` is the parsed domain, ``applied`` its canonical text without passwords, ``steps`` the plan for its storage.
 
-    ``template`` and ``variables`` are what it was made of, for messages.
+    ``template`` and ``variables`` are kept for messages.
     """
 
     vm: model_vm.VmDetails
@@ -27,7 +27,7 @@ class Prepared(t.NamedTuple):
     volumes: tuple[model_storage.VolumePlan, ...]
     unused: tuple[str, ...]
     missing: tuple[str, ...]
-    told: tuple[str, ...]
+    notices: tuple[str, ...]
     steps: run_steps.VolumeSteps | None
     template: xml_template.Template
     variables: t.Mapping[str, t.Any]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From the details of a VM to the document libvirt gets: hypervisor, disks, template. Reads only."""
+"""Renders the document of a VM from its details: hypervisor, disks, template. Read-only."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
-# with what was applied before and now it has to fit into one message of libvirt's, which takes 4 MiB
+# together with the previously and newly applied documents it must fit into one libvirt message of at most 4 MiB
 _MOST_TEXT = 1024 * 1024
 
 
 class Hypervisor(t.NamedTuple):
-    """The type a VM gets here and the address of its driver."""
+    """The hypervisor type of a VM on this host, and the connection URI of its driver."""
 
     type: str
     uri: str
 
 
 class HypervisorChoice:
-    """Decides each VM's hypervisor type from its details and what was proven on the host.
+    """Selects the hypervisor type of each VM from its details and the recorded proofs of the host.
 
-    :arg uri: the user's own address, ``None`` for the drivers of this host.
-    :arg facts_path: where ``virt_node`` recorded its proofs.
+    :arg uri: connection URI set by the user, ``None`` for the drivers of this host.
+    :arg facts_path: file with the proofs that ``virt_node`` recorded.
     """
 
     def __init__(self, uri: str | None, facts_path: str) -> None:
@@ -54,18 +54,18 @@ class HypervisorChoice:
 
     @property
     def own_type(self) -> bool:
-        """Whether the user's address belongs to a driver beyond kvm, qemu and lxc (libvirt's test driver)."""
+        """Whether the URI belongs to a driver other than QEMU and LXC (libvirt's test driver)."""
         return self._scheme not in (None, "qemu", "lxc")
 
     @property
     def local(self) -> bool:
-        """Whether libvirt's host is this one."""
+        """Whether the URI is on this host."""
         return not self._uri or urllib.parse.urlsplit(self._uri).netloc == ""
 
     def of(self, vm: model_vm.VmDetails) -> Hypervisor:
-        """The hypervisor of a VM, whether or not it is usable here (:meth:`check`).
+        """Return the hypervisor of a VM, whether or not it is usable here (see :meth:`check`).
 
-        :raises InputError: the address serves another one.
+        :raises InputError: the driver of the URI does not support the type.
         """
         where = f"{vm.path}.hypervisor"
         if self.own_type:
@@ -73,19 +73,19 @@ class HypervisorChoice:
         kind = vm.hypervisor
         if kind == "auto":
             if self._scheme == "lxc":
-                raise model_errors.InputError("is auto, which never means a container.", where, "Write hypervisor: lxc.")
+                raise model_errors.InputError("auto never selects lxc.", where, "Set hypervisor: lxc.")
             kind = "kvm" if self.proven("kvm") else "qemu"
             if kind == "qemu" and vm.name not in self._emulated:
                 self._emulated.append(vm.name)
         if self._scheme and (self._scheme == "lxc") != (kind == "lxc"):
-            raise model_errors.InputError(f"is {kind}, which {self._uri} does not serve.", where, "Leave uri out, or change the type.")
+            raise model_errors.InputError(f"{kind} is not supported by {self._uri}.", where, "Remove uri, or change the type.")
         return Hypervisor(kind, self._uri or io_domains.DRIVER_URIS[kind])
 
     def check(self, vm: model_vm.VmDetails, kind: str, exists: bool = False, host: io_domains.DomainHost | None = None) -> None:
-        """Check that a type the details name is usable; ``auto`` only comes to what is.
+        """Check that an explicit type is usable; ``auto`` only selects usable types.
 
-        :arg exists: whether the VM is there with this type already; it is not refused for a proof that is missing.
-        :arg host: the connection, which is asked where its host is not this one.
+        :arg exists: whether the VM already exists with this type; it is then not refused because of a missing proof.
+        :arg host: the connection, which is queried if it is remote.
         :raises InputError: the type is proven unusable here, or KVM is not proven usable.
         """
         if self.own_type or vm.hypervisor == "auto":
@@ -102,17 +102,17 @@ class HypervisorChoice:
             raise model_errors.InputError(
                 f"kvm is not proven usable on the host {os.uname().nodename}: virt_node has recorded no proof there.",
                 where,
-                "Run virt_node on the host, which proves it by running a guest, or use hypervisor: auto or qemu.",
+                "Run virt_node on the host, which proves it by running a guest, or set hypervisor to auto or qemu.",
             )
         if host is not None and not host.offers(kind):
-            raise model_errors.InputError(f"the libvirt at {self._uri} does not offer kvm.", where, "Look for /dev/kvm on that host, or use hypervisor: qemu.")
+            raise model_errors.InputError(f"libvirt at {self._uri} does not support kvm.", where, "Check /dev/kvm on that host, or set hypervisor to qemu.")
 
     def proven(self, kind: str) -> bool:
         """Whether virt_node has recorded that a type is usable."""
         return self._proofs.get(kind, {}).get("usable") is True
 
     def uris(self, vms: t.Iterable[model_vm.VmDetails]) -> set[str]:
-        """The addresses of the drivers the VMs need; one whose type is not usable needs none."""
+        """Return the connection URIs of the VMs, except those with an unsupported type."""
         found = set()
         for vm in vms:
             with contextlib.suppress(model_errors.FootprintError):
@@ -120,12 +120,12 @@ class HypervisorChoice:
         return found
 
     def warnings(self) -> list[str]:
-        """What auto came to, where that is slow."""
+        """Return warnings for VMs for which auto selected emulation."""
         if not self._emulated:
             return []
         kvm = self._proofs.get("kvm")
         reason = (kvm.get("reason") or "its proof failed") if kvm else "virt_node has not proven it"
-        return [f"{', '.join(self._emulated)}: hypervisor auto came to qemu (emulation, slow), because kvm is not known to be usable here: {reason}"]
+        return [f"{', '.join(self._emulated)}: hypervisor auto selected qemu (slow emulation), because kvm is not proven usable here: {reason}"]
 
 
 def prepare(
@@ -143,17 +143,17 @@ def prepare(
     seen: run_look.Seen | None = None,
     recreate: t.Container[str] = (),
 ) -> Prepared:
-    """Look at the VM's storage and render its document; nothing is changed.
+    """Plan the VM's storage and render its document; nothing is changed.
 
-    :arg store: gives the storage of the connection to those who have any.
-    :arg config: the parsed definition of its domain, where there is one; ``live`` what runs.
-    :arg keep: targets whose volumes stay as an adopted domain has them.
-    :arg seen: its domain as it was found, ``recreate`` the disks that may be created again.
-    :raises FootprintError: with the VM in the path; see :func:`render` and ``define_volumes.plan``.
+    :arg store: returns the storage of the connection; called only for VMs with disks or a seed.
+    :arg config: the parsed definition of its domain, if it exists; ``live`` the running domain.
+    :arg keep: targets whose volumes an adopted domain keeps.
+    :arg seen: its domain as found, ``recreate`` the disks that may be created again.
+    :raises FootprintError: with the VM in the path; see :func:`render` and ``run_volumes.plan``.
     """
     steps = None
     if vm.disks or vm.cloud_init is not None:
-        # only for those that have any: each import costs every run
+        # imported only if needed: each import slows down every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_volumes
 
         steps = run_volumes.plan(
@@ -163,15 +163,15 @@ def prepare(
     variables = variables_of(vm, cluster, hypervisor, steps.sources if steps else (), steps.template_seed if steps else None)
     rendered, document = render(vm, template, variables)
     try:
-        told = xml_domain.finish(document, vm, cluster, hypervisor, fixed_type)
+        notices = xml_domain.finish(document, vm, cluster, hypervisor, fixed_type)
     except model_errors.TemplateError as error:
-        # only when something is wrong: each import costs every run
+        # imported only after an error: each import slows down every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_blame
 
         raise run_blame.named(vm, error) from error
     applied = xml_domain.canonical(document)
     if " passwd=" in applied:
-        # only for those that have any: each import costs every run
+        # imported only if needed: each import slows down every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import concealed
 
         applied = concealed(applied)
@@ -184,17 +184,17 @@ def prepare(
         steps=steps,
         unused=unused_attributes(vm, template, rendered, document),
         missing=rendered.missing,
-        told=told + (steps.told if steps else ()),
+        notices=notices + (steps.notices if steps else ()),
         template=template,
         variables=variables,
     )
 
 
 def render(vm: model_vm.VmDetails, template: xml_template.Template, variables: t.Mapping[str, t.Any]) -> tuple[xml_template.Rendered, t.Any]:
-    """Fill and parse the template for one VM.
+    """Render the template for one VM and parse the document.
 
-    :raises TemplateError: with the VM and the template's line.
-    :raises InputError: a value XML cannot carry.
+    :raises TemplateError: with the VM and the line of the template.
+    :raises InputError: a value contains a character that XML does not allow.
     """
     try:
         with bounded():
@@ -209,7 +209,9 @@ def render(vm: model_vm.VmDetails, template: xml_template.Template, variables: t
         raise run_blame.value_error(vm, variables, error) from error
     if len(rendered.text) > _MOST_TEXT:
         raise model_errors.TemplateError(
-            f"the document comes to {model_size.size_text(len(rendered.text))}.", f"VM {vm.id!r}", "Take long values out of the template."
+            f"the rendered document is {model_size.size_text(len(rendered.text))}, the limit is {model_size.size_text(_MOST_TEXT)}.",
+            f"VM {vm.id!r}",
+            "Remove long values from the template.",
         )
     try:
         return rendered, xml_domain.parse(rendered.text)
@@ -223,7 +225,7 @@ def _proofs(facts_path: str) -> dict[str, dict[str, t.Any]]:
     try:
         facts = json.loads(read_text(facts_path) or "{}")
     except ValueError:
-        # no proof is no proof, whatever spoiled the file
+        # a damaged file contains no proofs
         return {}
     proofs = facts.get("hypervisors") if isinstance(facts, dict) else None
     return {kind: proof for kind, proof in proofs.items() if isinstance(proof, dict)} if isinstance(proofs, dict) else {}

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The place in a document that libvirt's words are about, and the parts of one that a schema does not know.
+"""Finds the element of a document that a libvirt error refers to, and the parts that a schema does not allow.
 
-libvirt refuses a document with a sentence, hardly ever with a place. The sentence quotes what it
-did not like, so the element that has most of the quoted words is the one to look at.
+libvirt errors rarely contain a location, but they quote values of the document. The element
+that contains most of the quoted values is the most likely location.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import copy
 import re
 import typing as t
 
-# sentences that speak of something by no word of the document: what is in them → where to look
-_HINTS = (
+# messages that quote nothing of the document: part of the message → path of the element
+_KNOWN_MESSAGES = (
     ("No PCI buses available", "os/type"),
     ("vCPU count", "vcpu"),
     ("vcpus count", "vcpu"),
@@ -25,27 +25,27 @@ _PCI = re.compile(r"PCI Address [0-9a-fA-F]{4}:([0-9a-fA-F]{2}):([0-9a-fA-F]{2})
 _PARENT = re.compile(r"missing \w+ (?:information|element)|requires an? '\w+' element", re.IGNORECASE)
 _QUOTED = re.compile(r"'([^']+)'|\"([^\"]+)\"|<([A-Za-z]+)>")
 _WORD = re.compile(r"[^\s'\",;()=<>]+")
-# these stand in too many places to tell one from another
+# too frequent to identify an element
 _COMMON = frozenset(("address", "device", "domain", "driver", "model", "name", "source", "target", "type"))
-# what a domain cannot be without: the ground on which its other parts are tried one by one
-_GROUND = frozenset(("name", "uuid", "memory", "vcpu", "os"))
+# required elements of a domain; the other parts are validated one by one together with these
+_REQUIRED = frozenset(("name", "uuid", "memory", "vcpu", "os"))
 
 _Valid = t.Callable[[t.Any], bool]
 
 
-def spoken_of(document: t.Any, message: str) -> t.Any | None:
-    """The element a refusal is about, ``None`` where its words lead nowhere.
+def find_element(document: t.Any, message: str) -> t.Any | None:
+    """Return the element that an error message refers to, ``None`` if none matches.
 
-    :arg document: what was refused, or the same with other line numbers.
+    :arg document: the refused document, possibly with other line numbers.
     """
-    places = [document.find(path) for hint, path in _HINTS if hint in message] + [_by_address(document, message)]
+    places = [document.find(path) for part, path in _KNOWN_MESSAGES if part in message] + [_by_address(document, message)]
     found = next((place for place in places if place is not None), None)
     if found is None:
         found = _by_words(document, message)
     if found is None and "firmware" in message:
         found = document.find("os")
     if found is not None and _PARENT.search(message):
-        # something is not there: its device is
+        # the missing element has no location: return its device
         while found.getparent() is not None and found.getparent().tag not in ("devices", "domain"):
             found = found.getparent()
     return found
@@ -88,36 +88,36 @@ def _by_words(document: t.Any, message: str) -> t.Any | None:
 
 
 def _points(element: t.Any, quoted: set[str], words: set[str]) -> int:
-    """How much of what was said is in an element; 0 where it is too little to name the place."""
+    """Return how well an element matches the message; 0 if the match is not significant."""
     tag = 4 if element.tag in quoted else 2 if element.tag in words else 0
     values = [(key, value) for key, value in element.attrib.items() if value in quoted or len(value) > 1 and value in words]
-    told = sum((6 if value in quoted else 2) + (3 if key in quoted else 2 if key in words else 0) for key, value in values)
+    points = sum((6 if value in quoted else 2) + (3 if key in quoted else 2 if key in words else 0) for key, value in values)
     text = (element.text or "").strip()
     if text and (text in quoted or len(text) > 1 and text in words):
-        told += 6 if text in quoted else 3
-    told += sum(2 for key in element.attrib if key in quoted and (key, element.get(key)) not in values)
-    if not told and element.tag in _COMMON:
+        points += 6 if text in quoted else 3
+    points += sum(2 for key in element.attrib if key in quoted and (key, element.get(key)) not in values)
+    if not points and element.tag in _COMMON:
         return 0
-    return told + tag
+    return points + tag
 
 
-def strangers(document: t.Any, valid: _Valid) -> list[tuple[t.Any, str | None]]:
-    """What a schema does not know of a document: elements, each with the attribute if it is only that.
+def invalid_parts(document: t.Any, valid: _Valid) -> list[tuple[t.Any, str | None]]:
+    """Return the parts of a document that a schema does not allow: elements, each with the attribute if only that is invalid.
 
-    :arg valid: whether a whole document follows the schema. The given one is left as it was.
+    :arg valid: validates a whole document. ``document`` is not modified.
     """
     work = copy.deepcopy(document)
     twins = dict(zip(work.iter(), document.iter()))
     if valid(work):
         return []
-    # each part of the domain, and each device, is tried alone on what no domain is without
-    parts = [part for part in work if part.tag not in _GROUND]
+    # each part of the domain, and each device, is validated separately together with the required elements
+    parts = [part for part in work if part.tag not in _REQUIRED]
     devices = [device for part in parts if part.tag == "devices" for device in part]
     for part in parts:
         work.remove(part)
     found = [] if valid(work) else [_narrow(work, valid, work)]
     if found:
-        # on ground that does not hold, nothing else can be tried
+        # with invalid required elements, nothing else can be validated
         return [(twins[element], attribute) for element, attribute in found]
     for part in parts:
         if part.tag == "devices":
@@ -137,18 +137,18 @@ def strangers(document: t.Any, valid: _Valid) -> list[tuple[t.Any, str | None]]:
 
 
 def _narrow(document: t.Any, valid: _Valid, element: t.Any) -> tuple[t.Any, str | None]:
-    """The smallest part of an element without which the document follows the schema."""
+    """Return the smallest part of an element without which the document is valid."""
     for child in list(element):
         place = element.index(child)
         element.remove(child)
-        mended = valid(document)
+        fixed = valid(document)
         element.insert(place, child)
-        if mended:
+        if fixed:
             return _narrow(document, valid, child)
     for key, value in list(element.attrib.items()):
         del element.attrib[key]
-        mended = valid(document)
+        fixed = valid(document)
         element.set(key, value)
-        if mended:
+        if fixed:
             return element, key
     return element, None

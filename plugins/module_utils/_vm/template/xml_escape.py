@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Characters that mean something in XML.
+"""Escaping of XML text.
 
-Python's own ``xml.sax.saxutils`` brings a whole HTTP client along, which costs each run of a module
-more time than comparing fifty domains does.
+Importing Python's ``xml.sax.saxutils`` also imports an HTTP client, which takes more time in each run of
+a module than comparing fifty domains.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ _ENTITIES = {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;", ord('"'): "&
 
 
 def escape(text: str) -> str:
-    """A text as it may stand in an element or in an attribute of either kind of quotes."""
+    """Return a text escaped for an element, or for an attribute in single or double quotes."""
     return text.translate(_ENTITIES)

@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The templates that come with the collection, by name, made of parts they share.
+"""The packaged templates by name, composed of shared parts.
 
-Text in Python, because Ansible ships nothing else to the host. A user replaces one by a file of
-his own, for example one that began as a copy of these; every variable is described in
-``docs/templates.md``.
+They are Python strings, because Ansible copies nothing else to the host. Users can replace them by
+template files; ``docs/templates.md`` describes all variables.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _BIOS = f"""\
   </features>
 {_CPU}"""
 
-# libvirt finds the firmware that has these features; secure boot is kept by the system management mode
+# libvirt selects a firmware with these features; secure boot requires the system management mode
 _UEFI = f"""\
   <os firmware='efi'>
     <type machine='{{{{ machine or 'q35' }}}}'>hvm</type>
@@ -143,7 +142,7 @@ _NIC_END = """\
     </interface>
 """
 
-# a machine of type q35 takes new devices only where a port is free
+# on q35, hot-plugging a device requires a free root port
 _PORTS = """\
 {% for port in range(1, (root_ports or 14) | int + 1) %}
     <controller type='pci' index='{{ port }}' model='pcie-root-port'/>
@@ -219,17 +218,17 @@ PACKAGED: t.Mapping[str, str] = {
 
 
 def packaged(name: str) -> str:
-    """The text of a packaged template.
+    """Return the text of a packaged template.
 
-    :raises InputError: there is none of that name.
+    :raises InputError: the name is unknown.
     """
     if name not in PACKAGED:
-        raise model_errors.InputError(f"there is no packaged template {model_errors.shown(name)}.", hint=f"Use one of {', '.join(sorted(PACKAGED))}.")
+        raise model_errors.InputError(f"{model_errors.shown(name)} is not a packaged template.", hint=f"Use one of {', '.join(sorted(PACKAGED))}.")
     return PACKAGED[name]
 
 
 def template_source(template: str) -> str:
-    """The text of a template given as itself or by the name of a packaged one.
+    """Return the text of a template that is given as text or by the name of a packaged template.
 
     :raises InputError: neither XML nor the name of a packaged template.
     """
@@ -237,8 +236,8 @@ def template_source(template: str) -> str:
         return PACKAGED[template]
     if "<" not in template:
         raise model_errors.InputError(
-            f"{model_errors.shown(template)} is neither a libvirt XML template nor the name of a packaged one.",
+            f"{model_errors.shown(template)} is neither a libvirt XML template nor the name of a packaged template.",
             "template",
-            f"Give the content of the template file, or one of {', '.join(sorted(PACKAGED))}.",
+            f"Pass the content of the template file, or one of {', '.join(sorted(PACKAGED))}.",
         )
     return template

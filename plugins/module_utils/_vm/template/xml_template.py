@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filling a libvirt XML template with the details of a VM.
+"""Rendering of a libvirt XML template with the variables of a VM.
 
-Two ways to write one, told apart by the content: the specification's own ``{id}``, byte for byte,
-and Jinja2 (sandboxed) as soon as the text holds ``{{``, ``{%`` or ``{#``. In both, values are
-escaped for XML, a value that is not used does no harm, and a variable without a value is
-rendered empty; both are counted.
+There are two formats, detected by their content: the single-brace format of the specification (``{id}``),
+and sandboxed Jinja2 for a text with ``{{``, ``{%`` or ``{#``. In both, values are
+escaped for XML, unused values are ignored, and variables without a value are
+rendered empty; both are recorded.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ except ImportError as error:
 
 _BRACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _JINJA2 = re.compile(r"\{\{|\{%|\{#")
-# what XML 1.0 cannot carry at all, not even escaped
-# (named as they are: a set of all that is not legal takes ten times as long to compile)
+# characters that XML 1.0 does not allow, not even escaped
+# (listed explicitly: the complement of the allowed characters takes ten times as long to compile)
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _FILE = "<template>"
 _MOST_BITS = 4096
-# what Jinja2 wants to see ended
+# Jinja2 statements with an end tag
 _BLOCKS = ("for", "if", "block", "macro", "call", "filter", "with", "autoescape")
-# Unicode's private use: cannot collide with anything a domain is made of
+# Unicode private use area: does not occur in domains
 _MARK = re.compile("\ue000([0-9]+)\ue001")
 
 
 @dataclasses.dataclass(frozen=True)
 class Rendered:
-    """A filled template.
+    """A rendered template.
 
-    ``missing`` are variables that were rendered empty, ``touched`` the keys of the NICs and disks
-    (by their path, e.g. ``disks[0].cache``) that were looked at.
+    ``missing`` are the variables that were rendered empty, ``touched`` the keys of NICs and disks
+    (by path, e.g. ``disks[0].cache``) that were read.
     """
 
     text: str
@@ -58,7 +58,7 @@ class Rendered:
 
 
 class Tracked(t.Dict[str, t.Any]):
-    """A NIC or disk inside a template; remembers which of its keys were looked at."""
+    """A NIC or disk in a template; records which of its keys are read."""
 
     def __init__(self, values: t.Mapping[str, t.Any], path: str, touched: set[str]) -> None:
         super().__init__(values)
@@ -70,20 +70,20 @@ class Tracked(t.Dict[str, t.Any]):
         return super().__getitem__(key)
 
     def get(self, key: str, default: t.Any = None) -> t.Any:
-        """As of any mapping; counts as looked at."""
+        """See :meth:`dict.get`; records the key as read."""
         self._touched.add(f"{self._path}.{key}")
         return super().get(key, default)
 
 
 def is_jinja2(source: str) -> bool:
-    """Whether a template is Jinja2 rather than the specification's single-brace form."""
+    """Whether a template is Jinja2 and not the single-brace format of the specification."""
     return bool(_JINJA2.search(source))
 
 
 def as_text(value: t.Any, name: str) -> str:
-    """A value as it enters the document, not yet escaped: truth as ``true``, structures as JSON.
+    """Return a value as text, not escaped: booleans as ``true`` and ``false``, structures as JSON.
 
-    :raises InputError: it holds a character XML cannot carry.
+    :raises InputError: it contains a character that XML does not allow.
     """
     if value is None:
         return ""
@@ -93,15 +93,15 @@ def as_text(value: t.Any, name: str) -> str:
         text = str(value)
     found = NOT_XML.search(text)
     if found:
-        raise model_errors.InputError(f"holds the character U+{ord(found.group()):04X}, which XML cannot carry.", name, "Remove it from the value.")
+        raise model_errors.InputError(f"contains the character U+{ord(found.group()):04X}, which XML does not allow.", name, "Remove it from the value.")
     return text
 
 
 class Template:
-    """A template, compiled once and rendered for any number of VMs.
+    """A template that is compiled once and rendered for any number of VMs.
 
-    :arg source: its text.
-    :raises TemplateError: it is not valid Jinja2; the message names the line.
+    :arg source: text of the template.
+    :raises TemplateError: it is not valid Jinja2; with the line.
     """
 
     def __init__(self, source: str) -> None:
@@ -118,16 +118,16 @@ class Template:
                 names[name.ctx].add(name.name)
             own = names["store"] | names["param"] | {macro.name for macro in parsed.find_all(jinja2.nodes.Macro)}
             self.variables = frozenset(names["load"] - own - set(self._environment.globals))
-            # names of the template's own that may also mean a variable outside of their loop
+            # names that the template assigns, and that may also be variables outside of their scope
             self._unclear = frozenset(names["load"] & own)
         else:
             self.variables = frozenset(_BRACE.findall(source))
 
     def uses(self, *names: str) -> bool:
-        """Whether the template speaks of any of these variables."""
+        """Whether the template uses any of these variables."""
         if any(name in self.variables for name in names) or not self.jinja2:
             return any(name in self.variables for name in names)
-        # to tell for sure takes as long as to compile
+        # the exact answer takes as long as compiling
         return any(name in self._unclear and name in self._undeclared for name in names)
 
     @functools.cached_property
@@ -135,10 +135,10 @@ class Template:
         return jinja2.meta.find_undeclared_variables(self._environment.parse(self.source))
 
     def render(self, variables: t.Mapping[str, t.Any]) -> Rendered:
-        """Fill the template.
+        """Render the template.
 
-        :raises TemplateError: Jinja2 failed; the message names the line.
-        :raises InputError: a value XML cannot carry.
+        :raises TemplateError: Jinja2 failed; with the line.
+        :raises InputError: a value contains a character that XML does not allow.
         """
         if not self.jinja2:
             return self._render_braces(variables)
@@ -147,10 +147,10 @@ class Template:
         return Rendered(text, tuple(dict.fromkeys(self._missing)), frozenset(touched))
 
     def marked(self, variables: t.Mapping[str, t.Any]) -> list[tuple[str, int]]:
-        """Every rendered line with the line of the template that ends it.
+        """Return every rendered line with the number of the template line that ends it.
 
-        For messages only: Jinja2's loops and blocks shift lines, so the text is rendered once more
-        with every line carrying the number of its origin (white space may differ from :meth:`render`).
+        For messages only: Jinja2's loops and blocks shift lines, so the text is rendered again
+        with a mark for the template line in each line (white space may differ from :meth:`render`).
         """
         if not self.jinja2:
             lines = self._render_braces(variables).text.split("\n")
@@ -183,7 +183,7 @@ class Template:
         return Rendered(_BRACE.sub(fill, self.source), tuple(dict.fromkeys(missing)), frozenset())
 
     def _brace_line(self, variables: t.Mapping[str, t.Any], rendered_line: int) -> int:
-        # a value of several lines pushes what follows down
+        # multi-line values shift the following lines
         last = 0
         for number, line in enumerate(self.source.split("\n"), 1):
             last += 1 + sum(as_text(variables.get(name), name).count("\n") for name in _BRACE.findall(line))
@@ -192,10 +192,10 @@ class Template:
         return self.source.count("\n") + 1
 
     def _compile(self, source: str) -> tuple[t.Any, t.Any]:
-        """The compiled template and its syntax tree; parsed once, which is a third of the time."""
+        """Return the compiled template and its syntax tree; parsed only once, as that takes a third of the time."""
         try:
             parsed = self._environment.parse(source)
-            # an unknown filter is found by either of these
+            # both can find an unknown filter
             return self._environment.from_string(parsed), parsed
         except jinja2.TemplateSyntaxError as error:
             line = self._open_block(source) if "end of template" in (error.message or "") else None
@@ -204,7 +204,7 @@ class Template:
             raise model_errors.TemplateError("is nested too deeply.", "template", "Correct the template.") from error
 
     def _open_block(self, source: str) -> int | None:
-        """The line of the innermost block that has no end."""
+        """Return the line of the innermost block without an end tag."""
         blocks: list[tuple[str, int]] = []
         begins = False
         for line, kind, text in self._environment.lex(source):
@@ -224,10 +224,10 @@ class Template:
             return compiled.render(variables)
         except model_errors.InputError:
             raise
-        # Whatever a template's expression raises is the template's fault: TypeError, ZeroDivisionError, SecurityError, ...
+        # an expression in a template can raise anything: TypeError, ZeroDivisionError, SecurityError, ...
         except Exception as error:
-            said = "wants too much memory" if isinstance(error, MemoryError) else f"{error}"
-            raise model_errors.TemplateError(said, f"template line {_failing_line(error)}", "Correct the template.") from error
+            message = "requires too much memory" if isinstance(error, MemoryError) else f"{error}"
+            raise model_errors.TemplateError(message, f"template line {_failing_line(error)}", "Correct the template.") from error
 
 
 def _failing_line(error: BaseException) -> int:
@@ -247,13 +247,13 @@ def _tracked(variables: t.Mapping[str, t.Any], touched: set[str]) -> dict[str, t
             return [follow(item, f"{path}[{index}]") for index, item in enumerate(value)]
         return value
 
-    # a variable without a value is the same as no variable
+    # variables without a value are undefined
     return {name: follow(value, name) for name, value in variables.items() if value is not None and value != ""}
 
 
 def _environment(missing: list[str]) -> t.Any:
     class Missing(jinja2.ChainableUndefined):
-        """Rendered empty and counted; asking whether it is there does not count."""
+        """Rendered empty and recorded; a test for its existence is not recorded."""
 
         def __str__(self) -> str:
             if self._undefined_exception is jinja2.sandbox.SecurityError:
@@ -269,14 +269,14 @@ def _environment(missing: list[str]) -> t.Any:
         return as_text(value, "value")
 
     class Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
-        """Powers are the one thing that neither a bound of time nor one of memory can stop."""
+        """Limits powers: a single large one is not interrupted by the time and memory limits."""
 
         intercepted_binops = frozenset(("**",))
 
         def call_binop(self, context: t.Any, operator: str, left: t.Any, right: t.Any) -> t.Any:
-            """A power, when it is not beyond all use."""
+            """Return a power, unless the result is too large."""
             if isinstance(left, int) and isinstance(right, int) and left.bit_length() * abs(right) > _MOST_BITS:
-                raise OverflowError("the power is too high")
+                raise OverflowError("the result of the power is too large")
             return super().call_binop(context, operator, left, right)
 
     return Sandbox(autoescape=True, undefined=Missing, finalize=finalize, keep_trailing_newline=True, trim_blocks=True, lstrip_blocks=True)

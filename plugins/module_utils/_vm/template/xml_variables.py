@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The variables a template can speak of, made from the details of a VM."""
+"""The template variables of a VM, derived from its details."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template imp
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
 
-# Details that mean something to this collection, whether or not the template speaks of them.
-_OURS = frozenset(("id", "name", "uuid", "hypervisor", "roles", "address", "autostart", "protected", "host", "anti_affinity", "nested"))
+# Details that this collection uses, whether or not the template does.
+_COLLECTION = frozenset(("id", "name", "uuid", "hypervisor", "roles", "address", "autostart", "protected", "host", "anti_affinity", "nested"))
 
 _FIRMWARE = ("boot_firmware", "secure_boot")
 
@@ -24,14 +24,14 @@ _FIRMWARE = ("boot_firmware", "secure_boot")
 def variables_of(
     vm: model_vm.VmDetails, cluster: str, hypervisor: str, sources: t.Sequence[model_storage.DiskSource], seed: t.Mapping[str, t.Any] | None = None
 ) -> dict[str, t.Any]:
-    """Every variable of a VM.
+    """Return all variables of a VM.
 
-    Free keys come first, so that none can pretend to be another VM's name or disk. cpu and memory
-    exist only where the details name them: a template must be able to find them missing.
+    Free keys are set first, so that they cannot override other variables. CPU and memory variables
+    exist only if they are set in the details, so that a template can detect that they are missing.
 
-    :arg hypervisor: the type the VM really gets (``auto`` is decided by now).
-    :arg sources: where the disks stand, in their order.
-    :arg seed: what to attach for cloud-init (``path, type, format, target, bus``); never its content.
+    :arg hypervisor: the selected type (never ``auto``).
+    :arg sources: the disk sources, in the order of the disks.
+    :arg seed: the seed disk (``path, type, format, target, bus``); never its content.
     """
     variables: dict[str, t.Any] = dict(vm.free)
     variables.update(
@@ -77,7 +77,7 @@ def variables_of(
         variables["mem"] = variables["ram"]
     if vm.given.get("vda_size") is not None:
         variables["vda_size"] = vm.given["vda_size"]
-    # the single-brace form has no loops
+    # the single-brace format has no loops
     for kind in ("nics", "disks"):
         for index, entry in enumerate(variables[kind]):
             variables.update({f"{kind[:-1]}{index}_{key}": value for key, value in entry.items()})
@@ -88,28 +88,28 @@ def variables_of(
 
 
 def disks_used(template: xml_template.Template) -> bool:
-    """Whether a template speaks of the VM's disks in any of the ways it can."""
+    """Whether a template uses the VM's disks in any form."""
     return template.uses("disks", "vda_size") or any(name.startswith("disk") and "_" in name for name in template.variables)
 
 
 def seed_used(template: xml_template.Template) -> bool:
-    """Whether a template attaches what cloud-init is to find."""
+    """Whether a template attaches the cloud-init seed."""
     return template.uses("seed") or any(name.startswith("seed_") for name in template.variables)
 
 
 def unused_attributes(vm: model_vm.VmDetails, template: xml_template.Template, rendered: xml_template.Rendered, document: t.Any = None) -> tuple[str, ...]:
-    """The keys of the details that neither the template nor this collection does anything with.
+    """Return the keys of the details that neither the template nor this collection uses.
 
-    :arg document: what it came to; a template may have a wanted firmware without asking for it.
+    :arg document: the rendered document; a template may have the requested firmware without using the variable.
     """
     same = {key: group for group in (model_vm.CPU_KEYS, model_vm.RAM_KEYS) for key in group}
     unused = []
-    # a container gets its seed into its root, whatever the template says
+    # a container gets its seed into its root, regardless of the template
     seeded = model_cloud_init.CLOUD_INIT_KEYS if seed_used(template) or vm.hypervisor == "lxc" else ()
     for key in vm.given:
         if document is not None and key in _FIRMWARE and getattr(vm, key) == _firmware_of(document)[key]:
             continue
-        if key in _OURS or key in seeded or template.uses(*same.get(key, (key,))):
+        if key in _COLLECTION or key in seeded or template.uses(*same.get(key, (key,))):
             continue
         flat = {"nics": "nic", "disks": "disk", "vda_size": "disk"}.get(key)
         if flat and (template.uses("disks") or any(name.startswith(flat) and "_" in name for name in template.variables)):
@@ -123,7 +123,7 @@ def unused_attributes(vm: model_vm.VmDetails, template: xml_template.Template, r
 
 
 def _firmware_of(document: t.Any) -> dict[str, t.Any]:
-    """What a document says in the words of the details."""
+    """Return the firmware of a document as in the details."""
     loader = document.find("os/loader")
     efi = document.find("os[@firmware='efi']") is not None or loader is not None and loader.get("type") == "pflash"
     feature = document.find("os/firmware/feature[@name='secure-boot']")

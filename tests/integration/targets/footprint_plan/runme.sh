@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The planner as a user meets it: as a module, and as a playbook over an inventory of servers nobody can reach.
+# The planner as a module, and as a playbook with an inventory of unreachable servers.
 set -eux -o pipefail
 
 work="$(mktemp -d)"
@@ -18,7 +18,7 @@ grep -Eq "changed=[1-9]" "${work}/out" && exit 1
 python -c 'import sys, xml.etree.ElementTree as tree; assert tree.parse(sys.argv[1]).getroot().tag.endswith("svg")' "${work}/plan.svg"
 plan -e plan_placement_svg="${work}/checked.svg" --check
 cmp "${work}/plan.svg" "${work}/checked.svg"
-# not even the most talkative run shows a secret of the VM details
+# secrets of the VM details are not shown at the highest verbosity
 plan -vvv
 grep -q not-to-be-seen "${work}/out" && exit 1
 
@@ -27,22 +27,22 @@ plan -e @files/third_server.json -e plan_placement_ha_required=true -l all
 grep -q "High availability: quorum" "${work}/out"
 grep -q "c2: metal1 to metal3" "${work}/out" || grep -q "c1: metal1 to metal3" "${work}/out"
 
-# full availability is refused on two servers, what does not fit is named with the hint; the plan is shown all the same
+# ha_required fails on two servers; a VM that does not fit is reported with a hint; the plan is shown in both cases
 if plan -e plan_placement_ha_required=true; then exit 1; fi
 grep -q "Plan for cluster blue" "${work}/out"
 grep -q "quorum is required" "${work}/out"
 if plan -e '{"plan_placement_vms": [{"id": "large", "ram": 500}]}'; then exit 1; fi
-grep -q "The smallest change that would do: add a server with at least 501 GiB of memory and 1 CPU\." "${work}/out"
+grep -q "The smallest change that is sufficient: add a server with at least 501 GiB of memory and 1 CPU\." "${work}/out"
 if plan -e '{"plan_placement_vms": [{"id": "bad", "ram": -1}]}'; then exit 1; fi
 grep -q "vms\[0\].ram" "${work}/out"
 
-# a wish for 16 GiB gets the server that has 16; one that has only 128 GiB is not given away for it, and the reason is told
+# a request for 16 GiB gets the server with 16 GiB, not one with 128 GiB, and the reason is shown
 pool() { ansible-playbook -i files/pool.nodes.yml reduced.footprint.plan_placement -e plan_placement_measure=false -e "${wish}" "$@" 2>&1 | tee "${work}/out"; }
 wish='{"plan_placement_wanted": [{"name": "compute1", "ram": 16, "roles": ["compute"]}]}'
 pool
-grep -q "compute1: small; it is what was asked for" "${work}/out"
+grep -q "compute1: small; matches the request exactly" "${work}/out"
 if pool -l large; then exit 1; fi
-grep -q "compute1: none; large has 128 GiB memory, not exactly 16 GiB. With match: at_least large would do" "${work}/out"
+grep -q "compute1: none; large has 128 GiB memory, not exactly 16 GiB. large would match with match: at_least" "${work}/out"
 wish='{"plan_placement_wanted": [{"name": "compute1", "ram": 16, "match": "at_least"}]}'
 pool -l large
 grep -q "compute1: large" "${work}/out"

@@ -35,7 +35,7 @@ PYTHON
 
 # a service that needs a host for itself, twice on one
 sed 's/node4:/node[14]$:/' "${work}/ccp-2.footprint.yml" > "${work}/twice.footprint.yml"
-refused "neutron-l3-agent of ccp-1 and neutron-l3-agent of ccp-2 would share the host node1" \
+refused "neutron-l3-agent of ccp-1 and neutron-l3-agent of ccp-2 cannot share the host node1" \
     ansible-inventory -i "${work}/hosts.ini" -i "${work}/ccp-1.footprint.yml" -i "${work}/twice.footprint.yml" --list
 
 # groups that would mix
@@ -69,7 +69,7 @@ done
 test ! -e "${work}/dump/.secrets"
 ansible-playbook --vault-password-file "${work}/password" -i "${work}/dump/hosts.yml" -i "${work}/dump/net.footprint.yml" \
     files/look.yml -e "dump_file=${work}/dumped"
-refused "galera cannot be reached from outside: no frontend of the load balancer serves it with TLS" \
+refused "galera has no external address: no frontend of the load balancer serves it with TLS" \
     ansible -i "${work}/dump/hosts.yml" -i "${work}/dump/net.footprint.yml" --vault-password-file "${work}/password" db1 \
     -m ansible.builtin.debug -a "msg={{ lookup('reduced.footprint.address', 'database', external=true) }}"
 refused "config_dump_format: xml is not supported. Use yaml or json." \
@@ -77,9 +77,9 @@ refused "config_dump_format: xml is not supported. Use yaml or json." \
     reduced.footprint.config_dump -e config_dump_format=xml
 
 # what is asked of a deployment is understood before any host is touched
-for asked in "nova|'nova' is no known service" "keystone|keystone has no host"; do
+for asked in "nova|unknown service 'nova'" "keystone|keystone has no host"; do
     refused "${asked#*|}" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers -e expert_mode=true -e "components=${asked%%|*}"
 done
-refused "services wait for each other in a circle: a → b → a" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers \
+refused "dependency cycle between services: a → b → a" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers \
     -e '{"expert_mode": true, "footprint_services": {"a": {"role": "x.y.z", "depends": ["b"]}, "b": {"role": "x.y.z", "depends": ["a"]}}}'
 refused "No host has a service" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers -e expert_mode=true

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one who watches a migration. The two modules are stand-ins here that answer from a list; the lab's flow has the real ones."""
+"""The action plugin that shows the progress of a migration. Both modules are replaced by lists of answers; the lab tests the real ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def fixture_play(monkeypatch, capsys):
     return play
 
 
-def test_whoever_watches_sees_how_far_it_is_and_once_what_came_of_it(play):
+def test_progress_is_shown_and_the_result_once(play):
     live = {"phase": "precopy", "number": 1, "percent": 40, "bytes": 3 * 2**30, "rate": "98.5MB/s", "seconds_left": 75}
     looks = [
         # what an earlier run left, before the worker writes its own
@@ -77,18 +77,18 @@ def test_whoever_watches_sees_how_far_it_is_and_once_what_came_of_it(play):
     ("arguments", "more"),
     [({"wait": False}, {}), ({"wait": "no"}, {}), ({"state": "prepared"}, {}), ({}, {"check_mode": True}), ({}, {"async_val": 60})],
 )
-def test_who_does_not_wait_gets_the_module_alone(play, arguments, more):
+def test_module_runs_alone_without_waiting(play, arguments, more):
     result, asked, lines = play(arguments, **more)
     assert asked == [("master_migrate", arguments, bool(more.get("async_val")))] and not lines
     assert result["changed"]
 
 
-def test_nothing_to_do_says_how_it_stands(play):
-    result, asked, lines = play({}, started={"changed": False, "migration": migration("done"), "summary": ["it stands"]})
-    assert (len(asked), lines, result["changed"]) == (1, ["it stands"], False)
+def test_unchanged_migration_shows_its_summary(play):
+    result, asked, lines = play({}, started={"changed": False, "migration": migration("done"), "summary": ["as before"]})
+    assert (len(asked), lines, result["changed"]) == (1, ["as before"], False)
 
 
-def test_a_failed_start_is_the_modules_word(play):
+def test_failed_start_returns_the_module_result(play):
     result, asked, lines = play({}, started={"failed": True, "msg": "no"})
     assert result == {"failed": True, "msg": "no"} and len(asked) == 1 and not lines
 
@@ -104,7 +104,7 @@ def test_a_failed_start_is_the_modules_word(play):
         (migration("interrupted", active=False), "its worker died; last words"),
     ],
 )
-def test_another_end_than_wished_fails_and_says_who_serves(play, last, word):
+def test_failed_migration_names_the_serving_machine(play, last, word):
     result, _asked, lines = play({}, [last])
     assert result["failed"] and word in result["msg"] and result["error"]["hint"]
     assert result["migration"]["state"] == last["state"] and lines
@@ -113,17 +113,17 @@ def test_another_end_than_wished_fails_and_says_who_serves(play, last, word):
 def test_a_host_that_cannot_be_asked_is_asked_again(play):
     result, _asked, lines = play({}, [AnsibleConnectionFailure("gone"), AnsibleConnectionFailure("gone"), migration("done", active=False)])
     assert result["migration"]["state"] == "done"
-    assert lines[0].startswith("master: the host cannot be asked, its work goes on") and len([each for each in lines if "cannot be asked" in each]) == 1
+    assert lines[0].startswith("master: the host cannot be reached, the migration continues") and len([each for each in lines if "cannot be reached" in each]) == 1
 
 
-def test_patience_ends(play, monkeypatch):
+def test_wait_timeout_ends_the_wait(play, monkeypatch):
     times = iter((0.0, 1.0, 99.0))
     monkeypatch.setattr(action.time, "monotonic", lambda: next(times))
     result, _asked, _lines = play({"wait_timeout": 60}, [migration("running")])
-    assert result["failed"] and "still runs" in result["msg"] and result["changed"]
+    assert result["failed"] and "still running" in result["msg"] and result["changed"]
 
 
-def test_a_documents_reader_gets_nothing_between(play, monkeypatch):
+def test_json_callback_gets_no_lines_on_stdout(play, monkeypatch):
     monkeypatch.setattr(action.constants, "DEFAULT_STDOUT_CALLBACK", "ansible.posix.json")
     _result, _asked, lines = play({}, [migration("done", active=False)])
     assert not lines

@@ -63,7 +63,7 @@ def fixture_folder(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
-def test_forks_get_the_same_and_nobody_tells(folder: pathlib.Path) -> None:
+def test_forks_get_the_same_secret_and_output_does_not_contain_it(folder: pathlib.Path) -> None:
     said = play(folder, "--check", "-vvv", "--diff")
     assert not (folder / ".secrets").exists()
     stand_in = (folder / "answer").read_text("utf-8")
@@ -102,5 +102,5 @@ def test_environment_vault_and_bad_names(folder: pathlib.Path) -> None:
     assert (folder / "answer").read_text("utf-8") == value
     assert "vault" in play(folder, *mine, ok=False)
 
-    assert "footprint_environment: '../x' is no name of an environment" in play(folder, "-e", "footprint_environment=../x", ok=False)
-    assert "footprint_secrets: 'mine' is no absolute path" in play(folder, "-e", "footprint_secrets=mine", ok=False)
+    assert "footprint_environment: '../x' is not a valid environment name" in play(folder, "-e", "footprint_environment=../x", ok=False)
+    assert "footprint_secrets: 'mine' is not an absolute path" in play(folder, "-e", "footprint_secrets=mine", ok=False)

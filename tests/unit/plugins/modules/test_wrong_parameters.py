@@ -92,7 +92,7 @@ NONE_OF_THEM = {"vm_move", "keystone_keys_info"}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in MODULES.glob("*.py") if path.stem not in ("__init__", *NONE_OF_THEM)))
-def test_no_secret_is_returned_with_a_wrong_parameter(name: str) -> None:
+def test_invalid_parameter_returns_no_secret(name: str) -> None:
     canaries = Canaries()
     options = options_of(name)
     given = filled(options, canaries)

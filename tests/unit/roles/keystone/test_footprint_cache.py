@@ -71,7 +71,7 @@ class Null:
 
 
 class Exploit:
-    """What a stranger plants: a command that is run when it is unpickled."""
+    """What an unauthorized client writes: a command that is run when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -161,7 +161,7 @@ def test_another_key_an_altered_entry_and_another_name_are_misses(module, cache,
     Client.kept["sealed.b"] = (flags, stored)
     Client.kept["sealed.c"] = (flags, stored[:-9] + b"AAAAAAAA" + stored[-1:])
     assert [cache.get(name) for name in "abc"] == [1, None, None]
-    module.KEY_FILE.write_text("the secret of somebody else\n", "utf-8")
+    module.KEY_FILE.write_text("the secret of another cluster\n", "utf-8")
     module.Sealed().wrap(backend)
     assert module._memcache_pool._MemcacheClient().get("a") is None
 

@@ -53,14 +53,14 @@ def test_members_believe_each_other(tmp_path, name):
     assert [dict(entry[0] for entry in peer["subject"])["commonName"] for peer in told] == ["metal2", "metal1"]
 
 
-def test_nobody_believes_a_stranger(tmp_path):
+def test_certificate_of_another_authority_is_rejected(tmp_path):
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(tmp_path, ask(tmp_path / "a"), ask(tmp_path / "b", "galera/metal2"), "metal1")
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(tmp_path, ask(tmp_path / "a"), ask(tmp_path / "a", "galera/metal2"), "metal3")
 
 
-def test_made_once_and_for_nobody_elses_eyes(tmp_path):
+def test_file_is_created_once_and_private(tmp_path):
     first = ask(tmp_path)
     assert ask(tmp_path) == first
     files = sorted((tmp_path / "galera").iterdir())
@@ -120,8 +120,8 @@ def test_vault(tmp_path):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"names": ["two words"]}, "names: 'two words' is no name of a host"),
-        ({"addresses": ["host"]}, "addresses: 'host' is no address"),
+        ({"names": ["two words"]}, "names: 'two words' is not a valid host name"),
+        ({"addresses": ["host"]}, "addresses: 'host' is not a valid address"),
         ({"name": "../x"}, r"\.\./x"),
         ({"authority": ""}, "''"),
     ],
@@ -134,14 +134,14 @@ def test_bad_input(tmp_path, more, words):
 def test_files_that_hold_something_else(tmp_path):
     ask(tmp_path)
     (tmp_path / "galera" / "metal1.pem.txt").write_text("nothing\n", encoding="ascii")
-    with pytest.raises(InputError, match=r"metal1\.pem\.txt: there is no private key in it"):
+    with pytest.raises(InputError, match=r"metal1\.pem\.txt: contains no private key in PEM format"):
         ask(tmp_path)
     (tmp_path / "galera" / "ca.pem.txt").write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", encoding="ascii")
-    with pytest.raises(BackendError, match="cannot be read"):
+    with pytest.raises(BackendError, match="cannot parse the key and certificate of the authority"):
         ask(tmp_path, "galera/new")
 
 
 def test_without_the_library(monkeypatch):
     monkeypatch.setattr(io_certificates, "x509", None)
-    with pytest.raises(BackendError, match="cryptography is missing"):
+    with pytest.raises(BackendError, match="cryptography is not installed"):
         io_certificates.make_authority("ca")

@@ -61,7 +61,7 @@ def test_it_is_made_once_and_clients_believe_it(request_: EdgeRequest) -> None:
     foreseen = ensure(request_, check_mode=True)
     assert foreseen.changed and not pathlib.Path(request_.directory).exists()
     made = ensure(request_, check_mode=False)
-    assert [action.partition(":")[0] for action in made.actions] == ["make an authority", "make a certificate"] == [
+    assert [action.partition(":")[0] for action in made.actions] == ["create an authority", "create a certificate"] == [
         action.partition(":")[0] for action in foreseen.actions
     ]
     folder = pathlib.Path(request_.directory)
@@ -80,7 +80,7 @@ def test_it_is_renewed_and_the_authority_stays(request_: EdgeRequest) -> None:
     ensure(request_, check_mode=False, now=NOW - 338 * DAY)
     before = files(request_)
     assert not ensure(dataclasses.replace(request_, renew_days=58), check_mode=False, now=NOW).changed
-    assert ensure(request_, check_mode=True, now=NOW).actions == ("make a certificate: it ends in 58 days",)
+    assert ensure(request_, check_mode=True, now=NOW).actions == ("create a certificate: the current one expires in 58 days",)
     assert ensure(request_, check_mode=False, now=NOW).changed
     after = files(request_)
     assert after["ca.txt"] == before["ca.txt"] and after["certificate.txt"] != before["certificate.txt"]
@@ -90,7 +90,7 @@ def test_it_is_renewed_and_the_authority_stays(request_: EdgeRequest) -> None:
 def test_another_address_means_another_certificate(request_: EdgeRequest) -> None:
     ensure(request_, check_mode=False)
     other = dataclasses.replace(request_, names=("127.0.0.1", "192.0.2.7"))
-    assert ensure(other, check_mode=False).actions == ("make a certificate: it lacks 192.0.2.7 and it still names cloud.example.com",)
+    assert ensure(other, check_mode=False).actions == ("create a certificate: the current one does not name 192.0.2.7 and still names cloud.example.com",)
     assert not ensure(other, check_mode=False).changed
 
 
@@ -98,11 +98,11 @@ def test_another_address_means_another_certificate(request_: EdgeRequest) -> Non
 def test_killed_in_between(request_: EdgeRequest, lost: str) -> None:
     ensure(request_, check_mode=False)
     (pathlib.Path(request_.directory) / lost).unlink()
-    assert ensure(request_, check_mode=False).actions == ("make a certificate: there is none yet",)
+    assert ensure(request_, check_mode=False).actions == ("create a certificate: none exists",)
     # a new key beside the old certificate
     stray = io_tls_certificates.make_authority("stray", NOW, 10)
     (pathlib.Path(request_.directory) / "certificate-key.txt").write_text(stray.key, "ascii")
-    assert ensure(request_, check_mode=False).actions == ("make a certificate: its key belongs to another one",)
+    assert ensure(request_, check_mode=False).actions == ("create a certificate: the key does not match the current one",)
     assert handshake(pathlib.Path(request_.directory), "127.0.0.1")
 
 
@@ -113,7 +113,7 @@ def test_an_authority_without_its_key_is_not_replaced_in_silence(request_: EdgeR
         ensure(request_, check_mode=False)
     (pathlib.Path(request_.directory) / "ca.txt").unlink()
     assert [action.partition(":")[2] for action in ensure(request_, check_mode=False).actions] == [
-        " there is none yet", " another authority signed it",
+        " none exists", " another authority signed the current one",
     ]
 
 
@@ -140,11 +140,11 @@ def test_a_given_one_is_only_looked_at(request_: EdgeRequest) -> None:
 @pytest.mark.parametrize(
     ("pair", "path", "words"),
     [
-        (Pair(given().certificate, given().key), "load_balancer_private_key", "does not belong"),
-        (given(now=NOW - 200 * DAY), "load_balancer_certificate", "has ended"),
+        (Pair(given().certificate, given().key), "load_balancer_private_key", "does not match"),
+        (given(now=NOW - 200 * DAY), "load_balancer_certificate", "has expired"),
         (given(now=NOW + 200 * DAY), "load_balancer_certificate", "not valid yet"),
-        (Pair("rubbish", given().key), "load_balancer_certificate", "no certificate"),
-        (Pair(given().certificate, "rubbish"), "load_balancer_private_key", "no private key"),
+        (Pair("rubbish", given().key), "load_balancer_certificate", "not a valid certificate"),
+        (Pair(given().certificate, "rubbish"), "load_balancer_private_key", "not a valid private key"),
     ],
 )
 def test_a_given_one_that_is_bad(request_: EdgeRequest, pair: Pair, path: str, words: str) -> None:
@@ -153,6 +153,6 @@ def test_a_given_one_that_is_bad(request_: EdgeRequest, pair: Pair, path: str, w
     assert caught.value.path == path and "BEGIN" not in str(caught.value)
 
 
-def test_nothing_to_vouch_for(request_: EdgeRequest) -> None:
-    with pytest.raises(InputError, match="names nothing"):
+def test_names_are_required(request_: EdgeRequest) -> None:
+    with pytest.raises(InputError, match="names: is empty"):
         ensure(dataclasses.replace(request_, names=()), check_mode=False)

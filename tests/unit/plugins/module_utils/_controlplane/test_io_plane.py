@@ -55,7 +55,7 @@ CLUSTER: dict[str, t.Any] = {
 }
 
 
-def test_units_are_told_in_the_order_they_were_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_are_returned_in_the_order_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(io_plane, "run", lambda argv, timeout: Completed(tuple(argv), 0, SHOWN, ""))
     found = io_plane.units(["mariadb.service", "nosuch.service", "old.service"])
     assert list(found) == ["mariadb.service", "old.service"]

@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import Wanted, problems, judge, listed_elsewhere, steps
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import Wanted, evaluate, listed_elsewhere, problems, steps
 
 UUID = "11111111-2222-3333-4444-555555555555"
 OTHER = "99999999-2222-3333-4444-555555555555"
@@ -39,56 +39,56 @@ def plane() -> dict[str, dict[str, t.Any] | None]:
 
 
 def test_three_that_are_well_may_be_touched() -> None:
-    gate = judge(plane(), VIRTUAL).as_dict()
+    gate = evaluate(plane(), VIRTUAL).as_dict()
     assert gate == {"ok": True, "why": [], "uuid": UUID, "position": 100, "holder": "c1", "writers": ["c1"], "size": 3}
 
 
 @pytest.mark.parametrize(
     "path, value, words",
     [
-        (("galera", "ready"), False, "c2: its database is no ready member: the server is active"),
+        (("galera", "ready"), False, "c2: its database is not ready: the server is active"),
         (("galera", "size"), 2, "c2: its cluster has 2 members, not 3"),
         (("galera", "cluster_uuid"), OTHER, "the members belong to 2 clusters"),
         (("services", "keepalived"), "inactive", "c2: keepalived is inactive"),
         (("frontends",), None, "c2: its load balancer does not answer"),
-        (("frontends", "mysql", "servers", "c3", "status"), "DOWN 1/2", "c2: its load balancer says of mysql: c3 is DOWN 1/2"),
+        (("frontends", "mysql", "servers", "c3", "status"), "DOWN 1/2", "c2: its load balancer reports for mysql: c3 is DOWN 1/2"),
         (("frontends", "mysql", "servers", "c3", "status"), "MAINT", "c3 is MAINT"),
         (("answers",), False, "c2: the database does not answer at the virtual address"),
         (("addresses",), [VIRTUAL], "the virtual address 192.0.2.20 is on c1 and c2"),
     ],
 )
-def test_whatever_is_not_well_closes_the_gate(path: tuple[str, ...], value: t.Any, words: str) -> None:
+def test_gate_is_closed_by_any_problem(path: tuple[str, ...], value: t.Any, words: str) -> None:
     looks = plane()
     place: t.Any = looks["c2"]
     for key in path[:-1]:
         place = place[key]
     place[path[-1]] = value
-    gate = judge(looks, VIRTUAL)
+    gate = evaluate(looks, VIRTUAL)
     assert words in "; ".join(gate.why)
 
 
-def test_a_service_nobody_has_is_told_with_what_leaves_it_out() -> None:
+def test_frontend_without_servers_hints_at_footprint_components() -> None:
     looks = plane()
     looks["c2"]["frontends"]["keystone"] = {"servers": {name: {"status": "DOWN"} for name in ("c1", "c2", "c3")}, "in_use": None}
-    [why] = judge(looks, VIRTUAL).why
-    assert why.startswith("c2: its load balancer finds nobody who serves keystone (c1 is DOWN, c2 is DOWN, c3 is DOWN)")
+    [why] = evaluate(looks, VIRTUAL).why
+    assert why.startswith("c2: its load balancer has no healthy server for keystone (c1 is DOWN, c2 is DOWN, c3 is DOWN)")
     assert "footprint_components" in why
 
 
 def test_one_that_does_not_answer_closes_the_gate() -> None:
-    assert "c3: does not answer" in judge({**plane(), "c3": None}, VIRTUAL).why
+    assert "c3: does not answer" in evaluate({**plane(), "c3": None}, VIRTUAL).why
 
 
-def test_a_virtual_address_nobody_holds_closes_the_gate() -> None:
-    assert "the virtual address 192.0.2.21 is on no controller" in judge(plane(), "192.0.2.21").why
+def test_gate_is_closed_without_a_holder_of_the_virtual_address() -> None:
+    assert "the virtual address 192.0.2.21 is on no controller" in evaluate(plane(), "192.0.2.21").why
 
 
 def test_a_cluster_that_was_exchanged_closes_the_gate() -> None:
-    assert [f"not to {OTHER}" in text for text in judge(plane(), VIRTUAL, uuid=OTHER).why] == [True, True, True]
+    assert [f"not to {OTHER}" in text for text in evaluate(plane(), VIRTUAL, uuid=OTHER).why] == [True, True, True]
 
 
-def test_nobody_is_not_well() -> None:
-    assert judge({}, VIRTUAL).why
+def test_gate_is_closed_without_controllers() -> None:
+    assert evaluate({}, VIRTUAL).why
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -100,11 +100,11 @@ def test_one_under_way_may_be_there_or_not(there: bool) -> None:
             seen = t.cast("dict[str, t.Any]", looks[name])
             seen["galera"]["size"] = 2
             seen["frontends"]["mysql"]["servers"]["c2"]["status"] = "DOWN"
-        assert judge(looks, VIRTUAL).why, "without leave it may not"
-    gate = judge(looks, VIRTUAL, absent=["c2"])
+        assert evaluate(looks, VIRTUAL).why, "without leave it may not"
+    gate = evaluate(looks, VIRTUAL, absent=["c2"])
     assert (gate.why, gate.size) == ((), None)
     t.cast("dict[str, t.Any]", looks["c3"])["galera"]["ready"] = False
-    assert judge(looks, VIRTUAL, absent=["c2"]).why, "the others are still asked"
+    assert evaluate(looks, VIRTUAL, absent=["c2"]).why, "the others are still asked"
 
 
 def test_a_member_behind_the_position_is_not_well() -> None:
@@ -112,9 +112,9 @@ def test_a_member_behind_the_position_is_not_well() -> None:
     assert problems(controller(seqno=100), Wanted(3, UUID, 100)) == []
 
 
-def test_without_a_load_balancer_nobody_asks_for_one() -> None:
+def test_gate_without_a_load_balancer() -> None:
     looks = {name: {**controller(), "frontends": None, "answers": None} for name in ("c1", "c2", "c3")}
-    assert judge(looks, None).why == ()
+    assert evaluate(looks, None).why == ()
 
 
 def vm(name: str, **more: t.Any) -> dict[str, t.Any]:
@@ -139,14 +139,14 @@ def test_the_plan_becomes_steps_and_the_grade_rises() -> None:
     assert (todo["before"], todo["after"], todo["why"]) == ("restart", "quorum", [])
 
 
-def test_a_tenant_is_told_and_left_where_it_is() -> None:
+def test_moves_of_tenants_are_reported_only() -> None:
     move = {**MOVE, "id": "web", "name": "web"}
     todo = steps({"moves": [move]}, FOUND, {}, CONTROLLERS, CLUSTER)
     assert (todo["steps"], [one["name"] for one in todo["others"]]) == ([], ["web"])
 
 
 @pytest.mark.parametrize("state", ["moving", "moved"])
-def test_what_was_begun_comes_first_and_only_once(state: str) -> None:
+def test_unfinished_move_comes_first_and_once(state: str) -> None:
     other = {**MOVE, "id": "c1", "name": "c1", "server": "metal2"}
     found = copy.deepcopy(FOUND)
     if state == "moved":
@@ -168,19 +168,19 @@ def test_what_is_done_or_another_server_s_business_is_no_step(state: str) -> Non
     assert steps({"moves": []}, FOUND, {"metal3": [note("c2", state)]}, CONTROLLERS, CLUSTER)["steps"] == []
 
 
-def test_a_move_to_an_unknown_server_and_two_begun_moves_keep_growth_from_beginning() -> None:
+def test_start_is_refused_for_an_unknown_server_and_two_unfinished_moves() -> None:
     notes = {"metal1": [note("c2", "moving", "metal9")], "metal2": [note("c3", "moved")]}
     why = steps({"moves": []}, FOUND, notes, CONTROLLERS, CLUSTER)["why"]
-    assert "c2 is on its way from metal1 to metal9, which is no server of the inventory" in why
-    assert any("2 moves were begun" in text for text in why)
+    assert "c2 is being moved from metal1 to metal9, which is not a server of the inventory" in why
+    assert any("2 moves are unfinished" in text for text in why)
 
 
-def test_vms_of_other_clusters_are_nobody_s_controllers() -> None:
+def test_vms_of_other_clusters_are_ignored() -> None:
     found = {"metal1": [vm("c1", cluster="other")], "metal2": [], "metal3": []}
     assert steps({}, found, {}, ["c1"], CLUSTER)["places"] == {"c1": "c1"}
 
 
-def test_a_list_that_lags_behind_is_told() -> None:
+def test_outdated_inventory_is_reported() -> None:
     places = {"c1": "metal1", "c2": "metal3", "metal4": "metal4"}
-    [told] = listed_elsewhere(places, {"c1": "metal1", "c2": "metal1", "metal4": None})
-    assert told["text"] == "inventory: move the entry of c2 from the vms of metal1 to the vms of metal3, where it stands"
+    [found] = listed_elsewhere(places, {"c1": "metal1", "c2": "metal1", "metal4": None})
+    assert found["text"] == "inventory: move the entry of c2 from the vms of metal1 to the vms of metal3, where it runs"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How each service of the control plane stands."""
+"""The state of each service of the control plane."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import SERVICES, judge, members_of, table, worst
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import SERVICES, evaluate, members_of, table, worst
 from tests.support.controlplane import balancer, galera, look, rabbitmq, unit
 
 
@@ -18,13 +18,13 @@ NAMES = ["c1", "c2", "c3"]
 
 
 def standing(name: str, *parts: t.Any, held: int | None = 0) -> tuple[str, list[str]]:
-    """State and complaints of a service whose members are these; ``None`` is one that does not answer."""
+    """State and problems of a service whose members are these; ``None`` is one that does not answer."""
     looks = {
         host: None if part is None else {"addresses": ["192.0.2.20"] if held == number else [], "services": {name: part}}
         for number, (host, part) in enumerate(zip(NAMES, parts))
     }
-    report = judge({name: NAMES[: len(parts)]}, looks)[name]
-    return report.state, [*report.why, *(member.words for member in report.members if member.state != "ok")]
+    report = evaluate({name: NAMES[: len(parts)]}, looks)[name]
+    return report.state, [*report.why, *(member.text for member in report.members if member.state != "ok")]
 
 
 MEMCACHED: dict[str, t.Any] = {"units": {"memcached.service": unit()}, "facts": {"version": "1.6.18"}}
@@ -49,17 +49,17 @@ CASES = [
         "down",
         [
             "there are 2 Primary Components of the cluster 11111111-2222-3333-4444-555555555555 at once: c1 (size 1, configuration 7, position 30) and "
-            "c2, c3 (size 2, configuration 6, position 21); that of c1 has committed more (docs/database.md tells how to keep one)"
+            "c2, c3 (size 2, configuration 6, position 21); that of c1 has committed more (see docs/database.md for how to keep one)"
         ],
     ),
-    ("galera", (galera(), galera(), galera(cluster_uuid="9")), "down", ["there are 2 clusters at once: 11111111-2222-3333-4444-555555555555, 9"]),
+    ("galera", (galera(), galera(), galera(cluster_uuid="9")), "down", ["there are 2 separate clusters: 11111111-2222-3333-4444-555555555555, 9"]),
     ("galera", (galera(ready=False, standalone=True),), "down", ["c1: its server runs without replication"]),
     ("galera", (None, None, None), "down", ["c1: does not answer", "c2: does not answer", "c3: does not answer"]),
     ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq()), "ok", []),
     ("rabbitmq", (rabbitmq(NAMES[:2]), rabbitmq(NAMES[:2]), rabbitmq(state="inactive")), "degraded", ["c3: rabbitmq-server.service is inactive"]),
-    ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq(partitions={"c1": ["c2"]})), "degraded", ["c3: c1 does not see c2"]),
+    ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq(partitions={"c1": ["c2"]})), "degraded", ["c3: c1 does not reach c2"]),
     ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq(alarms=["memory"])), "degraded", ["c3: alarm memory"]),
-    ("rabbitmq", (rabbitmq(NAMES[:2]), rabbitmq(NAMES[:2]), rabbitmq(["c3"])), "down", ["a part of the cluster is on its own: c3"]),
+    ("rabbitmq", (rabbitmq(NAMES[:2]), rabbitmq(NAMES[:2]), rabbitmq(["c3"])), "down", ["a part of the cluster is partitioned: c3"]),
     ("memcached", (MEMCACHED, MEMCACHED, MEMCACHED), "ok", []),
     ("memcached", (MEMCACHED, SILENT, None), "degraded", ["c2: it does not answer", "c3: does not answer"]),
     ("memcached", (SILENT, SILENT, SILENT), "down", ["c1: it does not answer", "c2: it does not answer", "c3: it does not answer"]),
@@ -69,7 +69,7 @@ CASES = [
         "load_balancer",
         (balancer(True), balancer(), balancer(vrrp="FAULT")),
         "degraded",
-        ["c3: its VRRP instance footprint is in FAULT, it takes no virtual address (journalctl -u keepalived tells why)"],
+        ["c3: its VRRP instance footprint is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)"],
     ),
 ]
 
@@ -80,17 +80,17 @@ def test_states(name: str, parts: t.Any, state: str, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("held, words", [(None, "192.0.2.20 is on no host"), (0, None)])
-def test_without_a_holder_nobody_comes_in(held: int | None, words: str | None) -> None:
-    state, told = standing("load_balancer", balancer(), balancer(), balancer(), held=held)
-    assert (state, told) == (("down", [words]) if words else ("ok", []))
+def test_virtual_address_without_a_holder_is_down(held: int | None, words: str | None) -> None:
+    state, found = standing("load_balancer", balancer(), balancer(), balancer(), held=held)
+    assert (state, found) == (("down", [words]) if words else ("ok", []))
 
 
-def test_a_service_nobody_installed_is_left_out_and_one_somebody_has_is_not() -> None:
+def test_service_without_installations_is_omitted() -> None:
     looks = {name: look(name == "c1") for name in NAMES}
-    assert list(judge(dict.fromkeys(SERVICES, NAMES), looks)) == ["galera", "load_balancer"]
+    assert list(evaluate(dict.fromkeys(SERVICES, NAMES), looks)) == ["galera", "load_balancer"]
     looks["c2"]["services"]["memcached"] = MEMCACHED
-    report = judge(dict.fromkeys(SERVICES, NAMES), looks)["memcached"]
-    assert (report.state, report.well) == ("degraded", 1)
+    report = evaluate(dict.fromkeys(SERVICES, NAMES), looks)["memcached"]
+    assert (report.state, report.healthy) == ("degraded", 1)
 
 
 def test_members_follow_the_rule_of_the_roles() -> None:
@@ -100,12 +100,12 @@ def test_members_follow_the_rule_of_the_roles() -> None:
     assert members_of({}, {}) == dict.fromkeys(SERVICES, [])
 
 
-def test_the_one_who_is_written_to_is_told_by_the_balancer_that_clients_speak_to() -> None:
+def test_writer_is_reported_by_the_balancer_with_the_virtual_address() -> None:
     looks = {"c1": look(False, load_balancer=balancer(in_use="c3")), "c2": look(True, load_balancer=balancer(True, in_use="c2"))}
-    reports = judge({"galera": NAMES[:2], "load_balancer": NAMES[:2]}, looks)
+    reports = evaluate({"galera": NAMES[:2], "load_balancer": NAMES[:2]}, looks)
     assert reports["galera"].writer == {"mysql": "c2"}
     lines = table(reports)
-    assert lines[1].startswith("galera         2/2      ok     mysql is written to through c2")
+    assert lines[1].startswith("galera         2/2      ok     mysql is served by c2 only")
     assert lines[2] == "load_balancer  2/2      ok     192.0.2.20 is on c2"
 
 
@@ -126,7 +126,7 @@ def test_the_worst_counts() -> None:
         ("rabbitmq", rabbitmq(tls="off", internode_tls="off"), "plain text with clients (docs/messaging.md, Encryption)"),
     ],
 )
-def test_plain_text_is_told_and_is_no_illness(name: str, part: t.Any, clear: str) -> None:
-    report = judge({name: NAMES}, {host: {"addresses": [], "services": {name: part}} for host in NAMES})[name]
+def test_plain_text_is_reported_and_not_a_problem(name: str, part: t.Any, clear: str) -> None:
+    report = evaluate({name: NAMES}, {host: {"addresses": [], "services": {name: part}} for host in NAMES})[name]
     assert (report.state, report.clear, report.as_dict()["clear"]) == ("ok", clear, clear)
     assert not clear or clear in table({name: report})[1]

@@ -72,15 +72,15 @@ def test_one_who_does_not_answer_keeps_all_from_beginning() -> None:
     assert "galera is degraded: c3: does not answer" in found.why
 
 
-def test_nobody_to_spare() -> None:
+def test_service_without_a_redundant_member_is_refused() -> None:
     alone = {"c1": look(True), "c2": look(False)}
     for hosts in (["c1"], ["c1", "c2"]):
         found = plan(parse_request("restart", "galera"), {"galera": hosts}, {name: alone[name] for name in hosts})
-        assert len(found.why) == 1 and "with one less it stands still" in found.why[0]
+        assert len(found.why) == 1 and "it would be interrupted" in found.why[0]
         assert not plan(parse_request("restart", "galera", True), {"galera": hosts}, {name: alone[name] for name in hosts}).why
 
 
-def test_what_nobody_has_is_told() -> None:
+def test_component_without_installations_is_refused() -> None:
     assert planned(looks(), "rabbitmq").why == ("rabbitmq is not installed on any host",)
 
 
@@ -103,17 +103,17 @@ def test_one_left_in_the_middle_comes_first() -> None:
     assert steps(found) == ["galera c3*", "galera c1"]
 
 
-def test_two_left_in_the_middle_are_nobody_s_work() -> None:
+def test_two_unfinished_members_are_refused() -> None:
     journal = planned(looks()).journal
     later = looks()
     later["c2"]["services"]["galera"] = later["c3"]["services"]["galera"] = galera("inactive")
-    assert "galera on c2 and galera on c3 are not well, and only one was worked at" in planned(later, journal=journal).why
+    assert "galera on c2 and galera on c3 are unhealthy, but an interrupted run leaves at most one member unfinished" in planned(later, journal=journal).why
 
 
-def test_an_unfinished_run_of_another_kind_is_in_the_way_until_it_is_given_up() -> None:
+def test_unfinished_run_of_another_kind_is_refused_until_it_is_discarded() -> None:
     journal = planned(looks()).journal
     found = planned(looks(), "load_balancer", journal)
-    assert found.why[0].startswith("a rollout begun at 2030-01-01 was not finished. Finish it with -e rolling_restart_action=restart -e components=galera,")
+    assert found.why[0].startswith("a rollout started at 2030-01-01 is unfinished. Finish it with -e rolling_restart_action=restart -e components=galera,")
     assert not planned(looks(), "load_balancer", journal, forget=True).why
 
 
@@ -147,7 +147,7 @@ def test_the_load_balancers_have_to_use_it_again() -> None:
     assert verdict("galera", MEMBERS, later, back="c3").why == ()
 
 
-def test_a_frontend_nobody_serves_is_not_this_member_s_fault() -> None:
+def test_frontend_without_servers_is_ignored() -> None:
     later = looks()
     frontends = later["c1"]["services"]["load_balancer"]["facts"]["frontends"]
     frontends["keystone"] = {"servers": {name: {"status": "DOWN", "sessions": 0} for name in NAMES}, "in_use": None}

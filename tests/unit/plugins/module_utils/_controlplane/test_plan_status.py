@@ -31,7 +31,7 @@ HEALTHY: dict[str, t.Any] = {
 }
 
 
-def test_everything_stands() -> None:
+def test_healthy_footprint() -> None:
     report = build_status(HEALTHY)
     assert report["ok"]
     assert report["ha_grade"] == "restart"
@@ -44,12 +44,12 @@ def test_everything_stands() -> None:
     assert report["lines"][-1] == "ok   migration master: done, on metal1, 31.2 s of downtime"
 
 
-def test_drift_and_a_due_restart_are_told_and_no_fault() -> None:
+def test_drift_and_pending_restart_are_notes() -> None:
     vms = [{"name": "c3", "state": "running", "drift": [{"path": "vcpu"}, {"path": "memory"}], "pending": ["memory"]}]
     report = build_status(breakage("servers", "metal2", "vms", value=vms))
     assert report["ok"]
-    assert "NOTE VM c3: changed by somebody else (vcpu, memory); spawn_vms puts it right" in report["lines"]
-    assert "NOTE VM c3: waits for a restart (memory)" in report["lines"]
+    assert "NOTE VM c3: changed outside of this collection (vcpu, memory); spawn_vms restores it" in report["lines"]
+    assert "NOTE VM c3: requires a restart (memory)" in report["lines"]
 
 
 def breakage(*path: str, value: t.Any) -> dict[str, t.Any]:
@@ -63,14 +63,14 @@ def breakage(*path: str, value: t.Any) -> dict[str, t.Any]:
 
 BROKEN = [
     (("servers", "metal2", "reachable"), False, "DOWN server metal2: does not answer"),
-    (("servers", "metal2", "error"), "no libvirt", "DOWN server metal2: cannot tell its VMs: no libvirt"),
+    (("servers", "metal2", "error"), "no libvirt", "DOWN server metal2: failed to list its VMs: no libvirt"),
     (("servers", "metal2", "vms"), [{"name": "c3", "state": "shutoff"}], "DOWN server metal2: 0 of 1 VMs running (c3 is shutoff)"),
     (("controllers", "c2", "reachable"), False, "DOWN controller c2: does not answer (on metal1)"),
-    (("controllers", "c2", "error"), "Timed out after 90 s", "DOWN controller c2: cannot tell its services: Timed out after 90 s (on metal1)"),
+    (("controllers", "c2", "error"), "Timed out after 90 s", "DOWN controller c2: failed to list its services: Timed out after 90 s (on metal1)"),
     (
         ("controllers", "c2", "look", "services", "galera"),
         galera("failed"),
-        "DEGRADED controller c2: 1 of 2 services well (galera: mariadb.service is failed)",
+        "DEGRADED controller c2: 1 of 2 services healthy (galera: mariadb.service is failed)",
     ),
     (("controllers", "c2", "look", "services", "galera"), galera("failed"), f"DEGRADED galera: 2/3 (c2: mariadb.service is failed) at {UUID}:7"),
     (("controllers", "c3", "look", "services", "galera"), galera(ready=False), f"DEGRADED galera: 2/3 (c3: its server does not answer) at {UUID}:7"),
@@ -81,7 +81,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("path, value, line", BROKEN, ids=[row[2][:40] for row in BROKEN])
-def test_each_breakage_is_told(path: tuple[str, ...], value: t.Any, line: str) -> None:
+def test_each_failure_is_reported(path: tuple[str, ...], value: t.Any, line: str) -> None:
     report = build_status(breakage(*path, value=value))
     assert not report["ok"]
     assert line in report["lines"]
@@ -138,7 +138,7 @@ def test_the_registered_results_are_read() -> None:
     assert found["migrations"] == [{"name": "master"}]
 
 
-def test_a_moved_controller_stands_where_its_server_says_and_its_old_copy_is_no_fault() -> None:
+def test_moved_controller_is_on_its_new_server_and_its_old_copy_is_a_note() -> None:
     old = {"name": "c2", "state": "shutdown", "moved": "metal3"}
     hostvars: dict[str, t.Any] = {
         "metal1": {"status_vms": {"vms": [{"name": "c1", "state": "running", "moved": None}, old]}},
@@ -150,5 +150,5 @@ def test_a_moved_controller_stands_where_its_server_says_and_its_old_copy_is_no_
     report = build_status(read_results(hostvars, ["metal3", "metal2", "metal1"], ["c1", "c2", "c3"]))
     assert report["ha_grade"] == "quorum"
     assert "ok   server metal1: 1 of 1 VMs running" in report["lines"]
-    assert "NOTE VM c2: moved to metal3; the old copy waits to be confirmed" in report["lines"]
+    assert "NOTE VM c2: moved to metal3; the old copy is kept until the move is confirmed" in report["lines"]
     assert report["vms"] == {"running": 3, "all": 3}

@@ -117,7 +117,7 @@ def test_the_balancer_tells_its_servers_and_whom_it_uses(balancer: Balancer) -> 
     assert HaProxy(balancer.path).frontends() == {"mysql": {"servers": servers, "in_use": "c2"}}
 
 
-def test_a_balancer_that_is_not_there_is_told(tmp_path: pathlib.Path) -> None:
+def test_missing_balancer_is_reported(tmp_path: pathlib.Path) -> None:
     with pytest.raises(BackendError, match="HAProxy does not answer"):
         HaProxy(str(tmp_path / "none.sock")).frontends()
 
@@ -138,16 +138,16 @@ def test_check_mode_tells_it_and_touches_nothing(balancer: Balancer) -> None:
     assert host.restarted == []
 
 
-def test_clients_of_a_member_that_nobody_can_stand_in_for_stay(balancer: Balancer) -> None:
+def test_handover_is_refused_without_another_member(balancer: Balancer) -> None:
     balancer.c1 = "DOWN"
-    with pytest.raises(RefusedError, match="nobody but c2 serves mysql"):
+    with pytest.raises(RefusedError, match="c2 is the only healthy member of mysql"):
         handed(balancer, Host(), here=False)
     assert not [command for command in balancer.heard if command.startswith("set")]
 
 
-def test_a_balancer_that_goes_on_is_told(balancer: Balancer) -> None:
+def test_handover_that_has_no_effect_fails(balancer: Balancer) -> None:
     balancer.stubborn = True
-    with pytest.raises(BackendError, match="goes on sending clients of mysql to c2 within 10 s"):
+    with pytest.raises(BackendError, match="still sends clients of mysql to c2 after 10 s"):
         handed(balancer, Host(), here=False)
 
 
@@ -158,10 +158,10 @@ def test_the_virtual_address_goes_to_a_peer(balancer: Balancer) -> None:
     assert handed(balancer, host, here=True) == []
 
 
-def test_an_address_nobody_takes_is_told(balancer: Balancer) -> None:
+def test_virtual_address_without_a_new_holder_fails(balancer: Balancer) -> None:
     host = Host()
     host.peers = False
-    with pytest.raises(BackendError, match="no peer took the virtual address"):
+    with pytest.raises(BackendError, match="no peer took over the virtual address"):
         handed(balancer, host, here=True)
 
 
@@ -206,5 +206,5 @@ def test_a_worker_that_has_not_left_a_note_yet_is_seen(state: str, listed: bool,
     journal = store.journal()
     journal.state = state
     store.write(journal)
-    told = run_add_server.departures("lab", unfinished=True)
-    assert [(note["id"], note["to"], note["state"]) for note in told] == ([("c2", "metal3", "moving")] if listed else [])
+    found = run_add_server.departures("lab", unfinished=True)
+    assert [(note["id"], note["to"], note["state"]) for note in found] == ([("c2", "metal3", "moving")] if listed else [])

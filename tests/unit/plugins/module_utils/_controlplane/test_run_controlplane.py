@@ -43,13 +43,13 @@ def looked(host: FakeHost, **options: t.Any) -> dict[str, t.Any]:
     return look(LookRequest(**options), host, sleep=lambda seconds: None, clock=lambda: next(times))
 
 
-def test_all_that_is_installed_is_told_when_nothing_is_named() -> None:
+def test_all_installed_services_are_reported_by_default() -> None:
     found = looked(FakeHost({"galera": galera()}), services=())
     assert list(found["services"]) == ["galera"]
     assert (found["problems"], found["addresses"]) == ([], ["192.0.2.11"])
 
 
-def test_what_is_named_and_not_there_is_told() -> None:
+def test_missing_service_is_reported() -> None:
     assert looked(FakeHost({}), services=("memcached",))["problems"] == ["memcached: it is not installed"]
 
 

@@ -35,7 +35,7 @@ def hold(ready: str) -> None:
         time.sleep(60)
 
 
-def test_the_second_waits_or_is_told_and_a_killed_holder_frees_it(tmp_path: pathlib.Path) -> None:
+def test_lock_is_refused_after_the_timeout_and_freed_by_a_killed_holder(tmp_path: pathlib.Path) -> None:
     other = multiprocessing.get_context("fork").Process(target=hold, args=(str(tmp_path / "ready"),))
     other.start()
     while not (tmp_path / "ready").exists():
@@ -51,13 +51,13 @@ def test_the_second_waits_or_is_told_and_a_killed_holder_frees_it(tmp_path: path
         pass
 
 
-def test_roots_locks_are_where_only_root_makes_folders() -> None:
+def test_lock_folder_of_root_is_writable_by_root_only() -> None:
     if os.geteuid() == 0:
         assert not any(stat.S_IMODE(os.lstat(each).st_mode) & 0o002 for each in FOLDER().parents if each.exists())
     assert FOLDER().parent == io_files.RUN or str(os.geteuid()) in FOLDER().name
 
 
-def test_a_folder_somebody_else_made_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_another_user_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "locks").mkdir(mode=0o777)
     if os.geteuid() == 0:
         os.chown(tmp_path / "locks", 65534, 65534)
@@ -84,7 +84,7 @@ def test_a_planted_link_is_not_followed(tmp_path: pathlib.Path) -> None:
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_a_folder_of_our_own_is_closed_to_others(tmp_path: pathlib.Path) -> None:
+def test_mode_of_an_own_folder_is_corrected(tmp_path: pathlib.Path) -> None:
     (tmp_path / "locks").mkdir()
     os.chmod(tmp_path / "locks", 0o777)
     with host_lock("x", 0):

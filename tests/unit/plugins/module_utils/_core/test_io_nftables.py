@@ -35,13 +35,13 @@ def test_chains_by_table(nft):
     assert io_nftables.PacketFilter.chains() == {"footprint_x": {"revision_1", "input"}}
 
 
-def test_without_the_program_or_without_tables_there_are_none(nft):
+def test_chains_are_empty_without_nft_or_tables(nft):
     assert io_nftables.PacketFilter.chains() == {}
     nft("")
     assert io_nftables.PacketFilter.chains() == {}
 
 
-def test_what_the_kernel_says_is_told(nft):
+def test_error_of_the_kernel_is_reported(nft):
     nft("Operation not supported", code=1)
     with pytest.raises(BackendError, match="Operation not supported"):
         io_nftables.PacketFilter.check("table inet x", "/etc/x.nft")

@@ -25,14 +25,14 @@ def test_from_file_to_file(tmp_path):
     assert said == ("", "")
 
 
-def test_a_file_that_is_there_is_not_overwritten(tmp_path):
+def test_existing_file_is_not_overwritten(tmp_path):
     (tmp_path / "out").write_text("mine", encoding="ascii")
     with pytest.raises(FileExistsError):
         pipeline([["true"]], target=tmp_path / "out")
     assert (tmp_path / "out").read_text(encoding="ascii") == "mine"
 
 
-def test_the_one_that_failed_is_blamed_and_not_its_neighbours(tmp_path):
+def test_failed_command_is_named(tmp_path):
     endless = python("import sys\nwhile True: sys.stdout.write('x' * 65536)")
     fails = python("import sys; sys.stdin.read(10); sys.exit('no room')")
     with pytest.raises(CommandError, match="no room") as caught:
@@ -40,18 +40,18 @@ def test_the_one_that_failed_is_blamed_and_not_its_neighbours(tmp_path):
     assert caught.value.argv == fails and caught.value.rc == 1
 
 
-def test_one_that_fails_before_the_last_is_told(tmp_path):
+def test_failure_before_the_last_command_is_reported(tmp_path):
     with pytest.raises(CommandError, match="broken") as caught:
         pipeline([python("import sys; sys.exit('broken')"), ["cat"]], target=tmp_path / "out")
     assert caught.value.rc == 1
 
 
-def test_what_is_not_installed_is_named(tmp_path):
+def test_missing_program_is_named(tmp_path):
     with pytest.raises(CommandError, match="no-such-program is not installed"):
         pipeline([["cat"], ["no-such-program"]], source="/dev/zero", target=tmp_path / "out")
 
 
-def test_words_of_any_length_do_not_block(tmp_path):
+def test_long_standard_error_does_not_block(tmp_path):
     loud = python("import sys; sys.stderr.write('w' * 1_000_000 + 'end')")
     said = pipeline([loud, loud], target=tmp_path / "out")
     assert all(words.endswith("end") and len(words) == 20000 for words in said)

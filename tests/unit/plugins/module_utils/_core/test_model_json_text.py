@@ -27,21 +27,21 @@ TWICE = [
     ('[{"id": 1, "ram": 1, "ram": 64}]', "vms[0].ram"),
     ('[{"id": 1}, {"id": 2, "disks": [{"size": 1}, {"size": 1, "name": "x", "name": "y"}]}]', "vms[1].disks[1].name"),
     ('[{"id": 1, "user_data": {"a b": 1, "a b": 1}}]', "vms[0].user_data['a b']"),
-    # the mapping that is there twice has one itself
+    # the duplicate value contains a duplicate key itself
     ('[{"x": {"y": 1, "y": 2}, "x": {}}]', "vms[0].x"),
     ('{"a": {"b": 1, "b": 2}, "c": {"d": 1, "d": 2}}', "vms.a.b"),
 ]
 
 
 @pytest.mark.parametrize("text, path", TWICE)
-def test_a_key_that_is_there_twice_is_named(text: str, path: str) -> None:
-    with pytest.raises(InputError, match="is there twice") as raised:
+def test_duplicate_key_is_refused_with_its_path(text: str, path: str) -> None:
+    with pytest.raises(InputError, match="is a duplicate key") as raised:
         parse_json(text, "vms")
     assert raised.value.path == path and raised.value.hint
 
 
 @pytest.mark.parametrize("text", ["{", "[1", "nothing", "[" * 100000])
-def test_what_is_no_json(text: str) -> None:
+def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not valid JSON") as raised:
         parse_json(text, "vms")
     assert raised.value.path == "vms"
@@ -54,7 +54,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_everything_else_is_read_as_it_is(value: t.Any) -> None:
+def test_other_values_are_read_unchanged(value: t.Any) -> None:
     assert parse_json(json.dumps(value), "x") == value
 
 
@@ -71,13 +71,13 @@ TAKERS: list[tuple[str, t.Callable[[str], t.Any], str]] = [
 
 
 @pytest.mark.parametrize("taker, path", [case[1:] for case in TAKERS], ids=[case[0] for case in TAKERS])
-def test_whoever_takes_vm_details_as_text_refuses_it(taker: t.Callable[[str], t.Any], path: str) -> None:
-    with pytest.raises(InputError, match="is there twice") as raised:
+def test_duplicate_key_is_refused_by_all_readers_of_vm_details(taker: t.Callable[[str], t.Any], path: str) -> None:
+    with pytest.raises(InputError, match="is a duplicate key") as raised:
         taker('[{"id": 1, "cpu": 1, "ram": 1, "ram": 64}]')
     assert raised.value.path == path
 
 
-def test_no_secret_is_missed_because_its_key_is_there_twice() -> None:
+def test_secrets_of_duplicate_keys_are_found() -> None:
     text = '[{"id": 1, "password": "first", "password": "second"}]'
     assert model_redaction.hidden_values(text) == {"first", "second"}
     assert run_plan.hidden_values({"vms": text}) == {"first", "second"}

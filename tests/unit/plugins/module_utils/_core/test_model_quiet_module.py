@@ -23,20 +23,20 @@ def started(monkeypatch, given):
     return lambda base: quiet(base)(argument_spec=spec), logged
 
 
-def test_the_log_has_no_parameter(monkeypatch):
+def test_parameters_are_not_logged(monkeypatch):
     start, logged = started(monkeypatch, {"vms": [{"password": "sesame"}]})
     module = start(basic.AnsibleModule)
     assert logged and "sesame" not in str(logged)
     assert module.params["vms"] == [{"password": "sesame"}]
 
 
-def test_ansible_would_have_logged_it(monkeypatch):
+def test_ansible_module_would_log_the_parameters(monkeypatch):
     unused, logged = started(monkeypatch, {"vms": [{"password": "sesame"}]})
     basic.AnsibleModule(argument_spec={"vms": {"type": "raw"}, "number": {"type": "int"}}, no_log=True)
     assert "sesame" in str(logged)
 
 
-def test_a_wrong_parameter_returns_none(monkeypatch, capsys):
+def test_invalid_parameter_returns_no_parameters(monkeypatch, capsys):
     start, logged = started(monkeypatch, {"vms": [{"password": "sesame"}], "number": "x"})
     with pytest.raises(SystemExit):
         start(basic.AnsibleModule)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A canary in every place of a configuration where a secret can stand; what is no secret stays readable."""
+"""A canary in every place of a configuration that can contain a secret; other values are not masked."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("path, text, kept", TEXTS)
-def test_no_canary_is_left_and_all_else_is(path, text, kept):
+def test_secrets_are_masked_and_other_text_is_kept(path, text, kept):
     shown = mask_text(text, path)
     assert "cAnArY" not in shown and MASK in shown
     assert kept in shown
     assert mask_text(shown, path) == shown
-    # a file whose format nobody recognises is as safe
+    # a file of unknown format is masked as well
     assert CANARY not in mask_text(text) or path in (NETPLAN, PROFILE, NETDEV)
 
 
@@ -103,11 +103,11 @@ def test_no_canary_is_left_and_all_else_is(path, text, kept):
         ("/etc/fstab", "UUID=0b1c2d3e-1111-4222-8333-444455556666 / ext4 defaults 0 1\n"),
     ],
 )
-def test_what_is_no_secret_stays(path, text):
+def test_other_values_are_kept(path, text):
     assert mask_text(text, path) == text
 
 
-def test_values_of_details_are_masked_below_a_name():
+def test_values_below_a_secret_name_are_masked():
     given_details = {"id": "a", "vnc_password": CANARY, "cpu_pin": "0-3", "keys": [{"a": CANARY}], "bmc": {"pass": "ab", "user": "root"}}
     assert masked(given_details) == {"id": "a", "vnc_password": MASK, "cpu_pin": "0-3", "keys": [{"a": MASK}], "bmc": {"pass": MASK, "user": "root"}}
     # what is shorter would be found in every other word
@@ -127,12 +127,12 @@ LINES = st.lists(
 
 
 @given(LINES, st.sampled_from(["", NETPLAN, PROFILE]))
-def test_no_text_is_too_odd(lines, path):
+def test_arbitrary_text_is_accepted(lines, path):
     shown = mask_text("\n".join(lines), path)
     assert mask_text(shown, path).count("\n") <= shown.count("\n")
 
 
 @given(st.sampled_from([entry for entry in TEXTS if entry[1].count(CANARY)]), st.text("abcXYZ019._~-", min_size=8, max_size=20))
-def test_it_is_not_the_canary_that_is_recognised(entry, secret):
+def test_masking_does_not_depend_on_the_canary(entry, secret):
     path, text, _kept = entry
     assert f"q{secret}q" not in mask_text(text.replace(CANARY, f"q{secret}q"), path)

@@ -20,7 +20,7 @@ CHANCE = random.SystemRandom()
 
 
 @pytest.mark.parametrize("name", ["rabbitmq/footprint", "a", "keystone/fernet/0", "x.y-z_1", "_/_"])
-def test_a_name(name: str) -> None:
+def test_valid_secret_name(name: str) -> None:
     assert secret_name(name) == name
 
 
@@ -28,14 +28,14 @@ def test_a_name(name: str) -> None:
     "name",
     ["", "/", "/etc/passwd", "a/", "a//b", "..", "a/../b", ".hidden", "a b", "a\n", "a\0", "ä", None, 3, ["a"], "a/" * 9 + "a", "x" * 101, "a\\b", "~/a"],
 )
-def test_what_is_no_name(name: t.Any) -> None:
-    with pytest.raises(InputError, match="is no name of a secret"):
+def test_invalid_secret_name_is_refused(name: t.Any) -> None:
+    with pytest.raises(InputError, match="is not a valid secret name"):
         secret_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", None, "a b"])
-def test_what_is_no_environment(name: t.Any) -> None:
-    with pytest.raises(InputError, match="footprint_environment: .* is no name of an environment"):
+def test_invalid_environment_name_is_refused(name: t.Any) -> None:
+    with pytest.raises(InputError, match="footprint_environment: .* is not a valid environment name"):
         environment_name(name)
 
 
@@ -49,7 +49,7 @@ def test_characters(length: int, chars: list[str]) -> None:
     assert len(value.splitlines()) == 1
 
 
-def test_each_character_is_as_likely() -> None:
+def test_characters_are_equally_likely() -> None:
     """A character named twice does not come twice as often."""
     assert Recipe.parse(8, ["aab", "ab"]).alphabet == "ab"
 
@@ -80,7 +80,7 @@ def test_bytes(encoding: str, decode: t.Callable[[str], bytes]) -> None:
         ({"encoding": "rot13"}, "encoding"),
     ],
 )
-def test_what_is_refused(given_options: dict[str, t.Any], path: str) -> None:
+def test_invalid_recipe_is_refused(given_options: dict[str, t.Any], path: str) -> None:
     with pytest.raises(InputError) as refused:
         Recipe.parse(**{"length": 32, "chars": ["digits"], **given_options})
     assert refused.value.path == path

@@ -26,7 +26,7 @@ GOOD = [
 ]
 NAMES = {GIB: "GiB", MIB: "MiB"}
 BAD = [
-    (0, "x: 0 is not more than nothing."),
+    (0, "x: 0 is not greater than 0."),
     (-3, "x: -3 is negative."),
     ("-3 GiB", "x: '-3 GiB' is negative."),
     (True, "x: True is not a size."),
@@ -42,12 +42,12 @@ BAD = [
 
 
 @pytest.mark.parametrize("value, unit, size", GOOD, ids=[str(case[0]) for case in GOOD])
-def test_good(value: object, unit: int, size: int) -> None:
+def test_valid_sizes(value: object, unit: int, size: int) -> None:
     assert parse_size(value, NAMES[unit], "x") == size
 
 
 @pytest.mark.parametrize("value, message", BAD, ids=[str(case[0]) for case in BAD])
-def test_bad(value: object, message: str) -> None:
+def test_invalid_sizes_are_refused(value: object, message: str) -> None:
     with pytest.raises(InputError) as raised:
         parse_size(value, "GiB", "x")
     assert str(raised.value).startswith(message)
@@ -55,7 +55,7 @@ def test_bad(value: object, message: str) -> None:
 
 
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.booleans()))
-def test_whatever_comes_it_is_a_size_or_refused(value: object) -> None:
+def test_arbitrary_value_is_a_size_or_refused(value: object) -> None:
     try:
         assert parse_size(value, "GiB", "x") > 0
     except InputError as error:

@@ -79,7 +79,7 @@ def test_every_scalar_of_a_netplan_is_found():
 @pytest.mark.parametrize(
     "text", ["", "\n", "x", "{", "[a, {b: ", "a: {b: 'c", "- - - x", ":", "a:\n\tb", "? x\n: y", "'a", "a: |", "a: |\n", "&a *b !c", "a: b: c"]
 )
-def test_what_is_no_yaml_is_no_error(text):
+def test_text_that_is_not_yaml_raises_no_error(text):
     assert all(0 <= start <= end <= len(text) for unused, start, end in scalars(text))
 
 
@@ -91,7 +91,7 @@ DATA = st.dictionaries(
 
 
 @given(DATA, st.sampled_from([True, False, None]), st.integers(2, 6))
-def test_what_a_real_library_writes_is_found_whole(data, flow, indent):
+def test_scalars_of_a_yaml_library_are_found(data, flow, indent):
     text = yaml.safe_dump(data, default_flow_style=flow, indent=indent, width=40, sort_keys=False)
     found = list(scalars(text))
     assert [keys for keys, unused, unused in found] == [keys for keys, unused in leaves(data)]

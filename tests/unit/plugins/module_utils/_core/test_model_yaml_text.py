@@ -21,22 +21,22 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.di
 
 
 @given(VALUES)
-def test_it_reads_back_as_it_was(value: t.Any) -> None:
+def test_value_is_read_back_unchanged(value: t.Any) -> None:
     assert yaml.safe_load(to_yaml(value)) == value
 
 
 @pytest.mark.parametrize("text", ["yes", "no", "null", "~", "1", "1e3", "0x10", "2024-01-01", "", " a ", "- a", "#a", "a: b", "a\nb\n", "\t", "é", "😀"])
-def test_a_text_stays_a_text(text: str) -> None:
+def test_string_is_read_back_as_string(text: str) -> None:
     assert yaml.safe_load(to_yaml({text: [text]})) == {text: [text]}
 
 
-def test_it_is_for_people_too() -> None:
+def test_output_is_readable() -> None:
     value = {"users": [{"name": "a", "groups": ["x", "y"]}], "empty": {}, "none": [], "n": 1}
     expected = 'users:\n  - name: "a"\n    groups:\n      - "x"\n      - "y"\nempty: {}\nnone: []\n"n": 1\n'
     assert to_yaml(value) == expected
 
 
-def test_what_has_no_place_is_told_without_its_value() -> None:
+def test_unsupported_type_is_refused_without_its_value() -> None:
     with pytest.raises(TypeError) as raised:
         to_yaml({"a": {"hunter2"}})
     assert "set" in str(raised.value) and "hunter2" not in str(raised.value)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A secret is made once, whoever asks, and nothing is written in check mode."""
+"""A secret is generated once, also with concurrent callers, and nothing is written in check mode."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def ask(directory: pathlib.Path, name: str = "rabbitmq/shop", check_mode: bool =
     return secret(name, directory, RECIPE, check_mode=check_mode, decrypt=decrypt)
 
 
-def ask_and_tell(directory: pathlib.Path, start: t.Any, told: t.Any) -> None:
+def ask_and_report(directory: pathlib.Path, start: t.Any, answers: t.Any) -> None:
     start.wait()
-    told.put(ask(directory))
+    answers.put(ask(directory))
 
 
-def test_made_once(tmp_path: pathlib.Path) -> None:
+def test_secret_is_generated_once(tmp_path: pathlib.Path) -> None:
     root = tmp_path / "secrets"
     first = ask(root)
     file = root / "rabbitmq" / "shop.txt"
@@ -45,17 +45,17 @@ def test_made_once(tmp_path: pathlib.Path) -> None:
     assert sorted(path.name for path in file.parent.iterdir()) == ["other.txt", "shop.txt"]
 
 
-def test_many_ask_at_once(tmp_path: pathlib.Path) -> None:
+def test_concurrent_callers_get_the_same_secret(tmp_path: pathlib.Path) -> None:
     """Forks of one play, or two plays: all get what the file holds."""
     context = multiprocessing.get_context("fork")
     for round_ in range(5):
-        start, told = context.Event(), context.Queue()
+        start, answers = context.Event(), context.Queue()
         root = tmp_path / str(round_)
-        forks = [context.Process(target=ask_and_tell, args=(root, start, told)) for _fork in range(12)]
+        forks = [context.Process(target=ask_and_report, args=(root, start, answers)) for _fork in range(12)]
         for fork in forks:
             fork.start()
         start.set()
-        values = {told.get(timeout=60) for _fork in forks}
+        values = {answers.get(timeout=60) for _fork in forks}
         for fork in forks:
             fork.join()
         assert values == {(root / "rabbitmq" / "shop.txt").read_text("utf-8").strip()}
@@ -72,11 +72,11 @@ def test_check_mode_writes_nothing(tmp_path: pathlib.Path) -> None:
     assert ask(root) != stand_in
 
 
-def test_check_mode_tells_the_real_one(tmp_path: pathlib.Path) -> None:
+def test_check_mode_returns_an_existing_secret(tmp_path: pathlib.Path) -> None:
     assert ask(tmp_path) == ask(tmp_path, check_mode=True)
 
 
-def test_what_the_operator_wrote_stays(tmp_path: pathlib.Path) -> None:
+def test_secret_of_the_operator_is_kept(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "rabbitmq" / "shop.txt"
     file.parent.mkdir()
     file.write_text("short", "utf-8")
@@ -107,19 +107,19 @@ def test_a_file_without_a_secret_is_refused(tmp_path: pathlib.Path, text: str) -
     assert file.read_text("utf-8") == text
 
 
-def test_a_directory_in_its_place_is_told(tmp_path: pathlib.Path) -> None:
+def test_directory_instead_of_the_file_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "rabbitmq" / "shop.txt").mkdir(parents=True)
     with pytest.raises(BackendError, match=r"shop\.txt: cannot be read: Is a directory"):
         ask(tmp_path)
 
 
-def test_a_file_where_a_directory_should_be_is_told(tmp_path: pathlib.Path) -> None:
+def test_file_instead_of_the_directory_is_refused(tmp_path: pathlib.Path) -> None:
     (tmp_path / "rabbitmq").write_text("", "utf-8")
     with pytest.raises(BackendError, match=r"shop\.txt: cannot be"):
         ask(tmp_path)
 
 
-def test_a_kill_between_leaves_no_half_secret(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kill_leaves_no_partial_secret(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Killed(BaseException):
         pass
 
@@ -143,7 +143,7 @@ def test_a_kill_between_leaves_no_half_secret(tmp_path: pathlib.Path, monkeypatc
         ("/srv/keys", None, "blue", "/srv/keys"),
     ],
 )
-def test_where(given: t.Any, inventory: t.Any, environment: str, wanted: str) -> None:
+def test_directory_of_the_secrets(given: t.Any, inventory: t.Any, environment: str, wanted: str) -> None:
     assert secrets_directory(given, inventory, environment) == pathlib.Path(wanted)
 
 
@@ -151,7 +151,7 @@ def test_where(given: t.Any, inventory: t.Any, environment: str, wanted: str) ->
     ("given", "inventory", "environment", "path"),
     [("relative", "/inv", "a", "footprint_secrets"), ("", None, "a", "footprint_secrets"), ("", "/inv", "../b", "footprint_environment")],
 )
-def test_nowhere(given: t.Any, inventory: t.Any, environment: str, path: str) -> None:
+def test_invalid_directory_is_refused(given: t.Any, inventory: t.Any, environment: str, path: str) -> None:
     with pytest.raises(InputError) as refused:
         secrets_directory(given, inventory, environment)
     assert refused.value.path == path

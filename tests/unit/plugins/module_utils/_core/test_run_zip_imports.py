@@ -73,7 +73,7 @@ def test_each_module_is_compiled_once(archive: pathlib.Path) -> None:
     assert with_it["files"] == names and with_it["hooks"] == without["hooks"] + 1
 
 
-def test_what_was_compiled_is_kept_for_the_next_run(archive: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_compiled_code_is_cached_for_the_next_run(archive: pathlib.Path, tmp_path: pathlib.Path) -> None:
     first = call(archive, "ours")
     kept = next((tmp_path / "kept").iterdir())
     assert kept.stat().st_mode & 0o777 == 0o600 and kept.parent.stat().st_mode & 0o777 == 0o700
@@ -85,7 +85,7 @@ def test_what_was_compiled_is_kept_for_the_next_run(archive: pathlib.Path, tmp_p
     assert call(moved, "ours")["compiled"] == []
 
 
-def test_a_check_keeps_nothing(archive: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_check_mode_writes_no_cache(archive: pathlib.Path, tmp_path: pathlib.Path) -> None:
     call(archive, "ours", "check")
     assert not (tmp_path / "kept").exists()
 
@@ -94,7 +94,7 @@ MIXED = marshal.dumps({"package": 1, "package.inner": (), "package.inner.part": 
 
 
 @pytest.mark.parametrize("damage", [b"", b"rubbish", b"i\x01\x00\x00\x00", MIXED], ids=len)
-def test_what_is_damaged_is_compiled_anew(archive: pathlib.Path, tmp_path: pathlib.Path, damage: bytes) -> None:
+def test_damaged_cache_is_compiled_again(archive: pathlib.Path, tmp_path: pathlib.Path, damage: bytes) -> None:
     call(archive, "ours")
     kept = next((tmp_path / "kept").iterdir())
     kept.write_bytes(damage)
@@ -102,12 +102,12 @@ def test_what_is_damaged_is_compiled_anew(archive: pathlib.Path, tmp_path: pathl
     assert call(archive, "ours")["compiled"] == []
 
 
-def test_what_others_could_have_written_is_not_run(archive: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_cache_writable_by_others_is_ignored(archive: pathlib.Path, tmp_path: pathlib.Path) -> None:
     call(archive, "ours")
     next((tmp_path / "kept").iterdir()).chmod(0o622)
     assert len(call(archive, "ours")["compiled"]) == 3
 
 
-def test_a_host_that_takes_no_file_runs_without(archive: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_unwritable_cache_is_ignored(archive: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "kept").write_text("in the way")
     assert len(call(archive, "ours")["compiled"]) == 3

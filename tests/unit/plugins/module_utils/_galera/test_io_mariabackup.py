@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What mariabackup leaves is read, whatever its files are called, and the commands it is run with."""
+"""Files and commands of mariabackup, with the file names of all versions."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def test_prepared(tmp_path, bin, kind):
 
 def test_not_prepared(tmp_path, bin):
     program(bin, "mariabackup", "pathlib.Path(sys.argv[2][13:], 'xtrabackup_checkpoints').write_text('backup_type = full-backuped\\n')")
-    with pytest.raises(BackendError, match="The backup is worthless"):
+    with pytest.raises(BackendError, match="The backup is not usable"):
         Mariabackup().prepare(tmp_path)
     program(bin, "mariabackup", "sys.exit('corrupt page')")
-    with pytest.raises(CommandError, match="corrupt page.*The backup is worthless"):
+    with pytest.raises(CommandError, match="corrupt page.*The backup is not usable"):
         Mariabackup().prepare(tmp_path)
 
 
@@ -75,7 +75,7 @@ def test_position(tmp_path, name, end):
 
 
 def test_no_position(tmp_path):
-    with pytest.raises(BackendError, match="does not tell the cluster's position"):
+    with pytest.raises(BackendError, match="does not contain the cluster position"):
         Mariabackup().position(tmp_path)
 
 

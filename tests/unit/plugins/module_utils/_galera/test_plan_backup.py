@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who makes a backup, what is noted beside it, which are kept, which server takes it."""
+"""Backups: choice of the member, metadata, retention, server compatibility."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_of_two_components_one_has_to_be_named():
         ({"a": ready(), "b": None}, "b", "b is not ready: it does not answer"),
     ],
 )
-def test_nobody_makes_one(looks, wanted, words):
+def test_a_member_that_is_not_ready_is_refused(looks, wanted, words):
     with pytest.raises(RefusedError, match=words):
         choose_member(looks, wanted)
 
@@ -93,20 +93,20 @@ def test_what_is_noted_is_read_again():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 2}, r"x: this is no note of a backup of format 1"),
-        ({"bytes": "many"}, r"x\.bytes: 'many' is no int"),
-        ({"bytes": True}, r"x\.bytes: True is no int"),
-        ({"seqno": None}, r"x\.seqno: None is no int"),
-        ({"databases": "app"}, r"x\.databases: 'app' is no list"),
-        ({"name": "../../etc/passwd"}, r"x\.name: '../../etc/passwd' cannot be part of a file's name"),
+        ({"format": 2}, r"x: invalid backup metadata, expected a mapping with format 1"),
+        ({"bytes": "many"}, r"x\.bytes: expected int, got 'many'"),
+        ({"bytes": True}, r"x\.bytes: expected int, got True"),
+        ({"seqno": None}, r"x\.seqno: expected int, got None"),
+        ({"databases": "app"}, r"x\.databases: expected list, got 'app'"),
+        ({"name": "../../etc/passwd"}, r"x\.name: '../../etc/passwd' is not valid as part of a file name"),
         ({"file": "a/b"}, r"x\.file"),
         ({"cluster": ""}, r"x\.cluster"),
-        ({"compression": "sh"}, r"x\.compression: 'sh' is none of zstd, gzip"),
+        ({"compression": "sh"}, r"x\.compression: expected one of zstd, gzip, got 'sh'"),
         ({"sha256": "0"}, r"x\.sha256"),
         ({"made": "yesterday"}, r"x\.made"),
     ],
 )
-def test_a_bad_note_is_told_by_its_place(change, words):
+def test_invalid_metadata_is_refused_with_its_path(change, words):
     with pytest.raises(InputError, match=words):
         parse_backup({**ONE.as_dict(), **change}, "x")
 
@@ -126,7 +126,7 @@ def test_no_note_crashes(content):
 
 
 def test_no_json():
-    with pytest.raises(InputError, match="note: this is no note of a backup"):
+    with pytest.raises(InputError, match="note: invalid backup metadata"):
         parse_note("{", "note")
 
 

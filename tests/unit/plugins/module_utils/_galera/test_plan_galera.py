@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who starts a Galera cluster, who joins, who is ready, when it may be formed anew: the tables."""
+"""Who starts a Galera cluster, who joins, who is ready, when it may be formed again: the tables."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ TABLE = [
     ("all fresh, one forced", {"a": fresh(), "b": fresh()}, "b", "bootstrap", "b", ["a"]),
     ("first has databases", {"a": fresh(), "b": fresh(databases=["shop"]), "c": fresh()}, None, "bootstrap", "b", ["a", "c"]),
     ("all fine", {"a": primary(), "b": primary(), "c": primary()}, None, "none", None, []),
-    ("one fresh beside a living one", {"a": fresh(), "b": primary(), "c": primary()}, None, "join", None, ["a"]),
-    ("one stopped beside a living one", {"a": stopped(10), "b": primary(9), "c": primary(10)}, None, "join", None, ["a"]),
-    ("one cut off beside a living one", {"a": alone(), "b": primary(), "c": primary()}, None, "join", None, ["a"]),
-    ("one missing beside a living one", {"a": None, "b": primary(), "c": fresh()}, None, "join", None, ["c"]),
+    ("one fresh, the others run", {"a": fresh(), "b": primary(), "c": primary()}, None, "join", None, ["a"]),
+    ("one stopped, the others run", {"a": stopped(10), "b": primary(9), "c": primary(10)}, None, "join", None, ["a"]),
+    ("one without quorum, the others run", {"a": alone(), "b": primary(), "c": primary()}, None, "join", None, ["a"]),
+    ("one missing, the others run", {"a": None, "b": primary(), "c": fresh()}, None, "join", None, ["c"]),
     ("killed after the first had started", {"a": primary(0), "b": fresh(), "c": fresh()}, None, "join", None, ["b", "c"]),
     ("a force left set does no harm", {"a": stopped(5), "b": primary(), "c": primary()}, "a", "join", None, ["a"]),
     ("highest position", {"a": stopped(5), "b": stopped(9), "c": stopped(7)}, None, "bootstrap", "b", ["a", "c"]),
-    ("highest position runs cut off", {"a": stopped(5), "b": alone(9), "c": alone(7)}, None, "bootstrap", "b", ["a", "c"]),
+    ("highest position runs without quorum", {"a": stopped(5), "b": alone(9), "c": alone(7)}, None, "bootstrap", "b", ["a", "c"]),
     ("highest position is stopped", {"a": stopped(10), "b": alone(9), "c": alone(7)}, None, "bootstrap", "a", ["b", "c"]),
     ("tie: the one that runs", {"a": stopped(9), "b": alone(9), "c": stopped(9)}, None, "bootstrap", "b", ["a", "c"]),
     ("tie: the one marked safe", {"a": stopped(9), "b": stopped(9, safe_to_bootstrap=True)}, None, "bootstrap", "b", ["a"]),
     ("tie: the first", {"a": stopped(3), "b": stopped(9), "c": stopped(9)}, None, "bootstrap", "b", ["a", "c"]),
     ("one lost its data", {"a": fresh(), "b": stopped(9), "c": stopped(7)}, None, "bootstrap", "b", ["a", "c"]),
-    ("zeros are no uuid", {"a": stopped(-1, NO_UUID), "b": stopped(9)}, None, "bootstrap", "b", ["a"]),
+    ("zeros are not a uuid", {"a": stopped(-1, NO_UUID), "b": stopped(9)}, None, "bootstrap", "b", ["a"]),
     ("forced though one is missing", {"a": stopped(5), "b": None, "c": stopped(7)}, "a", "bootstrap", "a", ["c"]),
     ("forced though unreadable", {"a": stopped(-1), "b": stopped(-1)}, "b", "bootstrap", "b", ["a"]),
 ]
@@ -76,10 +76,10 @@ def test_decision(looks, force, action, start, join):
     assert (decision.action, decision.bootstrap, list(decision.join)) == (action, start, join), decision.reason
 
 
-def test_who_is_ahead_of_the_forced_one_loses_its_data_and_is_named():
+def test_a_member_ahead_of_the_forced_one_is_named_and_discarded():
     decision = on("a", a=stopped(5), b=stopped(9), c=stopped(5), d=fresh())
     assert (decision.bootstrap, decision.join, decision.discard) == ("a", ("b", "c", "d"), ("b",))
-    assert decision.reason == "a (position 5) was forced by the operator; newer rows are lost, which b had."
+    assert decision.reason == "a (position 5) was forced by the operator; newer rows of b are lost."
     assert on(None, a=stopped(5), b=stopped(9)).discard == ()
 
 
@@ -87,26 +87,26 @@ def test_who_is_ahead_of_the_forced_one_loses_its_data_and_is_named():
     ("what", "looks", "force", "named"),
     [
         ("marked, but behind", {"a": stopped(5, safe_to_bootstrap=True), "b": stopped(9), "c": stopped(9)}, None, ["a"]),
-        ("marked, but behind one that runs cut off", {"a": stopped(5, safe_to_bootstrap=True), "b": alone(9)}, None, ["a"]),
+        ("marked, but behind one that runs without quorum", {"a": stopped(5, safe_to_bootstrap=True), "b": alone(9)}, None, ["a"]),
         ("two are marked", {"a": stopped(9, safe_to_bootstrap=True), "b": stopped(9, safe_to_bootstrap=True)}, None, ["b"]),
         ("marked, but behind the forced one", {"a": stopped(5, safe_to_bootstrap=True), "b": stopped(9), "c": None}, "b", ["a"]),
         ("the marked one starts", {"a": stopped(5), "b": stopped(9, safe_to_bootstrap=True)}, None, []),
-        ("nobody is marked", {"a": stopped(5), "b": stopped(9)}, None, []),
+        ("none is marked", {"a": stopped(5), "b": stopped(9)}, None, []),
         ("one that runs wins a tie", {"a": stopped(9, safe_to_bootstrap=True), "b": alone(9)}, None, []),
     ],
 )
-def test_a_mark_that_contradicts_the_positions_is_told(what, looks, force, named):
+def test_a_mark_that_contradicts_the_positions_is_a_warning(what, looks, force, named):
     decision = on(force, **looks)
     assert decision.action == "bootstrap"
-    told = [warning for warning in decision.warnings if "safe_to_bootstrap" in warning]
-    assert [warning.split()[0] for warning in told] == list(decision.discard) == named, what
-    for warning in told:
+    found = [warning for warning in decision.warnings if "safe_to_bootstrap" in warning]
+    assert [warning.split()[0] for warning in found] == list(decision.discard) == named, what
+    for warning in found:
         assert warning in decision.reason
         assert f"{decision.bootstrap} is" in warning
 
 
 def in_view(node, view, configuration, seqno=10, **more):
-    """A member of a Primary Component as ``galera_info`` tells of it."""
+    """A member of a Primary Component as ``galera_info`` returns it."""
     return {**primary(seqno), "node": f"id-{node}", "view": [f"id-{one}" for one in view], "size": len(view), "configuration": configuration, **more}
 
 
@@ -118,7 +118,7 @@ def test_two_primary_components_of_one_cluster_are_refused():
         "b, c (size 2, configuration 4, position 31); that of a has committed more."
     )
     assert "move their data directories away" in decision.hint
-    # a force never overrules a living component
+    # a force never overrules a Primary Component
     assert on("a", a=in_view("a", "a", 5), b=in_view("b", "b", 4)).action == "refuse"
 
 
@@ -126,9 +126,9 @@ def test_two_primary_components_of_one_cluster_are_refused():
     ("what", "looks", "apart"),
     [
         ("one whole", {"a": in_view("a", "abc", 4), "b": in_view("b", "abc", 4), "c": in_view("c", "abc", 4)}, 1),
-        # the members are looked at one after the other
-        ("c joined while they were looked at", {"a": in_view("a", "ab", 4), "b": in_view("b", "abc", 5), "c": in_view("c", "abc", 5)}, 1),
-        ("c left while they were looked at", {"c": in_view("c", "abc", 4), "a": in_view("a", "ab", 5), "b": in_view("b", "ab", 5)}, 1),
+        # the members are probed one after the other
+        ("c joined while they were probed", {"a": in_view("a", "ab", 4), "b": in_view("b", "abc", 5), "c": in_view("c", "abc", 5)}, 1),
+        ("c left while they were probed", {"c": in_view("c", "abc", 4), "a": in_view("a", "ab", 5), "b": in_view("b", "ab", 5)}, 1),
         ("seen together through a third", {"a": in_view("a", "ab", 4), "c": in_view("c", "bc", 6), "b": in_view("b", "abc", 5)}, 1),
         ("equal numbers, other members", {"a": in_view("a", "a", 4), "b": in_view("b", "b", 4)}, 2),
         ("three", {"a": in_view("a", "a", 4), "b": in_view("b", "b", 4), "c": in_view("c", "c", 4)}, 3),
@@ -150,37 +150,37 @@ def test_every_member_is_described():
     looks = {"a": stopped(5), "b": stopped(9, safe_to_bootstrap=True), "c": None, "d": alone(-1), "e": fresh(databases=["shop"])}
     members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
     assert describe(members, decide(members)) == [
-        f"a: stopped, position 5 of cluster {A}; is left alone",
-        f"b: stopped, position 9 of cluster {A}, was the last one to leave; is left alone",
-        "c: does not answer; is left alone",
-        f"d: running, cut off, position unknown of cluster {A}; is left alone",
-        "e: stopped, no data of a cluster, databases shop; is left alone",
+        f"a: stopped, position 5 of cluster {A}; no change",
+        f"b: stopped, position 9 of cluster {A}, was the last member to leave; no change",
+        "c: does not answer; no change",
+        f"d: running without quorum, position unknown of cluster {A}; no change",
+        "e: stopped, no data of a cluster, databases shop; no change",
     ]
     members = {name: Member.from_facts(name, facts) for name, facts in {"a": stopped(5), "b": stopped(9), "c": stopped(4)}.items()}
     assert [line.rpartition("; ")[2] for line in describe(members, decide(members, "a"))] == [
-        "starts the cluster", "joins, its own data are set aside", "joins"
+        "starts the cluster", "joins after its own data is set aside", "joins"
     ]  # fmt: skip
     members = {name: Member.from_facts(name, facts) for name, facts in {"a": primary(), "b": stopped(4)}.items()}
     assert describe(members, decide(members)) == [
-        f"a: in a Primary Component, position 10 of cluster {A}; stays",
+        f"a: in a Primary Component, position 10 of cluster {A}; no change",
         f"b: stopped, position 4 of cluster {A}; joins",
     ]
 
 
 REFUSED = [
     ("no members", {}, None, "no members"),
-    ("one missing, nobody serves", {"a": stopped(5), "b": None, "c": stopped(7)}, None, "b does not answer"),
+    ("one missing, no Primary Component", {"a": stopped(5), "b": None, "c": stopped(7)}, None, "b does not answer"),
     ("one missing, all fresh", {"a": fresh(), "b": None}, None, "b does not answer"),
     ("all missing", {"a": None, "b": None}, None, "a, b does not answer"),
-    ("a position nobody can read", {"a": stopped(5), "b": stopped(-1)}, None, "position of b cannot be read"),
+    ("one position cannot be read", {"a": stopped(5), "b": stopped(-1)}, None, "position of b cannot be read"),
     ("no position can be read", {"a": stopped(-1), "b": stopped(-1)}, None, "position of a, b cannot be read"),
     ("two clusters alive", {"a": primary(), "b": primary(uuid=B)}, None, "2 clusters at once"),
     ("two clusters stopped", {"a": stopped(5), "b": stopped(9, B)}, None, "different clusters"),
-    ("foreign beside a living one", {"a": stopped(5, B), "b": primary(), "c": primary()}, None, f"a ({B})"),
+    ("foreign, the others run", {"a": stopped(5, B), "b": primary(), "c": primary()}, None, f"a ({B})"),
     ("foreign, forced", {"a": stopped(5), "b": stopped(9, B)}, "a", f"b ({B})"),
-    ("ahead of the living one", {"a": stopped(11), "b": primary(9), "c": primary(10)}, None, "a (position 11) is ahead of the cluster that lives (c"),
-    ("cut off and ahead of the living one", {"a": alone(12), "b": primary()}, "a", "which the cluster has lost"),
-    ("the last one to leave beside a living one", {"a": stopped(4, safe_to_bootstrap=True), "b": primary(9)}, None, "a (position 4) was the last one to leave"),
+    ("ahead of the running cluster", {"a": stopped(11), "b": primary(9), "c": primary(10)}, None, "a (position 11) is ahead of the running cluster (c"),
+    ("without quorum and ahead of the running cluster", {"a": alone(12), "b": primary()}, "a", "that the cluster has lost"),
+    ("last member to leave, the other runs", {"a": stopped(4, safe_to_bootstrap=True), "b": primary(9)}, None, "a (position 4) was the last member to leave"),
     ("databases would be wiped", {"a": fresh(databases=["shop"]), "b": primary()}, None, "a: shop"),
     ("databases on two", {"a": fresh(databases=["shop"]), "b": fresh(databases=["wiki"])}, None, "b: wiki"),
     ("databases beside data of a cluster", {"a": fresh(databases=["shop"]), "b": stopped(4)}, None, "a: shop"),
@@ -220,15 +220,15 @@ LOOKS = st.one_of(
 
 
 @given(st.dictionaries(st.sampled_from("abcde"), LOOKS, min_size=1), st.sampled_from([None, "a", "b"]))
-def test_whatever_happens_nothing_is_lost_in_silence(looks, force):
+def test_no_decision_loses_data_silently(looks, force):
     decision = on(force, **looks)
     alive = [name for name, facts in looks.items() if facts and facts["primary"]]
     if decision.action == "bootstrap":
         chosen = looks[decision.bootstrap]
-        # never beside a living component
+        # never while a Primary Component exists
         assert not alive
         others = [facts for name, facts in looks.items() if name != decision.bootstrap]
-        # never with older data than another has, never without one that may have newer, unless a person said so
+        # never with older data than another has, never without one that may have newer, unless the operator forces it
         if not force:
             assert None not in others
             with_data = [facts for facts in others if facts["cluster_uuid"] in (A, B)]
@@ -236,7 +236,7 @@ def test_whatever_happens_nothing_is_lost_in_silence(looks, force):
     if decision.action in ("bootstrap", "join"):
         for name in decision.join:
             facts = looks[name]
-            # whoever joins has no data of another cluster and no databases of its own
+            # a member that joins has no data of another cluster and no databases
             assert facts["cluster_uuid"] in (None, NO_UUID, decision.uuid)
             assert facts["cluster_uuid"] == decision.uuid or not facts["databases"]
 

@@ -47,7 +47,7 @@ def test_everything_is_there():
 def test_what_differs():
     there = Existing("mysql_native_password", native_hash("old"), ("GRANT SELECT ON `other`.`t` TO `app`@`%`",))
     assert [statement.what for statement in plan([], parse_accounts(USERS), [], {"app@%": there})] == [
-        "change how app@% logs in",
+        "change authentication of app@%",
         "grant ALL PRIVILEGES on `foot\\_print`.* to app@%",
         "grant INSERT on `other`.`t` to app@%",
     ]
@@ -56,12 +56,12 @@ def test_what_differs():
 @pytest.mark.parametrize(
     ("there", "statements"),
     [
-        (None, ["create user app@%", "let app@% log in over TLS alone"]),
-        (Existing("mysql_native_password", native_hash("x"), ()), ["let app@% log in over TLS alone"]),
+        (None, ["create user app@%", "require TLS for app@%"]),
+        (Existing("mysql_native_password", native_hash("x"), ()), ["require TLS for app@%"]),
         (Existing("mysql_native_password", native_hash("x"), (), True), []),
     ],
 )
-def test_tls_is_required_and_never_taken_back(there, statements):
+def test_require_tls_is_set_and_never_removed(there, statements):
     users = parse_accounts([{"name": "app", "password": "x", "require_tls": True}])
     existing = {"app@%": there} if there else {}
     found = plan([], users, [], existing)
@@ -87,8 +87,8 @@ def test_native_hash():
         ([{"name": "a;b"}], r"users\[0\].name: 'a;b'"),
         ([{"name": "a", "password": "x", "host": "h'"}], r"users\[0\].host"),
         ([{"name": "a"}], r"users\[0\].password: is missing"),
-        ([{"name": "a", "password": "x", "privileges": {"d": "ALL"}}], r"users\[0\].privileges\[d\]: 'd' is no scope"),
-        ([{"name": "a", "password": "x", "privileges": {"d.*": "ALL; DROP"}}], "is no privilege"),
+        ([{"name": "a", "password": "x", "privileges": {"d": "ALL"}}], r"users\[0\].privileges\[d\]: 'd' is not a valid scope"),
+        ([{"name": "a", "password": "x", "privileges": {"d.*": "ALL; DROP"}}], "is not a valid privilege"),
     ],
 )
 def test_bad_users(users, message):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a member speaks, and by which steps a cluster comes to speak something else."""
+"""TLS stage of a member, and the steps by which a cluster changes it."""
 
 from __future__ import annotations
 
@@ -49,35 +49,35 @@ def test_steps(live, wanted, steps):
     assert tls_steps(live, wanted) == steps
 
 
-def spoken(live, written):
+def using(live, written):
     return {"tls": live, "tls_written": written}
 
 
 @pytest.mark.parametrize(
     ("what", "asked", "looks", "wanted"),
     [
-        ("new", None, [spoken(None, None)] * 3, True),
-        ("new, one does not answer", None, [spoken(None, None), None, {}], True),
-        ("new, on plain text", False, [spoken(None, None)], False),
-        ("lives in plain text", None, [spoken("off", "off")] * 3, False),
-        ("a new member of one that lives in plain text", None, [spoken(None, None), spoken("off", "off")], False),
-        ("a member of one that lives in plain text was given TLS", None, [spoken(None, "on"), spoken("off", "off")], False),
-        ("stopped, in plain text", None, [spoken(None, "off"), spoken(None, "off")], False),
-        ("stopped, with TLS", None, [spoken(None, "on"), None], True),
-        ("lives with TLS", None, [spoken("on", "on"), spoken(None, None)], True),
-        ("killed on the way to both", None, [spoken("off", "both"), spoken("both", "both")], False),
-        ("killed on the way to TLS alone", None, [spoken("both", "on"), spoken("on", "on")], True),
-        ("lives in plain text, TLS is asked for", True, [spoken("off", "off")], True),
-        ("lives with TLS, plain text is asked for", False, [spoken("on", "on")], False),
+        ("new", None, [using(None, None)] * 3, True),
+        ("new, one does not answer", None, [using(None, None), None, {}], True),
+        ("new, on plain text", False, [using(None, None)], False),
+        ("runs in plain text", None, [using("off", "off")] * 3, False),
+        ("a new member of one that runs in plain text", None, [using(None, None), using("off", "off")], False),
+        ("a member of one that runs in plain text was given TLS", None, [using(None, "on"), using("off", "off")], False),
+        ("stopped, in plain text", None, [using(None, "off"), using(None, "off")], False),
+        ("stopped, with TLS", None, [using(None, "on"), None], True),
+        ("runs with TLS", None, [using("on", "on"), using(None, None)], True),
+        ("killed on the way to both", None, [using("off", "both"), using("both", "both")], False),
+        ("killed on the way to TLS alone", None, [using("both", "on"), using("on", "on")], True),
+        ("runs in plain text, TLS is asked for", True, [using("off", "off")], True),
+        ("runs with TLS, plain text is asked for", False, [using("on", "on")], False),
     ],
 )
-def test_new_clusters_speak_tls_and_others_keep_what_they_speak(what, asked, looks, wanted):
+def test_tls_wanted_is_true_for_new_clusters_and_unchanged_for_others(what, asked, looks, wanted):
     assert tls_wanted(asked, looks) is wanted, what
 
 
 @pytest.mark.parametrize("wanted", [True, False])
 @pytest.mark.parametrize("live", [live for live in itertools.product(STAGES, repeat=3) if not {"on", "off"} <= set(live)])
-def test_nobody_is_ever_cut_off(live, wanted):
+def test_tls_steps_never_disconnect_a_member(live, wanted):
     members = list(live)
     for step in tls_steps(live, wanted):
         for place in range(len(members)):
@@ -99,5 +99,5 @@ def test_nobody_is_ever_cut_off(live, wanted):
         ("new", False),
     ],
 )
-def test_who_speaks_both(version, able):
+def test_speaks_both_by_version(version, able):
     assert speaks_both(version) is able

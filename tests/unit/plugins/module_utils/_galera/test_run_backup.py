@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A backup is made, proved, kept, and put in the place of the data, with a server and a mariabackup that play along."""
+"""A backup is created, verified, stored and restored, with a simulated server and mariabackup."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Tool:
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
-    """Locks in the test's own folder; nobody is the server's user here."""
+    """Locks in the test's own folder; the server's user does not exist here."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(run_data.os, "chown", lambda *unused: None)
     monkeypatch.setattr(run_data.os, "lchown", lambda *unused: None)
@@ -135,8 +135,8 @@ def test_check_mode_makes_nothing(tmp_path, datadir):
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (None, "its server is not up as a member"),
-        ({"wsrep_on": "OFF"}, "not up as a member"),
+        (None, "its server is not running as a cluster member"),
+        ({"wsrep_on": "OFF"}, "not running as a cluster member"),
         ({**SYNCED, "wsrep_local_state_comment": "Joined"}, "wsrep_local_state_comment is Joined"),
         ({**SYNCED, "wsrep_cluster_status": "non-Primary"}, "non-Primary"),
     ],
@@ -148,12 +148,12 @@ def test_a_member_that_is_not_ready_makes_none(tmp_path, datadir, status, words)
 
 def test_no_room(tmp_path, datadir, monkeypatch):
     monkeypatch.setattr(run_backup, "free", lambda unused: 1)
-    with pytest.raises(RefusedError, match="directory: a backup and its proof need up to"):
+    with pytest.raises(RefusedError, match="directory: a backup and its verification need up to"):
         made(tmp_path, datadir)
 
 
 def test_a_relative_directory(datadir):
-    with pytest.raises(InputError, match="directory: 'spool' is no absolute path"):
+    with pytest.raises(InputError, match="directory: 'spool' is not an absolute path"):
         make(BackupRequest("spool", "lab", "m"), Server(datadir, SYNCED), Tool(), check_mode=False)
 
 
@@ -188,7 +188,7 @@ def test_keep_and_remove(tmp_path, datadir):
 def test_what_arrived_broken_is_not_kept(tmp_path, datadir):
     store, incoming, backup = brought(tmp_path, datadir, 1)
     incoming.write_text("dat", encoding="ascii")
-    with pytest.raises(BackendError, match="is not what metal3 sent"):
+    with pytest.raises(BackendError, match="does not match the backup that metal3 sent"):
         keep(str(store), str(incoming), backup, 7, check_mode=False)
     assert backups(store) == []
 
@@ -196,10 +196,10 @@ def test_what_arrived_broken_is_not_kept(tmp_path, datadir):
 @pytest.mark.parametrize(
     ("content", "note", "words"),
     [
-        ("dota", True, "is not the file its note tells of"),
-        ("dat", True, "3 bytes here, 4 there"),
-        ("data", False, "there is no note"),
-        (None, True, "there is no file"),
+        ("dota", True, "does not match its metadata file"),
+        ("dat", True, "it has 3 bytes, expected 4"),
+        ("data", False, "metadata file .* does not exist"),
+        (None, True, "mbs.zst does not exist"),
     ],
 )
 def test_inspect(tmp_path, datadir, content, note, words):
@@ -321,10 +321,10 @@ def test_killed_at_any_rename_it_is_completed(tmp_path, datadir, story, monkeypa
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"label": "../x"}, "label: '../x' cannot be part"),
-        ({"file": None}, "file: a backup is needed"),
-        ({"file": "/nowhere"}, "is not the file of the backup"),
-        ({"seqno": 18}, "the file holds .*:17, its note tells .*:18"),
+        ({"label": "../x"}, "label: '../x' is not valid as part"),
+        ({"file": None}, "file: a backup is required"),
+        ({"file": "/nowhere"}, "does not match the backup"),
+        ({"seqno": 18}, "the file has position .*:17, its metadata says .*:18"),
         ({"tool": Tool(version="11.4.1-MariaDB")}, "the backup is from MariaDB"),
     ],
 )
@@ -351,10 +351,10 @@ def test_nothing_is_replaced_by_nothing(datadir):
 
 
 @pytest.mark.parametrize("state", ["set_aside", "prepared"])
-def test_a_file_system_of_its_own_is_refused(tmp_path, datadir, state, monkeypatch):
+def test_a_data_directory_that_is_a_mount_point_is_refused(tmp_path, datadir, state, monkeypatch):
     unused, backup = made(tmp_path, datadir)
     monkeypatch.setattr(run_data.os.path, "ismount", lambda path: str(path) == str(datadir))
     server = Server(datadir)
-    with pytest.raises(RefusedError, match="datadir: .* is a file system of its own"):
+    with pytest.raises(RefusedError, match="datadir: .* is a mount point"):
         data(state, server, file=str(tmp_path / "spool" / backup.file), backup=backup)
     assert server.done == []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A member is looked at and brought into its cluster, with a server that plays along."""
+"""A member is probed and joins its cluster, with a simulated server."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Server:
         self.upgrades -= 1
         return self.upgrades >= 0
 
-    def last_words(self):
+    def last_log_lines(self):
         return "I could not"
 
     def _verb(self, name):
@@ -112,7 +112,7 @@ def test_a_ready_member_is_left_alone():
         (Server(None, "failed"), "present", ("start",), ["start"]),
         (Server({"wsrep_on": "OFF"}, "active"), "present", ("restart",), ["restart"]),
         (Server(SYNCED, "active", files=101.0), "present", ("restart",), ["restart"]),
-        # the last one to leave has to start the cluster again
+        # the last member to leave must start the cluster again
         (Server({**SYNCED, "wsrep_cluster_size": "1"}, "active", files=101.0), "present", ("bootstrap",), ["stop", "allow_bootstrap", "bootstrap"]),
         (Server(), "bootstrapped", ("bootstrap",), ["allow_bootstrap", "bootstrap"]),
         (Server(None, "activating"), "bootstrapped", ("bootstrap",), ["stop", "allow_bootstrap", "bootstrap"]),
@@ -130,7 +130,7 @@ def test_verbs(server, state, actions, done):
 
 def test_one_that_waits_for_its_peers_is_not_disturbed():
     server = Server(None, "activating", heals=False)
-    with pytest.raises(BackendError, match="not ready after 2 s: its server does not answer yet. Its last words: I could not"):
+    with pytest.raises(BackendError, match="not ready after 2 s: its server does not answer yet. Last log lines: I could not"):
         run(server)
     assert server.done == []
 
@@ -152,7 +152,7 @@ def test_look():
     assert look(Server(None, "failed", {"uuid": A, "seqno": "-1"}, recovered=(A, 12)))["seqno"] == 12
     assert look(Server(None, "failed", {"uuid": A, "seqno": "-1"}))["seqno"] == -1
     assert look(Server(None, "activating", {"uuid": A, "seqno": "-1"}, recovered=(A, 13)))["seqno"] == 13
-    # a copy that broke off is no data of a cluster, and what lies there are not databases to save
+    # an aborted copy is not data of a cluster, and its directories are not databases to save
     facts = look(Server(None, "inactive", {"uuid": ZERO, "seqno": "-1"}, databases=("shop",)))
     assert (facts["cluster_uuid"], facts["databases"]) == (None, [])
     assert look(Server(None, "inactive", None, databases=("shop",)))["databases"] == ["shop"]
@@ -174,11 +174,11 @@ def test_a_member_is_not_ready_while_its_system_tables_are_rebuilt():
     server = Server(upgrades=2)
     assert run(server).after["ready"]
     assert server.upgrades == -1
-    with pytest.raises(BackendError, match="system tables are still being checked"):
+    with pytest.raises(BackendError, match="the upgrade check of its system tables is still running"):
         run(Server(upgrades=10))
 
 
-def test_a_member_tells_which_component_it_is_in():
+def test_look_reports_the_component_of_a_member():
     facts = look(Server(SYNCED, "active"))
     assert (facts["configuration"], facts["size"], facts["node"], facts["view"]) == (7, 3, "n2", ["n1", "n2", "n3"])
     facts = look(Server(ALONE, "active"))

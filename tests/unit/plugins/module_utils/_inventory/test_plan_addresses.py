@@ -86,12 +86,12 @@ def test_sweep():
     assert len(sweep_targets("10.0.0.0/22", "x")) == 1022
     with pytest.raises(RefusedError, match=r"discover_network: 10.0.0.0/21 has 2048 addresses; at most 1024"):
         sweep_targets("10.0.0.0/21", "discover_network")
-    with pytest.raises(InputError, match="discover_network: 'x' is no IPv4 network"):
+    with pytest.raises(InputError, match="discover_network: 'x' is not a valid IPv4 network"):
         sweep_targets("x", "discover_network")
 
 
 def test_bad_options():
-    with pytest.raises(InputError, match=r"address_sources\[1\]: 'dns' is no source"):
+    with pytest.raises(InputError, match=r"address_sources\[1\]: 'dns' is not a valid source"):
         check_sources(["lease", "dns"], "address_sources")
-    with pytest.raises(InputError, match=r"exclude_addresses\[0\]: 'vip' is no IPv4"):
+    with pytest.raises(InputError, match=r"exclude_addresses\[0\]: 'vip' is not a valid IPv4"):
         parse_excluded(["vip"], "exclude_addresses")

@@ -53,7 +53,7 @@ class Backend:
     def read_leases(self, location, timeout):
         self.asked.append(location)
         if location not in self.leases:
-            raise BackendError(f"the leases at {location} cannot be read: down")
+            raise BackendError(f"cannot read the leases at {location}: down")
         return "".join(f"0 {mac} {address} * *\n" for mac, address in self.leases[location])
 
     def neighbours(self):
@@ -103,7 +103,7 @@ def test_sources_in_order_and_only_while_needed():
         "c3": ("192.0.2.103", "lease"),
     }
     assert backend.asked == ["down", "one", "two"]
-    assert warnings == ["the leases at down cannot be read: down"]
+    assert warnings == ["cannot read the leases at down: down"]
 
 
 def test_the_sweep_comes_after_a_look():
@@ -120,7 +120,7 @@ def test_a_neighbour_that_answers_at_several_addresses_is_not_trusted():
     # one of them may be the virtual address, and belong to another controller tomorrow
     found, warnings = find_addresses(parse("blue", servers()), Lookup(), Backend(neigh=[(C1, "192.0.2.101"), (C1, "192.0.2.20")]))
     assert "c1" not in found
-    assert "c1 answers at several addresses (192.0.2.101, 192.0.2.20); none is taken" in warnings[0]
+    assert "c1 has several addresses in the neighbour table (192.0.2.101, 192.0.2.20); none is used" in warnings[0]
 
 
 def test_the_newest_lease_is_trusted():
@@ -154,8 +154,8 @@ def test_without_the_binding_there_is_a_warning():
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ([], InputError, "servers: is list, not a mapping"),
-        ({"m": 3}, InputError, "servers.m: is int"),
+        ([], InputError, "servers: expected a mapping, got list"),
+        ({"m": 3}, InputError, "servers.m: expected a mapping, got int"),
         ({"m": {"roles": {"virt": 1}}}, InputError, "servers.m.roles"),
         ({"m": {"roles": ["compute"], "vms": [{"id": 1}]}}, RefusedError, "servers.m.vms: m has VM details but not the role virt"),
         ({"m": {"roles": ["virt"], "vms": [{"id": 1, "ram": -1}]}}, InputError, r"servers.m.vms\[0\].ram"),

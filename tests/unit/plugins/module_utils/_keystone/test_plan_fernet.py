@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The next step with the keys of several keystones, and that no token is ever refused, wherever a run is killed."""
+"""The next step with the key repositories of several members; no token is ever rejected, wherever a run is killed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HALF = {0: "s", 1: "a", 2: "b", 3: "s"}
 @pytest.mark.parametrize(
     ("members", "rotate", "action", "leader", "followers", "rotated"),
     [
-        # a new cloud, a newcomer, all well
+        # a new cloud, a new member, no difference
         ({"a": {}, "b": {}, "c": {}}, False, "create", "a", ["b", "c"], False),
         ({"a": {}, "b": OLD, "c": OLD}, False, "none", "b", ["a"], False),
         ({"a": OLD, "b": OLD, "c": OLD}, False, "none", "a", [], False),
@@ -33,16 +33,16 @@ HALF = {0: "s", 1: "a", 2: "b", 3: "s"}
         ({"a": NEW, "b": OLD, "c": OLD}, True, "none", "a", ["b", "c"], True),
         ({"a": NEW, "b": HALF, "c": OLD}, True, "none", "a", ["b", "c"], True),
         ({"a": NEW, "b": NEW, "c": OLD}, True, "none", "a", ["c"], True),
-        # the same without asking for one: the role completes what was begun
+        # the same without a requested rotation: the role completes an interrupted one
         ({"a": OLD, "b": HALF, "c": OLD}, False, "restage", "b", ["a", "c"], False),
         ({"a": OLD, "b": NEW, "c": HALF}, False, "none", "b", ["a", "c"], False),
-        # creation cut short: a primary alone
+        # interrupted creation: a primary key alone
         ({"a": {1: "a"}, "b": {}, "c": {}}, False, "restage", "a", ["b", "c"], False),
-        # the first is new: it gets the keys before a rotation begins, and that was none
+        # the first is new: it gets the keys before a rotation starts, and this is not the rotation
         ({"a": {}, "b": OLD, "c": OLD}, True, "none", "b", ["a"], False),
         # one was away while the others rotated, another staged key under the same primary: the most common one
         ({"a": {**NEW, 0: "u"}, "b": NEW, "c": NEW}, False, "none", "b", ["a"], False),
-        # one does not answer: who is there may be made level, when somebody has keys
+        # one does not answer: the others may get the same keys if one of them has keys
         ({"a": NEW, "b": OLD, "c": None}, False, "none", "a", ["b"], False),
     ],
 )
@@ -70,26 +70,26 @@ def test_what_is_refused(members: t.Any, rotate: bool, source: str | None, words
     assert all(word in f"{decision.reason} {decision.hint}" for word in words), decision
 
 
-def test_an_operator_says_whose_keys_are_right() -> None:
+def test_source_overrides_unknown_keys() -> None:
     decision = decide({"a": {0: "x", 7: "y"}, "b": OLD, "c": OLD}, source="b")
     assert (decision.action, decision.leader, decision.followers) == ("none", "b", ("a",))
 
 
 def test_a_key_stays_until_no_token_needs_it() -> None:
     written = {0: 900.0, 1: 0.0, 2: 500.0, 3: 900.0}
-    # nobody encrypted with 1 any more when 3 came, at 900; with 2 somebody may have until now
+    # no member encrypted with 1 any more when 3 was written, at 900; with 2 a member may have until now
     assert promotion(written, now=1000, most=3, keep=100).surplus == (1,)
     assert promotion(written, now=1000, most=3, keep=101).surplus == ()
     assert promotion(written, now=1000, most=5, keep=0).surplus == ()
     assert promotion(written, now=1000, most=3, keep=0).surplus == (1, 2)
-    # the last primary is needed whatever is asked for
+    # the previous primary key is always kept
     assert promotion(written, now=1000, most=1, keep=0).surplus == (1, 2)
     assert promotion(written, now=1000, most=3, keep=0).number == 4
     assert surplus({0: 1.0, 1: 0.0}, 1000, 3, 0) == ()
 
 
 class World:
-    """Members that issue tokens all the while, each with its primary; every token must be readable by every member."""
+    """Members that continuously issue tokens, each with its primary key; every token must be readable by every member."""
 
     def __init__(self, size: int, chance: random.Random) -> None:
         self.chance, self.fresh, self.clock = chance, itertools.count(), 0.0
@@ -107,7 +107,7 @@ class World:
         self.tick()
 
     def tick(self) -> None:
-        """Time passes, everybody issues a token, everybody reads all that live."""
+        """Time passes, every member issues a token and reads all valid tokens."""
         self.clock += self.chance.choice([1, 1, 1, 40])
         self.tokens = [token for token in self.tokens if self.clock - token[0] < self.life]
         serving = {name: keys for name, keys in self.members.items() if primary(keys) > 0}
@@ -177,7 +177,7 @@ def test_no_token_is_refused_wherever_runs_are_killed(size: int, seed: int) -> N
 
 
 def test_the_world_would_notice() -> None:
-    """The same world with a wrong order: a new staged key is promoted before anybody else has it."""
+    """The same world with a wrong order: a new staged key is promoted before any other member has it."""
     world = World(2, random.Random(1))
     world.run(rotate=False, budget=100)
     with pytest.raises(AssertionError, match="cannot read a token"):

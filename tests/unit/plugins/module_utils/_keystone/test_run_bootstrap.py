@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An identity service gets what it lacks, and is left alone when it lacks nothing. Its API is a real server on loopback."""
+"""The identity service gets what is missing, and is not changed otherwise. Its API is a real server on loopback."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ GOOD = token(WANTED.urls)
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("answer", "words"),
     [
         (GOOD, []),
-        (None, ["let admin log in"]),
-        (token({**WANTED.urls, "public": "https://192.0.2.9:5000/v3"}), [f"public endpoint of one: {URL} instead of https://192.0.2.9:5000/v3"]),
-        (token(WANTED.urls, region="two"), [f"{name} endpoint of one: {URL}" for name in ("public", "internal", "admin")]),
-        (token(WANTED.urls, role="reader"), ["give admin the role admin"]),
-        ({}, ["give admin the role admin"] + [f"{name} endpoint of one: {URL}" for name in ("public", "internal", "admin")]),
+        (None, ["create admin or set its password"]),
+        (token({**WANTED.urls, "public": "https://192.0.2.9:5000/v3"}), [f"set the public endpoint of one to {URL}, was https://192.0.2.9:5000/v3"]),
+        (token(WANTED.urls, region="two"), [f"set the {name} endpoint of one to {URL}" for name in ("public", "internal", "admin")]),
+        (token(WANTED.urls, role="reader"), ["assign the role admin to admin"]),
+        ({}, ["assign the role admin to admin"] + [f"set the {name} endpoint of one to {URL}" for name in ("public", "internal", "admin")]),
     ],
 )
-def test_what_is_missing(told: t.Any, words: list[str]) -> None:
-    assert list(why_bootstrap(WANTED, told)) == words
+def test_what_is_missing(answer: t.Any, words: list[str]) -> None:
+    assert list(why_bootstrap(WANTED, answer)) == words
 
 
 def test_other_interfaces_follow_the_public_one() -> None:
@@ -53,7 +53,7 @@ def test_other_interfaces_follow_the_public_one() -> None:
 
 
 class Api:
-    """Answers as it is told to, and remembers what it was asked."""
+    """Returns the configured answer and records requests."""
 
     def __init__(self) -> None:
         self.answer: tuple[int, t.Any] = (201, {"token": GOOD})
@@ -109,26 +109,26 @@ def test_the_password_is_on_no_command_line(api: Api, program: pathlib.Path) -> 
     api.answer = (401, {})
     assert ensure(WANTED, "secret", Keystone(api.url), check_mode=True).changed and not program.exists()
 
-    class Mended(Keystone):
+    class Bootstrapped(Keystone):
         def bootstrap(self, password: str, options: t.Mapping[str, str]) -> None:
             super().bootstrap(password, options)
             api.answer = (201, {"token": GOOD})
 
-    assert ensure(WANTED, "secret", Mended(api.url), check_mode=False).actions == ("let admin log in",)
+    assert ensure(WANTED, "secret", Bootstrapped(api.url), check_mode=False).actions == ("create admin or set its password",)
     called = program.read_text("ascii")
     assert called.startswith("-u keystone -- keystone-manage bootstrap --bootstrap-username admin") and f"--bootstrap-public-url {URL}" in called
     assert "secret" not in called and program.with_suffix(".password").read_text("ascii") == "secret\n"
 
 
-def test_a_bootstrap_that_does_not_help_is_told(api: Api, program: pathlib.Path) -> None:
+def test_a_bootstrap_without_effect_is_an_error(api: Api, program: pathlib.Path) -> None:
     api.answer = (401, {})
-    with pytest.raises(BackendError, match="did not help: let admin log in"):
+    with pytest.raises(BackendError, match="still required after keystone-manage bootstrap: create admin or set its password"):
         ensure(WANTED, "secret", Keystone(api.url), check_mode=False)
 
 
-def test_an_error_of_the_service_is_no_reason_to_bootstrap(api: Api, program: pathlib.Path) -> None:
+def test_an_error_of_the_service_does_not_start_a_bootstrap(api: Api, program: pathlib.Path) -> None:
     api.answer = (500, {})
-    with pytest.raises(BackendError, match="answers 500"):
+    with pytest.raises(BackendError, match="returned 500"):
         ensure(WANTED, "secret", Keystone(api.url), check_mode=False)
     assert not program.exists()
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The keys of one keystone: real files, changed in the order in which no reader misses one."""
+"""One key repository: real files, changed in an order in which no reader misses a key."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def do(repository: KeyRepository, state: str, check_mode: bool = False, **words:
 
 
 def test_keys_are_made_once_and_for_their_owner_alone(repository: KeyRepository) -> None:
-    foreseen = do(repository, "created", check_mode=True)
-    assert foreseen.changed and not repository.path.exists()
+    predicted = do(repository, "created", check_mode=True)
+    assert predicted.changed and not repository.path.exists()
     assert do(repository, "created").actions == ("write key 1", "write the staged key")
     keys = repository.keys()
     assert sorted(keys) == [0, 1] and parse_keys(keys) == keys
@@ -39,7 +39,7 @@ def test_keys_are_made_once_and_for_their_owner_alone(repository: KeyRepository)
     assert not again.changed and repository.keys() == keys
 
 
-def test_modes_are_put_right(repository: KeyRepository) -> None:
+def test_modes_are_fixed(repository: KeyRepository) -> None:
     do(repository, "created")
     (repository.path / "1").chmod(0o644)
     assert do(repository, "created", check_mode=True).changed
@@ -100,8 +100,8 @@ def test_a_member_takes_over_the_primary_before_the_staged_key(repository: KeyRe
     assert repository.keys() == leader.keys()
     do(leader, "promoted")
     wanted = leader.keys()
-    foreseen = do(repository, "present", keys=wanted, check_mode=True)
-    assert foreseen.actions == ("write key 2", "let readers finish", "write the staged key") and repository.keys() != wanted
+    predicted = do(repository, "present", keys=wanted, check_mode=True)
+    assert predicted.actions == ("write key 2", "let readers finish", "write the staged key") and repository.keys() != wanted
     assert do(repository, "present", keys=wanted).after == fingerprints(wanted)
     assert repository.keys() == wanted
     assert not do(repository, "present", keys=wanted).changed
@@ -113,7 +113,7 @@ def test_a_member_takes_over_the_primary_before_the_staged_key(repository: KeyRe
     ("keys", "path"),
     [({"x": "A" * 43 + "="}, "keys['x']"), ({"0": "secret-and-short"}, "keys[0]"), ({"1": "é" * 44}, "keys[1]")],
 )
-def test_keys_that_are_none(keys: dict[str, str], path: str) -> None:
+def test_invalid_keys_are_refused(keys: dict[str, str], path: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_keys(keys)
     assert caught.value.path == path
@@ -121,11 +121,11 @@ def test_keys_that_are_none(keys: dict[str, str], path: str) -> None:
 
 
 def test_a_half_set_of_keys_is_not_handed_on(repository: KeyRepository) -> None:
-    with pytest.raises(InputError, match="staged key of their own"):
+    with pytest.raises(InputError, match="a primary key and a different staged key"):
         do(repository, "present", keys={1: repository.new_key()})
 
 
-def test_without_keystone_there_is_nobody_to_own_them(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(Exception, match="there is no user nobody-of-this-name"):
-        do(KeyRepository(str(tmp_path / "keys"), "nobody-of-this-name", pause=0), "created")
-    assert do(KeyRepository(str(tmp_path / "keys"), "nobody-of-this-name", pause=0), "created", check_mode=True).changed
+def test_without_the_keystone_user_keys_are_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(Exception, match="the user no-such-user does not exist"):
+        do(KeyRepository(str(tmp_path / "keys"), "no-such-user", pause=0), "created")
+    assert do(KeyRepository(str(tmp_path / "keys"), "no-such-user", pause=0), "created", check_mode=True).changed

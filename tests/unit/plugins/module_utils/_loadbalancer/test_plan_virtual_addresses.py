@@ -55,15 +55,15 @@ def test_each_is_placed_where_its_network_is() -> None:
 @pytest.mark.parametrize(
     ("more", "path", "words"),
     [
-        ({"name": "b", "address": "10.999.0.1"}, "addresses[1].address", "no IPv4"),
+        ({"name": "b", "address": "10.999.0.1"}, "addresses[1].address", "not a valid IPv4"),
         ({"name": "b", "address": "192.0.2.21/24"}, "addresses[1].address", "prefix length"),
         ({"name": "b", "address": OWN}, "addresses[1].address", "own address"),
-        ({"name": "b", "address": "192.0.2.20"}, "addresses[1].address", "that of main too"),
-        ({"name": "main", "address": "192.0.2.21"}, "addresses[1].name", "that of main too"),
-        ({"name": "b", "address": "192.0.2.21", "router_id": 20}, "addresses[1].router_id", "that of main too"),
+        ({"name": "b", "address": "192.0.2.20"}, "addresses[1].address", "already used by main"),
+        ({"name": "main", "address": "192.0.2.21"}, "addresses[1].name", "already used by main"),
+        ({"name": "b", "address": "192.0.2.21", "router_id": 20}, "addresses[1].router_id", "already used by main"),
         ({"name": "b", "address": "192.0.2.21", "router_id": 256}, "addresses[1].router_id", "between 1 and 255"),
         ({"name": "b", "address": "192.0.2.21", "prefix": 0}, "addresses[1].prefix", "between 1 and 32"),
-        ({"name": "b c", "address": "192.0.2.21"}, "addresses[1].name", "no name"),
+        ({"name": "b c", "address": "192.0.2.21"}, "addresses[1].name", "not a valid name"),
         ({"name": "b", "address": "192.0.2.21", "interface": "eth7"}, "addresses[1].interface", "public0"),
     ],
 )

@@ -34,55 +34,55 @@ THERE = {
 }
 
 
-def told(vm=None, there=None):
+def reported(vm=None, there=None):
     return [each.message for each in plan_move.find_problems(SPEC, {**VM, **(vm or {})}, {**copy.deepcopy(THERE), **(there or {})})]
 
 
 def test_nothing_in_the_way():
-    assert told() == []
+    assert reported() == []
     assert plan_move.live_blockers(VM, THERE) == []
 
 
 @pytest.mark.parametrize(
     "vm, there, words",
     [
-        ({"id": None}, {}, "does not say that it is ours"),
-        ({"persistent": False}, {}, "no definition"),
+        ({"id": None}, {}, "not managed by this collection"),
+        ({"persistent": False}, {}, "transient"),
         ({"state": "paused"}, {}, "is paused"),
-        ({"saved": True}, {}, "memory saved"),
+        ({"saved": True}, {}, "managed save image"),
         ({"snapshots": True}, {}, "snapshots"),
-        ({"passed": ["hostdev"]}, {}, "hostdev of this host"),
+        ({"passed": ["hostdev"]}, {}, "hostdev of the source"),
         ({"unfit": ["/dev/sdb is a block device"]}, {}, "block device"),
-        ({"only_live": ["/x"]}, {}, "attached either"),
-        ({"rsync": None}, {}, "this host lacks rsync"),
-        ({}, {"reason": "cannot connect."}, "no virt host"),
-        ({}, {"name": "metal1", "host": HOST}, "this host itself"),
-        ({}, {"tools": {"rsync": None, "qemu-img": "/q"}}, "lacks rsync"),
+        ({"only_live": ["/x"]}, {}, "only in the persistent configuration"),
+        ({"rsync": None}, {}, "rsync is missing on the source"),
+        ({}, {"reason": "cannot connect."}, "not usable as a virt host"),
+        ({}, {"name": "metal1", "host": HOST}, "the source itself"),
+        ({}, {"tools": {"rsync": None, "qemu-img": "/q"}}, "rsync is missing on"),
         ({}, {"arch": "aarch64"}, "architecture aarch64"),
-        ({}, {"machine": "no such machine"}, "cannot make this VM"),
+        ({}, {"machine": "no such machine"}, "does not support this VM"),
         ({}, {"bridges": []}, "no bridge br-admin"),
         ({"links": ["eth7"]}, {}, "no link eth7"),
         ({}, {"networks": {"net": False}}, "no active network net"),
         ({}, {"pools": {}}, "no active storage pool"),
-        ({}, {"memory_available": 1023}, "of memory left"),
-        ({}, {"name_taken": "u2"}, "another domain there has the name c1"),
+        ({}, {"memory_available": 1023}, "of memory available"),
+        ({}, {"name_taken": "u2"}, "another domain at the destination has the name c1"),
         ({}, {"macs_taken": {"52:54:00:00:00:01": "other"}}, "has the MAC"),
-        ({}, {"domain": {"name": "c1", "state": "shutdown", "active": False}}, "exists there already (c1"),
-        ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "note": {"state": "arriving"}}, "exists there already (c1"),
-        ({}, {"note": {"state": "moved", "to": "metal1"}, "domain": {"name": "c1", "state": "shutdown", "active": False}}, "old copy is still there"),
-        ({}, {"existing": {TOP.path: 1}}, f"{TOP.path} exists there already"),
-        ({}, {"existing": {BASE.path: 99}}, "another image"),
-        ({}, {"pools": {POOL: {"name": "default", "available": 399}}}, "left, the VM needs"),
+        ({}, {"domain": {"name": "c1", "state": "shutdown", "active": False}}, "already exists at the destination (c1"),
+        ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "note": {"state": "arriving"}}, "already exists at the destination (c1"),
+        ({}, {"note": {"state": "moved", "to": "metal1"}, "domain": {"name": "c1", "state": "shutdown", "active": False}}, "still has the old copy"),
+        ({}, {"existing": {TOP.path: 1}}, f"{TOP.path} already exists at the destination"),
+        ({}, {"existing": {BASE.path: 99}}, "different content"),
+        ({}, {"pools": {POOL: {"name": "default", "available": 399}}}, "available, the VM needs"),
         ({}, {"pools": {POOL: {"name": "default", "available": 1000, "unmounted": "/srv"}}}, "is on the file system of /srv, which is not mounted"),
     ],
 )
-def test_each_thing_in_the_way_is_told(vm, there, words):
-    found = told(vm, there)
+def test_each_problem_is_reported(vm, there, words):
+    found = reported(vm, there)
     assert len(found) == 1 and words in found[0]
 
 
-def test_all_is_told_at_once():
-    assert len(told({"saved": True, "snapshots": True}, {"bridges": [], "name_taken": "u2"})) == 4
+def test_all_problems_are_reported_together():
+    assert len(reported({"saved": True, "snapshots": True}, {"bridges": [], "name_taken": "u2"})) == 4
 
 
 @pytest.mark.parametrize(
@@ -95,24 +95,24 @@ def test_all_is_told_at_once():
         {"note": {"state": "confirmed", "to": "metal1"}},
         {"macs_taken": {}},
     ],
-    ids=["image there", "half there", "of an earlier attempt", "defined by an earlier attempt", "left for good once", "nothing"],
+    ids=["image there", "partly copied", "of an earlier attempt", "defined by an earlier attempt", "left for good once", "nothing"],
 )
-def test_what_is_no_reason(there):
-    assert told({}, there) == []
+def test_ignored_leftovers_at_the_destination(there):
+    assert reported({}, there) == []
 
 
 @pytest.mark.parametrize(
     "vm, here, there, words",
     [
         ({"type": "lxc"}, {}, {}, "container"),
-        ({"state": "shutdown"}, {}, {}, "does not run"),
+        ({"state": "shutdown"}, {}, {}, "not running"),
         ({"uri": "qemu:///session"}, {}, {}, "qemu:///session"),
-        ({}, {}, {"uuid": "a"}, "same machine"),
+        ({}, {}, {"uuid": "a"}, "same host UUID"),
         ({}, {"libvirt": 6_007_000}, {}, "6.8"),
-        ({}, {}, {"hypervisor": 7_001_000}, "older there"),
+        ({}, {}, {"hypervisor": 7_001_000}, "older at the destination"),
         ({"cpu_mode": "host-passthrough"}, {}, {"cpu": "<cpu>other</cpu>"}, "the hosts' CPUs differ"),
         ({"type": "qemu", "cpu_mode": "maximum"}, {}, {"hypervisor": 8_000_000}, "emulators differ"),
-        ({"changed": True}, {}, {}, "previous definition"),
+        ({"changed": True}, {}, {}, "changed definition"),
     ],
 )
 def test_live_blockers(vm, here, there, words):
@@ -167,8 +167,8 @@ def journal(method, switched=False, **phases):
         (journal("live", True), None, None, "start"),
     ],
 )
-def test_where_a_worker_goes_on(found, here, there, phase):
-    assert plan_move.where_to_go_on(found, here, there)[0] == phase
+def test_resume_phase(found, here, there, phase):
+    assert plan_move.resume_phase(found, here, there)[0] == phase
 
 
 def test_a_journal_survives_its_file():

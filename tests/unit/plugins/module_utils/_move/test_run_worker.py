@@ -70,9 +70,9 @@ def fixture_world(tmp_path, monkeypatch):
         return work
 
     monkeypatch.setattr(run_worker, "_STEPS", {name: step(name) for name in run_worker._STEPS})
-    monkeypatch.setattr(run_worker.io_live, "stands", lambda uri, uuid: world.stands)
+    monkeypatch.setattr(run_worker.io_live, "domain_state", lambda uri, uuid: world.stands)
     monkeypatch.setattr(run_steps, "clear_there", lambda context, everything=False: world.done.append("clear there"))
-    monkeypatch.setattr(run_steps, "give_back", lambda context, reason: world.done.append(f"give back: {reason}"))
+    monkeypatch.setattr(run_steps, "roll_back", lambda context, reason: world.done.append(f"rolled back: {reason}"))
     monkeypatch.setattr(run_steps, "arrived", lambda context, there: world.done.append(f"arrived {there}"))
     monkeypatch.setattr(Context, "unfence", lambda self, running: world.done.append(f"runs here: {running}"))
     return world
@@ -86,16 +86,16 @@ def test_all_phases_in_their_order(world, method, phases):
 
 
 @pytest.mark.parametrize("phase", COPY_PHASES[: COPY_PHASES.index("switch")])
-def test_an_error_before_the_switch_gives_the_vm_back(world, phase):
+def test_error_before_the_switch_is_rolled_back(world, phase):
     world.fail[phase] = BackendError("no space.")
     world.run()
-    assert world.done[-1] == f"give back: {phase}: no space."
+    assert world.done[-1] == f"rolled back: {phase}: no space."
 
 
-def test_a_bug_before_the_switch_gives_the_vm_back_too(world):
+def test_unexpected_error_before_the_switch_is_rolled_back(world):
     world.fail["copy"] = KeyError("x")
     world.run()
-    assert world.done[-1].startswith("give back: copy:")
+    assert world.done[-1].startswith("rolled back: copy:")
 
 
 def test_an_error_after_the_switch_leaves_it_there(world):
@@ -107,7 +107,7 @@ def test_an_error_after_the_switch_leaves_it_there(world):
 
 
 @pytest.mark.parametrize("phase", ["copy", "verify", "place"])
-def test_killed_while_the_vm_is_off_it_goes_on(world, phase):
+def test_killed_worker_is_resumed_while_the_vm_is_off(world, phase):
     world.fail[phase] = Killed()
     with pytest.raises(Killed):
         world.run()

@@ -72,12 +72,12 @@ def test_a_confirmed_change_lasts(change, tmp_path):
     assert not (tmp_path / "trial.conf").exists() and not (tmp_path / "reverted").exists()
 
 
-def test_what_cannot_be_kept_is_taken_back(change, tmp_path):
+def test_failed_confirmation_is_reverted(change, tmp_path):
     trial = change(confirm=[["touch", str(tmp_path / "first")], ["false"], ["touch", str(tmp_path / "last")]])
     trial.set_state(io_deadman.STATE_APPLIED)
     with trial:
         assert "false ended with exit code 1" in trial.confirm()
-    assert trial.state == io_deadman.STATE_REVERTED and is_old(tmp_path) and "could not be kept" in trial.reason
+    assert trial.state == io_deadman.STATE_REVERTED and is_old(tmp_path) and "could not be made permanent" in trial.reason
     assert (tmp_path / "first").exists() and not (tmp_path / "last").exists()
 
 
@@ -90,17 +90,17 @@ def test_modes_of_what_is_new_and_of_what_was_there(change, tmp_path):
     assert (tmp_path / "old.conf").stat().st_mode & 0o777 == 0o640
 
 
-def test_an_unconfirmed_change_is_taken_back(change, tmp_path):
+def test_unconfirmed_change_is_reverted(change, tmp_path):
     trial = change(timeout=0.5)
     assert start(trial).wait(timeout=20) == 0
     io_deadman.settle(trial.folder)
     assert trial.state == io_deadman.STATE_REVERTED and is_old(tmp_path)
     assert (tmp_path / "reverted").exists(), "a command that fails must not keep the next from running"
-    assert "nobody confirmed" in trial.reason and "false ended with exit code 1" in trial.reason
-    assert "never-came-up" not in trial.reason, "nobody needs to hear of what there was not"
+    assert "not confirmed within" in trial.reason and "false ended with exit code 1" in trial.reason
+    assert "never-came-up" not in trial.reason, "a missing device must not be reported"
 
 
-def test_a_killed_change_is_taken_back(change, tmp_path):
+def test_killed_change_is_reverted(change, tmp_path):
     trial = change()
     process = start(trial)
     wait_for(trial, io_deadman.STATE_APPLIED)
@@ -110,7 +110,7 @@ def test_a_killed_change_is_taken_back(change, tmp_path):
     assert trial.state == io_deadman.STATE_REVERTED and is_old(tmp_path)
 
 
-def test_a_confirmation_cut_short_is_taken_back(change, tmp_path):
+def test_interrupted_confirmation_is_reverted(change, tmp_path):
     trial = change()
     trial.set_state(io_deadman.STATE_APPLIED)
     (tmp_path / "old.conf").write_text("new")
@@ -118,7 +118,7 @@ def test_a_confirmation_cut_short_is_taken_back(change, tmp_path):
     assert is_old(tmp_path)
 
 
-def test_a_change_that_cannot_be_applied_is_taken_back_at_once(change, tmp_path):
+def test_failed_apply_is_reverted_immediately(change, tmp_path):
     trial = change(apply=["ls", "/nonexistent/thing"])
     assert start(trial).wait(timeout=20) == 1
     assert trial.state == io_deadman.STATE_REVERTED and is_old(tmp_path)
@@ -138,7 +138,7 @@ def test_nothing_is_tried_twice(change, tmp_path):
     assert not (tmp_path / "applied").exists()
 
 
-def test_there_is_no_state_without_a_change(tmp_path):
+def test_state_without_a_change(tmp_path):
     assert io_deadman.Trial(str(tmp_path)).state is None
 
 

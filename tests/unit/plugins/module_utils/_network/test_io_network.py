@@ -78,7 +78,7 @@ def test_the_links_of_this_machine():
     assert links()["lo"].kind == "loopback"
 
 
-def test_nobody_manages(host):
+def test_link_without_manager(host):
     assert profile_of(ENO1) == Profile(None) and io_network.default_manager() is None
 
 
@@ -178,8 +178,8 @@ def test_without_netplan_its_files_do_not_count(host):
     assert io_network.netplan_texts() == {}
 
 
-def test_a_file_that_is_no_yaml():
-    with pytest.raises(BackendError, match="/etc/netplan/1.yaml is no YAML"):
+def test_invalid_yaml_is_refused():
+    with pytest.raises(BackendError, match="/etc/netplan/1.yaml is not valid YAML"):
         netplan_documents({"/etc/netplan/1.yaml": "a: [b"})
 
 
@@ -205,13 +205,13 @@ def test_a_kernel_that_lacks_it(host, monkeypatch, name, check_mode, argv):
         raise CommandError(asked, 1, "FATAL: not found")
 
     monkeypatch.setattr(io_network, "run", run)
-    with pytest.raises(BackendError, match=f"of this host has no {name}: .*not found.*the network was not touched"):
+    with pytest.raises(BackendError, match=f"of this host has no module {name}: .*not found.*the network was not changed"):
         need_module(name, check_mode)
 
 
 def test_helpers_of_ifupdown(tmp_path):
     need_files({str(tmp_path): "there"})
-    with pytest.raises(BackendError, match="ifupdown needs bridge-utils and ifenslave.*Install bridge-utils ifenslave"):
+    with pytest.raises(BackendError, match="ifupdown requires bridge-utils and ifenslave.*Install bridge-utils ifenslave"):
         need_files({"/nonexistent/a": "ifenslave", "/nonexistent/b": "bridge-utils", str(tmp_path): "there"})
 
 

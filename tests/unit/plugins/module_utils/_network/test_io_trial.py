@@ -54,16 +54,16 @@ def test_the_folder_holds_all_that_the_unit_needs(trial, tmp_path):
     assert io_trial.pending()
 
 
-def test_what_could_not_be_applied_is_told(trial, tmp_path, monkeypatch):
+def test_failed_change_is_reported(trial, tmp_path, monkeypatch):
     monkeypatch.setattr(io_trial, "run", lambda *args, **kwargs: io_trial.current().set_state(io_deadman.STATE_REVERTED, "netplan apply failed"))
-    with pytest.raises(BackendError, match="the old configuration is back: netplan apply failed"):
+    with pytest.raises(BackendError, match="the old configuration is active: netplan apply failed"):
         io_trial.start(change(tmp_path), 45)
     assert not io_trial.pending()
 
 
-def test_the_connection_that_began_it_proves_nothing(trial, tmp_path, monkeypatch):
+def test_confirmation_over_the_first_connection_is_refused(trial, tmp_path, monkeypatch):
     io_trial.start(change(tmp_path), 45)
-    with pytest.raises(RefusedError, match="proves nothing.*reset_connection") as caught:
+    with pytest.raises(RefusedError, match="SSH connection that started it.*reset_connection") as caught:
         io_trial.confirm()
     assert caught.value.path == "state" and trial.state == io_deadman.STATE_APPLIED
     monkeypatch.setattr(io_trial, "connection", lambda: "198.51.100.1 1001 192.0.2.11 22")
@@ -72,24 +72,24 @@ def test_the_connection_that_began_it_proves_nothing(trial, tmp_path, monkeypatc
     assert io_trial.confirm() is False
 
 
-def test_without_a_connection_that_is_told_anybody_confirms(trial, tmp_path, monkeypatch):
+def test_unknown_connection_may_confirm(trial, tmp_path, monkeypatch):
     monkeypatch.setattr(io_trial, "connection", lambda: None)
     io_trial.start(change(tmp_path), 45)
     assert io_trial.confirm() is True
 
 
-def test_too_late(trial, tmp_path):
+def test_confirmation_after_the_rollback_is_refused(trial, tmp_path):
     io_trial.start(change(tmp_path), 45)
     with trial:
-        trial.revert("nobody confirmed the change")
-    with pytest.raises(BackendError, match="was not kept; the old configuration is back: nobody confirmed"):
+        trial.revert("the change was not confirmed")
+    with pytest.raises(BackendError, match="was reverted, the old configuration is active: the change was not confirmed"):
         io_trial.confirm()
 
 
-def test_what_cannot_be_made_to_last(trial, tmp_path, monkeypatch):
+def test_failed_confirmation_is_reported(trial, tmp_path, monkeypatch):
     io_trial.start(change(tmp_path, confirm=(("false",),)), 45)
     monkeypatch.setattr(io_trial, "connection", lambda: None)
-    with pytest.raises(BackendError, match="could not be made to last; the old configuration is back: false ended"):
+    with pytest.raises(BackendError, match="could not be made permanent, the old configuration is active: false ended"):
         io_trial.confirm()
     assert not (tmp_path / "k").exists() and trial.state == io_deadman.STATE_REVERTED
 
@@ -98,7 +98,7 @@ def test_nothing_to_confirm(trial):
     assert io_trial.confirm() is False and not io_trial.pending()
 
 
-def test_sudo_takes_the_connection_away_and_a_parent_still_tells_it():
+def test_connection_is_read_from_a_parent_under_sudo():
     inner = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}; from {io_trial.__name__} import connection; print(connection())"]
     # a parent that waits, as sudo does, with a child from whose environment the variable is gone
     outer = [sys.executable, "-c", f"import subprocess; subprocess.run({inner!r}, env={{}}, check=True)"]
@@ -120,7 +120,7 @@ LIVE = {
     [
         ({}, None),
         ({"br-admin": {"addresses": ("192.0.2.11/24",)}}, None),
-        ({"br-vms": None}, "there is no br-vms"),
+        ({"br-vms": None}, "br-vms does not exist"),
         ({"bond0": {"ports": ("eno1",)}}, "bond0 does not have the port eno2"),
         ({"bond0.100": {"lower": "eno1"}}, "bond0.100 does not have the port bond0"),
         ({"br-admin": {"addresses": ()}}, "br-admin does not have 192.0.2.11/24"),

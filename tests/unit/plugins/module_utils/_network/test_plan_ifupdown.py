@@ -168,14 +168,14 @@ def test_a_bond_of_ifenslave_stays():
 
 def test_a_bond_that_its_ports_put_together():
     text = "auto bond0\niface bond0 inet dhcp\n    bond-slaves none\nauto eno1\niface eno1 inet manual\n    bond-master bond0\n"
-    with pytest.raises(RefusedError, match="puts bond0 together from its ports") as caught:
+    with pytest.raises(RefusedError, match="defines bond0 by its ports") as caught:
         bonded(text)
     assert caught.value.path == "bridges[0].ports[0]" and "bond-slaves" in caught.value.hint
 
 
 @pytest.mark.parametrize(
     "vlan, words",
-    [({"name": "tenant", "id": 5}, "does not see in the name tenant that it is VLAN 5"), ({"name": "vlan6", "id": 5}, "does not see"), ({"id": 5}, None)],
+    [({"name": "tenant", "id": 5}, "cannot derive VLAN 5 of eno1 from the name tenant"), ({"name": "vlan6", "id": 5}, "cannot derive VLAN 5 of eno1 from the name vlan6"), ({"id": 5}, None)],
 )
 def test_names_of_vlans(vlan, words):
     wanted = {"vlans": [{"link": "eno1", **vlan}]}
@@ -188,13 +188,13 @@ def test_names_of_vlans(vlan, words):
 
 
 def test_a_name_that_has_a_stanza_already():
-    with pytest.raises(RefusedError, match="speaks of br-admin, which is not up"):
+    with pytest.raises(RefusedError, match="configures br-admin, which is not up"):
         made(texts={INTERFACES: TEXT + "iface br-admin inet manual\n"})
 
 
 def test_a_port_that_carries_a_vlan():
     links = {**LINKS, "eno1.7": Link("eno1.7", 9, "02:00:00:00:00:01", "vlan", lower="eno1", settings={"id": 7})}
-    with pytest.raises(RefusedError, match="eno1 carries eno1.7") as caught:
+    with pytest.raises(RefusedError, match="eno1 is the link of eno1.7") as caught:
         made(links=links)
     assert caught.value.path == "bridges[0].ports[0]"
 

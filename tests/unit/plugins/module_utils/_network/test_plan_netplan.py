@@ -64,7 +64,7 @@ def test_what_is_about_the_card_stays():
     assert bridge["routes"] == [{"to": "default", "via": "192.0.2.1"}]
 
 
-def test_the_trial_hides_files_of_the_same_name_and_nothing_is_for_everybody():
+def test_trial_overrides_files_and_is_private():
     change_made = made()
     assert set(change_made.trial) == {"/run/netplan/50-cloud-init.yaml", "/run/netplan/90-reduced-footprint.yaml"}
     assert set(change_made.modes.values()) == {0o600} and set(change_made.modes) == {*change_made.trial, *change_made.keep}
@@ -88,7 +88,7 @@ def test_the_id_of_an_entry_need_not_be_the_name_of_the_link():
     assert written(change_made, OURS)["bonds"]["bond0"]["parameters"]["primary"] == "first"
 
 
-def test_networkd_tells_the_id():
+def test_entry_id_from_networkd():
     texts = {CLOUD: "network: {ethernets: {any: {match: {driver: e1000}, dhcp4: true}}}"}
     profiles = {"eno1": Profile("netplan", "/run/systemd/network/10-netplan-any.network", configured=True, identity=99)}
     change_made = made(texts=texts, profiles=profiles)
@@ -145,11 +145,11 @@ def test_a_vlan_on_a_nic_that_keeps_its_address():
 @pytest.mark.parametrize(
     "wanted, texts, path, words",
     [
-        (ONE, {CLOUD: "network: {ethernets: {all: {match: {name: 'en*'}, dhcp4: true}}}"}, "bridges[0].ports[0]", "by all, which speaks of eno2 too"),
+        (ONE, {CLOUD: "network: {ethernets: {all: {match: {name: 'en*'}, dhcp4: true}}}"}, "bridges[0].ports[0]", "by all, which also applies to eno2"),
         (ONE, {CLOUD: "network: {ethernets: {a: {match: {name: eno1}}, eno1: {}}}"}, "bridges[0].ports[0]", "by the entries a, eno1"),
-        (ONE, {CLOUD: TEXT, "/etc/netplan/1.yaml": "network: {bridges: {br-admin: {}}}"}, "bridges[0].name", "speaks of br-admin, which is not up"),
-        (ONE, {"/run/netplan/50-cloud-init.yaml": TEXT}, None, "made anew with each start"),
-        ({"bridges": [{"name": "br0", "vlan_filtering": True}]}, None, "bridges[0].vlan_filtering", "no bridges with VLAN filtering"),
+        (ONE, {CLOUD: TEXT, "/etc/netplan/1.yaml": "network: {bridges: {br-admin: {}}}"}, "bridges[0].name", "configures br-admin, which is not up"),
+        (ONE, {"/run/netplan/50-cloud-init.yaml": TEXT}, None, "generated again at each boot"),
+        ({"bridges": [{"name": "br0", "vlan_filtering": True}]}, None, "bridges[0].vlan_filtering", "does not support bridges with VLAN filtering"),
     ],
 )
 def test_refusals(wanted, texts, path, words):
@@ -161,7 +161,7 @@ def test_refusals(wanted, texts, path, words):
 
 def test_a_bond_that_netplan_does_not_know():
     links = {**LINKS, "bond9": Link("bond9", 9, "02:00:00:00:00:09", "bond")}
-    with pytest.raises(RefusedError, match="netplan does not know bond9"):
+    with pytest.raises(RefusedError, match="netplan has no configuration for bond9"):
         made({"bridges": [{"name": "br0", "ports": ["bond9"]}]}, profiles={"bond9": Profile(None)}, links=links)
 
 

@@ -103,7 +103,7 @@ def test_two_that_would_take_over_the_same():
 
 
 def test_addresses_that_would_be_lost():
-    with pytest.raises(RefusedError, match="eno3 has 198.51.100.11/24, which nothing would have") as caught:
+    with pytest.raises(RefusedError, match="eno3 has 198.51.100.11/24, which would be lost") as caught:
         made([bond("eno1", "eno3")])
     assert caught.value.path == "bonds[0].ports[1]"
     assert made([bond("eno1", "eno3")], [], [bridge("bond0", address="none")]).taken
@@ -120,12 +120,12 @@ def test_addresses_that_would_be_lost():
         ("2001:db8:1::99/128", True, True),
     ],
 )
-def test_a_lease_beside_the_address_that_stays_is_nobodys_wish(address, leased, kept):
+def test_lease_next_to_a_kept_address_is_dropped(address, leased, kept):
     first = dataclasses.replace(LINKS["eno1"], addresses=(ADMIN, "2001:db8::1/64"), autoconf=("2001:db8::1/64",))
     second = dataclasses.replace(LINKS["eno2"], addresses=(address,), leased=(address,) if leased else ())
     links = {**LINKS, "eno1": first, "eno2": second}
     if kept:
-        with pytest.raises(RefusedError, match=f"eno2 has {address}, which nothing would have"):
+        with pytest.raises(RefusedError, match=f"eno2 has {address}, which would be lost"):
             layout(parse([bond("eno1", "eno2")], [], [bridge("bond0")]), links, {})
         return
     assert layout(parse([bond("eno1", "eno2")], [], [bridge("bond0")]), links, {}).heir("eno1").name == "br-admin"
@@ -150,7 +150,7 @@ def test_the_mtu(bonds, vlans, bridges, devices, ports):
 
 
 def test_a_vlan_cannot_carry_more_than_the_link_that_stays():
-    with pytest.raises(RefusedError, match="eno1 has an MTU of 1500") as caught:
+    with pytest.raises(RefusedError, match="exceeds the MTU 1500 of eno1") as caught:
         made(vlans=[{"link": "eno1", "id": 5, "mtu": 9000}])
     assert caught.value.path == "vlans[0].mtu"
 
@@ -160,9 +160,9 @@ def test_a_vlan_on_a_bridge_of_the_same_call():
     assert [device.name for device in found.devices] == ["br-admin", "br-admin.5"]
 
 
-def test_they_stand_on_each_other():
+def test_circular_dependency_is_refused():
     vlans = [{"link": "br-a", "id": 1}, {"link": "br-b", "id": 2}]
-    with pytest.raises(InputError, match="stand on each other"):
+    with pytest.raises(InputError, match="depend on each other"):
         made(vlans=vlans, bridges=[bridge("br-b.2", name="br-a"), bridge("br-a.1", name="br-b")])
 
 
@@ -178,18 +178,18 @@ def test_what_exists_is_left_alone():
         ([], [], [bridge("eno5", name="br0", stp=True)], "bridges[0].stp", "br0 exists with stp False, not True"),
         ([], [], [bridge("eno5", name="br0", vlan_filtering=False)], "bridges[0].vlan_filtering", "True, not False"),
         ([], [], [bridge("eno5", name="br0", mtu=9000)], "bridges[0].mtu", "mtu 1500, not 9000"),
-        ([], [], [bridge("eno2", name="bond9")], "bridges[0].name", "bond9 exists and is no bridge"),
+        ([], [], [bridge("eno2", name="bond9")], "bridges[0].name", "bond9 exists and is not a bridge"),
         ([bond("eno6", name="bond9")], [], [], "bonds[0].mode", "mode 802.3ad, not active-backup"),
         ([bond("eno6", "eno2", name="bond9", mode="802.3ad")], [], [], "bonds[0].ports[1]", "without the port eno2"),
         ([bond("eno6", name="bond9", mode="802.3ad", lacp_rate="fast")], [], [], "bonds[0].lacp_rate", "slow, not fast"),
         ([], [{"name": "eno4.7", "link": "eno4", "id": 8}], [], "vlans[0].id", "id 7, not 8"),
         ([], [{"name": "eno4.7", "link": "eno2", "id": 7}], [], "vlans[0].link", "link eno4, not eno2"),
-        ([], [], [bridge("eno9")], "bridges[0].ports[0]", "there is no interface eno9 (free ones: bond9, br0, eno1"),
-        ([], [{"link": "eno9", "id": 1}], [], "vlans[0].link", "there is no interface eno9"),
-        ([], [], [bridge("eno1", "eno5")], "bridges[0].ports[1]", "eno5 already belongs to br0"),
+        ([], [], [bridge("eno9")], "bridges[0].ports[0]", "the interface eno9 does not exist (available: bond9, br0, eno1"),
+        ([], [{"link": "eno9", "id": 1}], [], "vlans[0].link", "the interface eno9 does not exist"),
+        ([], [], [bridge("eno1", "eno5")], "bridges[0].ports[1]", "eno5 is already a port of br0"),
         ([], [], [bridge("br0")], "bridges[0].ports[0]", "is a bridge"),
         ([bond("eno4.7")], [], [], "bonds[0].ports[0]", "eno4.7 is a vlan"),
-        ([bond("eno4")], [], [], "bonds[0].ports[0]", "eno4 carries eno4.7. Remove it and put VLANs on bond0"),
+        ([bond("eno4")], [], [], "bonds[0].ports[0]", "eno4 is the link of eno4.7. Remove eno4.7 and define VLANs on bond0"),
         ([], [{"link": "eno6", "id": 1}], [], "vlans[0].link", "is a port of the bond bond9"),
         ([], [{"link": "eno4.7", "id": 1}], [], "vlans[0].link", "is a VLAN itself"),
     ],

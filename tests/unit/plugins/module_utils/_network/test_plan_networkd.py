@@ -84,7 +84,7 @@ def test_a_vlan_on_a_nic_whose_file_speaks_of_others_too_is_a_copy():
     assert "Name=eno1\n" in copy and "Address=192.0.2.11/24" in copy and copy.endswith("[Network]\nVLAN=eno1.5\n") and "en*" not in copy
 
 
-def test_a_vlan_on_a_nic_nobody_speaks_of():
+def test_vlan_on_an_unmanaged_nic():
     (copy,) = [text for path, text in made({"vlans": [{"link": "eno2", "id": 5}]}).keep.items() if path.endswith("-eno2.network")]
     assert "VLAN=eno2.5" in copy and "LinkLocalAddressing=no" in copy
 
@@ -97,13 +97,13 @@ def test_the_boot_does_not_wait_for_what_gets_no_address():
 
 @pytest.mark.parametrize("line", ["Bridge=br0", "Bond = bond0"])
 def test_a_port_that_belongs_elsewhere_is_refused(line):
-    with pytest.raises(RefusedError, match="eno1 already belongs elsewhere") as caught:
+    with pytest.raises(RefusedError, match="eno1 is already assigned") as caught:
         made(eno1=dataclasses.replace(ENO1, text=f"[Match]\nName=eno1\n[Network]\n{line}\n"))
     assert caught.value.path == "bridges[0].ports[0]"
 
 
 def test_a_file_that_would_come_first_is_refused():
-    with pytest.raises(RefusedError, match="comes before"):
+    with pytest.raises(RefusedError, match="sorts before"):
         made(eno1=dataclasses.replace(ENO1, path="/etc/systemd/network/00-eno1.network"))
 
 

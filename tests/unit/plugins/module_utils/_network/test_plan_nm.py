@@ -146,8 +146,8 @@ def test_a_bond_that_is_there_goes_under_the_bridge_with_its_ports():
 
 
 def test_a_bond_whose_ports_would_be_taken_away_is_refused():
-    state = NmState({"eno1": ADMIN}, {}, "", robber="/etc/network/if-post-down.d/ifenslave")
-    with pytest.raises(RefusedError, match="ifenslave takes the ports of bond0 away"):
+    state = NmState({"eno1": ADMIN}, {}, "", detaching_script="/etc/network/if-post-down.d/ifenslave")
+    with pytest.raises(RefusedError, match="ifenslave detaches the ports of bond0"):
         planned(BONDED, state)
     planned(Wanted(bridges=(Bridge("br-admin", ("eno1",)),)), state)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How RabbitMQ's tools are spoken to, and its notes read."""
+"""How RabbitMQ's tools are called and its files read."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_answers(broker: io_rabbitmq.RabbitMq, tools: Tools, noise: str) -> None
     tools.answer = noise + '[{"name":"q","type":"quorum","members":["rabbit@m1"]},{"name":"c","type":"classic"}]'
     assert broker.quorum_queues(["/"]) == [{"name": "q", "type": "quorum", "members": ["rabbit@m1"], "vhost": "/"}]
     tools.answer = "nothing of the kind"
-    with pytest.raises(BackendError, match="did not answer in JSON"):
+    with pytest.raises(BackendError, match="returned invalid JSON"):
         broker.definitions()
 
 

@@ -46,7 +46,7 @@ def decided(*members: Member | None, force: str | None = None, gone: t.Sequence[
         # a run that was killed after the first start
         ([fresh("a"), alone("b"), fresh("c")], {}, "join", "b", (), ("a", "c")),
         ([alone("a"), alone("b"), fresh("c")], {}, "join", "a", (), ("b", "c")),
-        # one that is in use grows, whatever its place; also one that cannot tell because it is stopped
+        # one that is in use grows, whatever its place; also one whose contents are unknown because it is stopped
         ([fresh("a"), alone("b"), alone("c", contents=("queue orders",))], {}, "join", "c", (), ("a", "b")),
         ([fresh("a"), alone("b", running=False, contents=None), fresh("c")], {}, "bootstrap", "b", (), ("a", "c")),
         # a cluster that runs
@@ -55,12 +55,12 @@ def decided(*members: Member | None, force: str | None = None, gone: t.Sequence[
         ([member("a", running=False), member("b"), member("c")], {}, "start", "b", ("a",), ()),
         ([member("a", known=ALL[:2]), member("b", known=ALL[:2]), fresh("c")], {}, "join", "a", (), ("c",)),
         ([None, member("b"), fresh("c")], {}, "join", "b", (), ("c",)),
-        # all stopped: the last one first, and none of those that wait for somebody who is not there
+        # all stopped: the last one first, and none of those that wait for a missing member
         ([member("a", False), member("b", False, ALL[1:]), member("c", False, ALL[2:])], {}, "start", "c", ("c", "a", "b"), ()),
         ([member("a", False), member("b", False), member("c", False)], {}, "start", "a", ("a", "b", "c"), ()),
         ([None, member("b", False, ALL[1:]), member("c", False, ALL[2:])], {}, "start", "c", ("c", "b"), ()),
         ([member("a", False, ALL[:2]), member("b", False, ALL[:2]), None], {}, "start", "a", ("a", "b"), ()),
-        # the operator knows better
+        # the operator forces a member
         ([member("a", False), member("b", False), None], {"force": "b"}, "start", "b", ("b", "a"), ()),
         ([fresh("a"), None, fresh("c")], {"force": "c"}, "bootstrap", "c", (), ("a",)),
         ([member("a"), None, member("c")], {"force": "c"}, "none", "a", (), ()),
@@ -76,7 +76,7 @@ def test_who_starts_and_who_joins(members: t.Any, options: t.Any, action: str, f
 @pytest.mark.parametrize(
     ("members", "options", "reason", "hint"),
     [
-        ([fresh("a"), None, fresh("c")], {}, "b does not answer: it may run one", "rabbitmq_force_boot"),
+        ([fresh("a"), None, fresh("c")], {}, "b does not answer: it may be in one", "rabbitmq_force_boot"),
         ([alone("a", contents=("user x",)), alone("b", contents=("queue y",))], {}, r"has contents \(b: queue y\)", "Export"),
         ([member("a", known=ALL[:2]), member("b", known=ALL[:2]), alone("c", contents=("user x",))], {}, r"\(c: user x\)", "Export"),
         ([member("a", known=(*ALL, "rabbit@x")), member("b"), member("c")], {}, "a is in a cluster with rabbit@x", "rabbitmq_gone_nodes"),
@@ -84,9 +84,9 @@ def test_who_starts_and_who_joins(members: t.Any, options: t.Any, action: str, f
         ([member("a", known=ALL[1:]), member("b"), member("c")], {}, "a is a member under another name", "rabbitmq_node_host"),
         ([member("a", cookie="other"), member("b", cookie="other"), member("c")], {}, "cookie of a, b", "rabbitmq_erlang_cookie|cookie"),
         # the two wait for one that is not there, or lost its disk
-        ([member("a", False), member("b", False), None], {}, "c ran when the others stopped", "rabbitmq_force_boot"),
-        ([member("a", False), member("b", False, ALL[1:]), fresh("c")], {}, "c ran when the others stopped", "rabbitmq_force_boot"),
-        ([member("a", False, ALL[:2]), member("b", False, ALL[1:]), None], {}, "c ran when the others stopped", "rabbitmq_force_boot"),
+        ([member("a", False), member("b", False), None], {}, "c was running when the others stopped", "rabbitmq_force_boot"),
+        ([member("a", False), member("b", False, ALL[1:]), fresh("c")], {}, "c was running when the others stopped", "rabbitmq_force_boot"),
+        ([member("a", False, ALL[:2]), member("b", False, ALL[1:]), None], {}, "c was running when the others stopped", "rabbitmq_force_boot"),
         ([member("a", False), None, None], {"force": "b"}, "b is forced to start the cluster, but does not answer", "Force"),
         ([member("a", False), member("b", False), fresh("c")], {"force": "c"}, "c is forced to start the cluster, but has no data", "Force"),
         ([fresh("a")], {"force": "z"}, "z is forced to start the cluster, but is not among", "Force"),
@@ -114,7 +114,7 @@ def test_a_majority_that_lost_its_disks_is_not_waited_for() -> None:
     found = decided(*left)
     assert found.action == "refuse" and found.reason.startswith("b, c lost their data")
     assert "stop the service on a" in (found.hint or "")
-    # as long as its service runs nobody can force it
+    # it cannot be forced while its service is running
     assert decided(*left, force="a") == found
     forced = decided(member("a", False), *left[1:], force="a")
     assert (forced.action, forced.first, forced.join) == ("start", "a", ("b", "c"))
@@ -137,7 +137,7 @@ def test_who_left_for_good_is_forgotten() -> None:
 
 def test_sizes() -> None:
     assert not decided(fresh("a")).warnings
-    assert "halves both pause" in decided(fresh("a"), fresh("b")).warnings[0]
+    assert "halves, both pause" in decided(fresh("a"), fresh("b")).warnings[0]
     assert not decided(fresh("a"), fresh("b"), fresh("c")).warnings
 
 
@@ -152,7 +152,7 @@ STATES: tuple[t.Callable[[str], Member | None], ...] = (
 )
 
 
-def test_never_rivalled_never_wiped_never_twice() -> None:
+def test_decide_never_starts_a_second_cluster_and_never_wipes_contents() -> None:
     """Over all combinations of what three members can be."""
     for makers in itertools.product(STATES, repeat=3):
         members = {name: make(name) for name, make in zip(NODES, makers)}
@@ -173,7 +173,7 @@ def test_never_rivalled_never_wiped_never_twice() -> None:
 
 
 @given(st.lists(st.sampled_from(STATES), min_size=3, max_size=3), st.sampled_from("abc"))
-def test_force_never_rivals(makers: list[t.Callable[[str], Member | None]], force: str) -> None:
+def test_force_never_starts_a_second_cluster(makers: list[t.Callable[[str], Member | None]], force: str) -> None:
     members = {name: make(name) for name, make in zip(NODES, makers)}
     found = decide(members, NODES, force)
     if any(one and one.clustered and one.running for one in members.values()):
@@ -191,13 +191,13 @@ HEALTHY = {
     [
         ({}, ()),
         (None, ("rabbit@a does not answer",)),
-        ({"running_nodes": ["rabbit@b"]}, ("the broker of rabbit@a does not serve: it is starting, stopped, or paused because it sees no majority",)),
-        ({"running_nodes": ["rabbit@a", "rabbit@b"]}, ("rabbit@c does not run",)),
-        ({"partitions": {"rabbit@a": ["rabbit@b"]}}, ("rabbit@a is parted from rabbit@b",)),
+        ({"running_nodes": ["rabbit@b"]}, ("the broker of rabbit@a is not running: it is starting, stopped, or paused without a majority",)),
+        ({"running_nodes": ["rabbit@a", "rabbit@b"]}, ("rabbit@c is not running",)),
+        ({"partitions": {"rabbit@a": ["rabbit@b"]}}, ("rabbit@a is partitioned from rabbit@b",)),
         ({"alarms": [{"node": "rabbit@b", "reason": "disk"}]}, ("alarm: rabbit@b disk",)),
         ({"alarms": ["memory"]}, ("alarm: memory",)),
         ({"maintenance_status": {"rabbit@a": "under maintenance"}}, ("rabbit@a is under maintenance",)),
-        ({"disk_nodes": [*ALL, "rabbit@x"]}, ("rabbit@x is a member that nobody asked for",)),
+        ({"disk_nodes": [*ALL, "rabbit@x"]}, ("rabbit@x is an unexpected member",)),
     ],
 )
 def test_problems(change: t.Any, wanted: tuple[str, ...]) -> None:

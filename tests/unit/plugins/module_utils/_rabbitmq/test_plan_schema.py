@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is asked for of RabbitMQ against the definitions it has."""
+"""Requested objects of RabbitMQ compared with its definitions."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_all_of_it_is_missing() -> None:
         "create virtual host rpc",
         "create virtual host notes",
         "create user shop",
-        "give shop permissions in rpc",
-        "give shop permissions in /",
+        "set permissions of shop in rpc",
+        "set permissions of shop in /",
         "set policy short in rpc",
         "declare quorum queue info in notes",
         "delete user guest",
@@ -86,14 +86,14 @@ def test_a_second_time_nothing_is_left_to_do(version: str) -> None:
 
 def test_the_type_of_queues_by_itself() -> None:
     old = planned(FRESH)
-    assert "cannot make queues of notes quorum ones by itself" in old.warnings[0]
+    assert "clients of notes must declare quorum queues" in old.warnings[0]
     assert "default_queue_type" not in json.dumps(old.definitions["vhosts"])
     new = planned({**FRESH, "rabbitmq_version": "3.13.1"})
     assert not new.warnings
     assert new.definitions["vhosts"][1]["metadata"]["default_queue_type"] == "quorum"
     there = imported({**FRESH, "rabbitmq_version": "3.13.1"}, planned(FRESH))
     there["rabbitmq_version"] = "3.13.1"
-    assert planned(there).actions == ("make quorum the default type of queues in notes",)
+    assert planned(there).actions == ("set the default queue type of notes to quorum",)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_type_of_queues_by_itself() -> None:
         ("users", {"tags": []}, "change the tags of user shop"),
         ("policies", {"definition": {"expires": 2000}}, "set policy short in rpc"),
         ("policies", {"pattern": "^reply"}, "set policy short in rpc"),
-        ("users", {"permissions": [{"vhost": "rpc", "read": "^a"}, {"vhost": "/", "write": ""}]}, "give shop permissions in /"),
+        ("users", {"permissions": [{"vhost": "rpc", "read": "^a"}, {"vhost": "/", "write": ""}]}, "set permissions of shop in /"),
     ],
 )
 def test_what_differs_is_changed_alone(kind: str, change: dict[str, t.Any], action: str) -> None:
@@ -137,27 +137,27 @@ def test_contents_of_a_broker() -> None:
 def test_a_queue_of_another_type_is_refused() -> None:
     there = copy.deepcopy(FRESH)
     there["queues"] = [{"name": "info", "vhost": "notes", "durable": True, "arguments": {}}]
-    with pytest.raises(InputError, match=r"queues\[0\]\.type: 'info' is there as a classic queue"):
+    with pytest.raises(InputError, match=r"queues\[0\]\.type: 'info' already exists as a classic queue"):
         planned(there)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"vhosts": [{"name": ""}]}, r"vhosts\[0\]\.name: '' is no name"),
-        ({"vhosts": [{"name": "a"}, {"name": "a"}]}, r"vhosts\[1\]\.name: 'a' is named twice"),
+        ({"vhosts": [{"name": ""}]}, r"vhosts\[0\]\.name: '' is not a valid name"),
+        ({"vhosts": [{"name": "a"}, {"name": "a"}]}, r"vhosts\[1\]\.name: 'a' is listed twice"),
         ({"vhosts": [{"name": "a", "default_queue_type": "mirrored"}]}, r"vhosts\[0\]\.default_queue_type: 'mirrored'"),
         ({"users": [{"name": "x", "password": ""}]}, r"users\[0\]\.password: is missing"),
         ({"users": [{"name": "x\n", "password": "p"}]}, r"users\[0\]\.name"),
         ({"users": [{"name": "-x", "password": "p"}]}, r"users\[0\]\.name"),
-        ({"users": [{"name": "x", "password": "p", "permissions": [{"vhost": "nowhere"}]}]}, r"users\[0\]\.permissions\[0\]\.vhost: 'nowhere' is no virtual"),
-        ({"users": [{"name": "x", "password": "p", "permissions": [{"vhost": "rpc", "read": "("}]}]}, r"permissions\[0\]\.read: '\(' is no regular"),
-        ({"users": [{"name": "x", "password": "p", "permissions": [{"vhost": "rpc"}, {"vhost": "rpc"}]}]}, r"permissions\[1\]\.vhost: 'rpc' is named twice"),
-        ({"policies": [{"name": "p", "vhost": "nowhere", "definition": {"a": 1}}]}, r"policies\[0\]\.vhost: 'nowhere' is no virtual"),
+        ({"users": [{"name": "x", "password": "p", "permissions": [{"vhost": "nowhere"}]}]}, r"users\[0\]\.permissions\[0\]\.vhost: 'nowhere' is not one"),
+        ({"users": [{"name": "x", "password": "p", "permissions": [{"vhost": "rpc", "read": "("}]}]}, r"permissions\[0\]\.read: '\(' is not a valid regular"),
+        ({"users": [{"name": "x", "password": "p", "permissions": [{"vhost": "rpc"}, {"vhost": "rpc"}]}]}, r"permissions\[1\]\.vhost: 'rpc' is listed twice"),
+        ({"policies": [{"name": "p", "vhost": "nowhere", "definition": {"a": 1}}]}, r"policies\[0\]\.vhost: 'nowhere' is not one of the virtual hosts"),
         ({"policies": [{"name": "p", "vhost": "rpc", "definition": {}}]}, r"policies\[0\]\.definition"),
         ({"policies": [{"name": "p", "vhost": "rpc", "apply_to": "all of it", "definition": {"a": 1}}]}, r"policies\[0\]\.apply_to"),
         ({"queues": [{"name": "q", "vhost": "rpc", "type": "mirrored"}]}, r"queues\[0\]\.type: 'mirrored'"),
-        ({"absent": ["shop"]}, r"absent_users: 'shop' is to be there and to be absent"),
+        ({"absent": ["shop"]}, r"absent_users: 'shop' is in both users and absent_users"),
     ],
 )
 def test_bad_input(change: dict[str, t.Any], message: str) -> None:

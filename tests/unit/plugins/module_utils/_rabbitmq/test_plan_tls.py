@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a member of RabbitMQ speaks, read out of its files."""
+"""TLS of a RabbitMQ member, read from its configuration files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_t
 
 
 @pytest.mark.parametrize(
-    ("text", "at_work", "speaks"),
+    ("text", "active", "speaks"),
     [
         ("", False, None),
         ("# listeners.ssl.1 = 5671\n", False, None),
@@ -21,12 +21,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_t
         ("listeners.tcp.1 = 192.0.2.1:5672\n  listeners.ssl.default = 5671\n", True, "both"),
     ],
 )
-def test_clients(text, at_work, speaks):
-    assert listens(text, at_work) == speaks
+def test_clients(text, active, speaks):
+    assert listens(text, active) == speaks
 
 
 @pytest.mark.parametrize(
-    ("text", "at_work", "speaks"),
+    ("text", "active", "speaks"),
     [
         ("", False, None),
         ("# Defaults to rabbit.\n#NODENAME=rabbit\n", False, None),
@@ -35,5 +35,5 @@ def test_clients(text, at_work, speaks):
         ("SERVER_ADDITIONAL_ERL_ARGS='-proto_dist inet_tls'\n", True, "on"),
     ],
 )
-def test_peers(text, at_work, speaks):
-    assert between_nodes(text, at_work) == speaks
+def test_peers(text, active, speaks):
+    assert between_nodes(text, active) == speaks

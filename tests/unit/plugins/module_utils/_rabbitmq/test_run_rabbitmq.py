@@ -69,7 +69,7 @@ class Node:
     def newest(self, _paths: t.Any) -> float:
         return self.written
 
-    def last_words(self) -> str:
+    def last_log_lines(self) -> str:
         return "boom"
 
     def critical(self) -> str | None:
@@ -137,7 +137,7 @@ class Node:
 
 @pytest.fixture(autouse=True)
 def fixture_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second passes at each look at the clock."""
+    """A second passes at each reading of the clock."""
     ticks = iter(range(10**6))
     monkeypatch.setattr(run_rabbitmq.time, "monotonic", lambda: float(next(ticks)))
 
@@ -163,7 +163,7 @@ def run(node: Node, check: bool = False, **request: t.Any) -> t.Any:
         ),
         # a run was killed after it joined
         ({"up": True, "app": False, "known": [SEED, ME], "secret": COOKIE}, {"seed": SEED}, [], ["start_app"]),
-        # all is well
+        # healthy
         ({"up": True, "app": True, "known": [SEED, ME], "secret": COOKIE}, {"seed": SEED}, [], []),
         # it runs alone, with the package's cookie
         ({"up": True, "app": True, "known": [ME]}, {}, ["set the cookie", "restart"], ["stop", "cookie", "start"]),
@@ -186,7 +186,7 @@ def run(node: Node, check: bool = False, **request: t.Any) -> t.Any:
 )
 def test_what_is_done(state: t.Any, request_values: t.Any, actions: list[str], said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     checked = Node(**{key: list(value) if isinstance(value, list) else value for key, value in state.items()})
-    told = run(checked, check=True, **request_values)
+    predicted = run(checked, check=True, **request_values)
     assert not checked.said
     node = Node(**state)
     if request_values.get("forget"):
@@ -194,9 +194,9 @@ def test_what_is_done(state: t.Any, request_values: t.Any, actions: list[str], s
         honest = node.status
         monkeypatch.setattr(node, "status", lambda name=None: {**(honest(name) or {}), "running_nodes": [ME]})
     done = run(node, **request_values)
-    assert list(done.actions) == actions == list(told.actions)
+    assert list(done.actions) == actions == list(predicted.actions)
     assert node.said == said
-    assert done.changed == bool(actions) == told.changed
+    assert done.changed == bool(actions) == predicted.changed
     if request_values.get("state") != "started":
         assert done.after["ready"]
     again = run(node, **{**request_values, "state": "started" if request_values.get("state") == "started" else "present"})
@@ -231,10 +231,10 @@ def test_a_seed_that_does_not_serve() -> None:
     assert "stop_app" not in node.said
 
 
-def test_one_that_never_serves_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_never_runs_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(known=[SEED, ME], secret=COOKIE)
     monkeypatch.setattr(node, "start", lambda: None)
-    with pytest.raises(BackendError, match="the broker does not serve .* boom"):
+    with pytest.raises(BackendError, match="the broker is not running .* boom"):
         run(node, seed=SEED, timeout=30)
 
 
@@ -248,16 +248,16 @@ def test_looks() -> None:
     peers = {"a": "192.0.2.1", "b": "192.0.2.2"}
     facts = look(t.cast(t.Any, Node(up=True, app=True, known=[SEED, ME], secret=COOKIE)), COOKIE, [SEED, ME, "rabbit@c"], peers=peers)
     assert (facts["running"], facts["ready"], facts["cookie"], facts["contents"]) == (True, False, "same", [])
-    assert facts["problems"] == ["rabbit@c does not run"]
-    assert facts["unresolved"] == ["b resolves to nothing, not to 192.0.2.2"]
+    assert facts["problems"] == ["rabbit@c is not running"]
+    assert facts["unresolved"] == ["b resolves to nothing, expected 192.0.2.2"]
     assert look(t.cast(t.Any, Node(up=True, known=[SEED, ME])), COOKIE)["paused"]
     assert look(t.cast(t.Any, Node(known=[ME])), COOKIE)["contents"] is None
     assert COOKIE not in repr(facts)
 
 
 @pytest.mark.parametrize("name", ["rabbit", "@a", "rabbit@", "rabbit@a b", "rabbit@$(id)", "rabbit@a;id"])
-def test_what_is_no_node(name: str) -> None:
-    with pytest.raises(InputError, match="is no name of a node"):
+def test_an_invalid_node_name_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="is not a valid node name"):
         local_broker(name, "x.service")
 
 
@@ -268,22 +268,22 @@ def test_replicas_for_those_who_joined_later() -> None:
         queues=[{"vhost": "/", "name": "q", "type": "quorum", "members": [SEED]}],
     )
     schema = run_schema.plan_schema.parse([], [], [], [], ["guest"])
-    told = run_schema.ensure(schema, t.cast(t.Any, node), check_mode=True)
+    predicted = run_schema.ensure(schema, t.cast(t.Any, node), check_mode=True)
     assert not node.said
     done = run_schema.ensure(schema, t.cast(t.Any, node), check_mode=False)
-    assert done.actions == told.actions == ("delete user guest", "give queue q in / a replica on rabbit@b")
+    assert done.actions == predicted.actions == ("delete user guest", "add a replica of queue q in / on rabbit@b")
     assert node.said == ["delete guest", "replica / q rabbit@b"]
 
 
 def test_a_server_that_is_not_there_yet_needs_all_of_it() -> None:
     schema = run_schema.plan_schema.parse([{"name": "rpc"}], [], [], [], ["guest"])
-    told = run_schema.ensure(schema, t.cast(t.Any, Node(here=False)), check_mode=True)
-    assert told.actions == ("create virtual host rpc", "delete user guest")
+    predicted = run_schema.ensure(schema, t.cast(t.Any, Node(here=False)), check_mode=True)
+    assert predicted.actions == ("create virtual host rpc", "delete user guest")
 
 
 def test_a_paused_broker_is_not_started_in_a_minority() -> None:
-    """Alone it would be a second cluster beside the one that it cannot see."""
+    """Alone it would be a second cluster next to the one that it cannot see."""
     node = Node(up=True, known=[SEED, ME], secret=COOKIE, theirs=[])
-    with pytest.raises(BackendError, match="does not serve after"):
+    with pytest.raises(BackendError, match="is not running after"):
         run(node, seed=SEED, timeout=40)
     assert "start_app" not in node.said

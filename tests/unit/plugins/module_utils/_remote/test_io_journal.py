@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The journal when there is no room; on real file systems in tests/source/test_full_state.py."""
+"""The journal on a full disk; on real file systems in tests/source/test_full_state.py."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_full_disk_is_written_to_in_the_reserve(store):
     assert reserve.exists() and store.release() and not store.release()
 
 
-def test_without_a_reserve_a_full_disk_is_told(store):
+def test_full_disk_without_a_reserve_is_an_error(store):
     store.write(Journal("m", state="running"))
     store.full = lambda: True
     with pytest.raises(OSError):
@@ -53,12 +53,12 @@ def test_without_a_reserve_a_full_disk_is_told(store):
     assert store.read().state == "running"
 
 
-def test_no_room_for_the_reserve_is_told_before_anything_is_done(store, monkeypatch):
+def test_missing_space_for_the_reserve_is_reported_first(store, monkeypatch):
     def full(unused):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(BackendError, match="no room for the journal") as caught:
+    with pytest.raises(BackendError, match="No space for the journal") as caught:
         store.reserve()
     assert "4 MiB" in caught.value.hint and not list(store.directory.glob("reserve*"))
 

@@ -40,12 +40,12 @@ def fixture_source(tmp_path: pathlib.Path) -> RemoteSource:
     return RemoteSource("master", tmp_path, ["192.0.2.2", "192.0.2.3"], 22, ["ssh-ed25519 AAAA"], library)
 
 
-def test_a_lost_link_is_told_in_words_with_all_addresses(ssh, source):
+def test_connection_error_names_all_addresses(ssh, source):
     ssh(f"echo {LOST} >&2; exit 255")
-    with pytest.raises(BackendError) as told:
+    with pytest.raises(BackendError) as caught:
         source.ask("state")
-    assert told.value.message == f"The source cannot be reached at 192.0.2.2 or 192.0.2.3: {LOST}"
-    assert "accepts the migration's key" in told.value.hint
+    assert caught.value.message == f"The source cannot be reached at 192.0.2.2 or 192.0.2.3: {LOST}"
+    assert "accepts the migration's key" in caught.value.hint
 
 
 def test_what_the_source_itself_says_is_not_taken_for_a_lost_link(ssh, source):
@@ -71,12 +71,12 @@ def test_copies_that_lose_the_link_say_so(ssh, tmp_path):
         io_blocks.fetch(["ssh", "x"], {"device": "/dev/x"}, io_blocks.Target(str(tmp_path / "disk"), 4096, tmp_path / "list"))
 
 
-def test_a_broken_stream_without_a_word_of_ssh_may_be_a_full_disk(ssh, tmp_path):
+def test_broken_stream_without_an_ssh_error_may_be_a_full_disk(ssh, tmp_path):
     (tmp_path / "there").mkdir()
     ssh("exit 0")
-    with pytest.raises(CommandError, match="exit code 12") as told:
+    with pytest.raises(CommandError, match="exit code 12") as caught:
         io_rsync.pull(["ssh"], "192.0.2.2", "/srv", str(tmp_path / "there"), [], tolerate_vanished=False)
-    assert "full disk" in told.value.hint
+    assert "full disk" in caught.value.hint
 
 
 ANSWERS = """given=$(cat)
@@ -89,7 +89,7 @@ esac"""
 
 def test_a_copy_with_the_same_host_keys_is_not_believed(ssh, source, tmp_path):
     ssh(ANSWERS.replace("TMP", str(tmp_path)))
-    # before the source rests there is no copy that could answer
+    # before the source is quiesced no copy can answer
     assert source.ask("state") == {"state": "serving"}
     source.identity.mark = "m"
     assert source.ask("state") == {"state": "parked"} and source.address == "192.0.2.3"

@@ -55,7 +55,7 @@ def test_a_copy_brings_everything_and_takes_away_what_is_too_much(tmp_path: path
     assert seen and not copied.vanished
 
 
-def test_what_only_is_listed_is_brought_anew_whatever_its_time_says(tmp_path: pathlib.Path):
+def test_listed_files_are_copied_again_regardless_of_their_times(tmp_path: pathlib.Path):
     source, target = tmp_path / "source", tmp_path / "target"
     (source / "d").mkdir(parents=True)
     (source / "d" / "odd\nname").write_text("new")
@@ -75,8 +75,8 @@ def test_what_only_is_listed_is_brought_anew_whatever_its_time_says(tmp_path: pa
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a disk that is full")
-@pytest.mark.parametrize("options, words", [("size=1m", "/srv of the copy is full: 1 MiB in all"), ("nr_inodes=10", "/srv of the copy has no inodes left")])
-def test_a_full_disk_is_told_as_such(tmp_path: pathlib.Path, ssh, options, words):
+@pytest.mark.parametrize("options, words", [("size=1m", "/srv of the copy is full: size 1 MiB"), ("nr_inodes=10", "/srv of the copy has no inodes left")])
+def test_full_disk_is_reported(tmp_path: pathlib.Path, ssh, options, words):
     source, target = tmp_path / "source", tmp_path / "target"
     source.mkdir()
     target.mkdir()

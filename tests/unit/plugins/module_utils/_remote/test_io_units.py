@@ -21,7 +21,7 @@ PACKAGE = "ansible_collections.reduced.footprint.plugins.module_utils"
 
 
 def python(code, *arguments):
-    """A Python that has nothing of ours but a kept zip."""
+    """A Python process with only a stored zip of this collection."""
     environment = {"PYTHONPATH": str(code)}
     return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, cwd="/", check=False)
 
@@ -47,7 +47,7 @@ def test_a_restart_of_the_host_starts_the_worker_until_it_has_ended(tmp_path: pa
     assert link.resolve() == unit
     line = next(line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
     assert line == 'ExecStart=/usr/bin/env "systemd-run" "say \\"50 %%\\"" "$$HOME" "back\\\\slash"'
-    # systemd itself has the last word on what it reads
+    # checked by systemd itself
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
     assert "a-b-at-boot.service" not in done.stderr, done.stderr
     io_units._start_at_boot("a-b.service", ["systemd-run"], tmp_path)

@@ -19,6 +19,6 @@ def test_starts_are_counted_until_the_worker_ends(tmp_path, monkeypatch):
     assert io_worker_starts.note("m", tmp_path / "run") == [2.0]
 
 
-def test_a_count_that_cannot_be_read_begins_anew(tmp_path):
+def test_unreadable_count_starts_at_zero(tmp_path):
     (tmp_path / "migrate-m.starts").write_text("{")
     assert len(io_worker_starts.note("m", tmp_path)) == 1

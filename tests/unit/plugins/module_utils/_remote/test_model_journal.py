@@ -38,6 +38,6 @@ def test_a_new_attempt_keeps_disk_and_definition():
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 99, "name": "x"}', '{"schema": 1, "nam": "x"}'])
-def test_what_is_no_journal_is_told(text):
+def test_invalid_journal_is_refused(text):
     with pytest.raises(FootprintError):
         parse_journal(text)

@@ -64,7 +64,7 @@ def test_what_is_needed_is_allowed(purpose: str, text: str) -> None:
     ],
 )  # fmt: skip
 def test_everything_else_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="This key does not run"):
+    with pytest.raises(InputError, match="This key must not run"):
         model_one_time_key.parse_command(MIGRATE, "master", text)
 
 

@@ -43,7 +43,7 @@ def fixture_units(monkeypatch):
     return found
 
 
-def test_times_are_told_to_the_microsecond(units):
+def test_times_have_microseconds(units):
     # a service that is reloaded in the same second in which its file was written is not due again
     second = 1795335271
     assert (units["a.service"].started, units["a.service"].settled) == (second + 0.25, second + 2.5)
@@ -59,5 +59,5 @@ def test_states(units):
     ]
 
 
-def test_without_units_nobody_is_asked():
+def test_without_units_systemd_is_not_called():
     assert ServiceHost.units([]) == {}

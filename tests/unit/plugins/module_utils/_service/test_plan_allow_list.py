@@ -74,7 +74,7 @@ def test_the_rules():
     ]
 
 
-def test_nobody_is_allowed_by_an_empty_list():
+def test_empty_list_allows_no_client():
     text = ruleset(rules=[{"ports": ["4567"], "allowed": []}])
     assert "saddr" not in text and "counter reject" in text
 

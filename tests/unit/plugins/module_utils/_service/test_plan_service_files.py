@@ -27,8 +27,8 @@ def test_what_is_as_it_should_be_is_left_alone():
 
 def test_a_new_host_gets_everything():
     found = plan(CONFIG, {}, {"x.service": UnitFound()}, {CFG: 99, DROP: 99})
-    assert found.actions == ["make the folder /etc/x", f"make the folder {DROP.rpartition('/')[0]}", f"write {CFG}", f"write {DROP}", "enable x.service",
-                             "start x.service"]  # fmt: skip
+    assert found.actions == ["create the directory /etc/x", f"create the directory {DROP.rpartition('/')[0]}", f"write {CFG}", f"write {DROP}",
+                             "enable x.service", "start x.service"]  # fmt: skip
     assert found.read_units
 
 
@@ -83,7 +83,7 @@ def test_owner_and_mode_alone():
 
 def test_a_folder_is_set_when_that_is_asked_for():
     asked = parse_service_files([{"path": CFG, "content": "new\n", "group": "x", "mode": "0640", "folder_mode": "0750", "folder_group": "x"}], [])
-    assert plan(asked, THERE, {}, {}).actions == ["make the folder /etc/x"]
+    assert plan(asked, THERE, {}, {}).actions == ["create the directory /etc/x"]
     assert plan(asked, {**THERE, "/etc/x": PathFound("root", "x", 0o750)}, {}, {}).actions == []
 
 

@@ -151,7 +151,7 @@ def test_what_the_kernel_refuses_is_not_written():
     assert world.files == before
 
 
-def test_hosts_that_are_only_told_get_no_new_list():
+def test_only_known_updates_existing_lists():
     world = World()
     run(world, one())
     found = run(world, one(allowed=["192.0.2.12"]), one("galera", unit="mariadb.service"), only_known=True)

@@ -80,7 +80,7 @@ def test_killed_before_the_restart_it_is_done_by_the_next(tmp_path):
 def test_what_its_program_refuses_is_not_used(tmp_path):
     path = tmp_path / "x.cfg"
     path.write_text("old\n", encoding="utf-8")
-    with pytest.raises(BackendError, match="x.cfg: the new text is refused: grep ended with exit code 1: it said nothing. Correct") as told:
+    with pytest.raises(BackendError, match="x.cfg: validation of the new content failed: grep ended with exit code 1: no output. Correct") as told:
         configure(wish(path, validate=["grep", "-q", "old", "%s"]), check_mode=False, host=Host())
     assert told.value.path == str(path) and path.read_text(encoding="utf-8") == "old\n"
     assert configure(wish(path, validate=["grep", "-q", "new", "%s"]), check_mode=False, host=Host())["changed"]
@@ -94,7 +94,7 @@ def test_a_link_stays_a_link(tmp_path):
     assert link.is_symlink() and real.read_text(encoding="utf-8") == "new\n"
 
 
-def test_secrets_are_not_told(tmp_path):
+def test_secrets_are_hidden(tmp_path):
     path = tmp_path / "x.cfg"
     path.write_text("old password\n", encoding="utf-8")
     asked = wish(path, content="new password\n", secret=True)
@@ -103,7 +103,7 @@ def test_secrets_are_not_told(tmp_path):
     assert secrets_of(wish(path)) == set()
 
 
-def test_a_group_nobody_has(tmp_path):
-    with pytest.raises(BackendError, match="x.cfg: there is no group nobody-has-this on this host. Install"):
+def test_unknown_group_is_refused(tmp_path):
+    with pytest.raises(BackendError, match="x.cfg: the group nobody-has-this does not exist on this host. Install"):
         configure(wish(tmp_path / "x.cfg", group="nobody-has-this"), check_mode=False, host=Host())
     assert not (tmp_path / "x.cfg").exists()

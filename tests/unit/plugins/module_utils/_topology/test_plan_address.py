@@ -73,12 +73,12 @@ def test_logical_and_declared_services():
 @pytest.mark.parametrize(
     "arguments, error, words",
     [
-        ({"name": "nova"}, InputError, "service: 'nova' is no known service. Use one of database, galera"),
-        ({"name": "rpc", "consumer": "nova"}, InputError, "consumer: 'nova' is no known service"),
-        ({"name": "rpc", "members": []}, InputError, "rabbitmq has no host. Put hosts into the group rabbitmq or controller"),
+        ({"name": "nova"}, InputError, "service: unknown service 'nova'. Use one of database, galera"),
+        ({"name": "rpc", "consumer": "nova"}, InputError, "consumer: unknown service 'nova'"),
+        ({"name": "rpc", "members": []}, InputError, "rabbitmq has no host. Add hosts to the group rabbitmq or controller"),
         ({"name": "keystone", "external": True}, RefusedError, "no frontend of the load balancer serves it with TLS"),
-        ({"name": "database", "edge": NAMED, "external": True}, RefusedError, "galera cannot be reached from outside"),
-        ({"name": "load_balancer", "port": True}, InputError, "port: load_balancer has no port of its own"),
+        ({"name": "database", "edge": NAMED, "external": True}, RefusedError, "galera has no external address"),
+        ({"name": "load_balancer", "port": True}, InputError, "port: load_balancer has no default port"),
     ],
 )
 def test_what_has_no_address(arguments, error, words):

@@ -190,37 +190,37 @@ def test_replicas_stay_where_they_are_when_hosts_come():
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("nodes: {n: {roles: [nope]}}", ["nodes.n.roles[0]: 'nope' is no known role", "declare it below roles"]),
-        ("roles: {db: [databse]}", ["roles.db[0]: 'databse' is no known service", "database", "declare it below services"]),
-        ("roles: {db: database}", ["roles.db: is str, not a list"]),
-        ("nodes: {'n[': {}}", ["nodes.n[: is no regular expression", "Correct it"]),
-        ("nodes: [n]", ["nodes: is list, not a mapping"]),
-        ("nodes: {n: {role: [db]}}", ["nodes.n.role: is not known here", "Use roles and configs"]),
-        ("replicas: {databse: 3}", ["replicas.databse: 'databse' is no known service"]),
+        ("nodes: {n: {roles: [nope]}}", ["nodes.n.roles[0]: unknown role 'nope'", "declare it below roles"]),
+        ("roles: {db: [databse]}", ["roles.db[0]: unknown service 'databse'", "database", "declare it below services"]),
+        ("roles: {db: database}", ["roles.db: expected a list, got str"]),
+        ("nodes: {'n[': {}}", ["nodes.n[: invalid regular expression", "Correct the expression"]),
+        ("nodes: [n]", ["nodes: expected a mapping, got list"]),
+        ("nodes: {n: {role: [db]}}", ["nodes.n.role: unknown key", "Use roles and configs"]),
+        ("replicas: {databse: 3}", ["replicas.databse: unknown service 'databse'"]),
         ("replicas: {database: 3}", ["replicas.database: no role lists database"]),
         ("roles: {db: [database]}\nnodes: {'n[12]': {roles: [db]}}\nreplicas: {database: 3}", ["replicas.database: 3 replicas", "2 nodes", "n1, n2"]),
         ("replicas: {database: 0}", ["replicas.database: 0 is not between 1 and"]),
         ("replicas: {database: many}", ["replicas.database: 'many' is not a whole number"]),
-        ("replicas: {database: }", ["replicas.database: has no number"]),
-        ("services: {rpc: {service_def: zmq}}", ["services.rpc.service_def: 'zmq' is no real service", "galera"]),
-        ("services: {rpc: {service_def: database}}", ["services.rpc.service_def: 'database' is no real service"]),
-        ("services: {heat: {}}", ["services.heat.role: says neither", "service_def"]),
-        ("services: {heat: {role: 'a b'}}", ["services.heat.role: 'a b' is not the name of a role"]),
-        ("services: {heat: {role: a.b.c, depend: [rpc]}}", ["services.heat.depend: is not known here", "depends"]),
-        ("services: {heat: {role: a.b.c, depends: [rcp]}}", ["services.heat.depends[0]: 'rcp' is no known service"]),
-        ("services: {heat: {role: a.b.c, mapping: {rpc: mq}}}", ["services.heat.mapping.rpc: 'mq' is no known service"]),
+        ("replicas: {database: }", ["replicas.database: a number is required"]),
+        ("services: {rpc: {service_def: zmq}}", ["services.rpc.service_def: unknown real service 'zmq'", "galera"]),
+        ("services: {rpc: {service_def: database}}", ["services.rpc.service_def: unknown real service 'database'"]),
+        ("services: {heat: {}}", ["services.heat.role: role or service_def is required", "service_def"]),
+        ("services: {heat: {role: 'a b'}}", ["services.heat.role: 'a b' is not a valid role name"]),
+        ("services: {heat: {role: a.b.c, depend: [rpc]}}", ["services.heat.depend: unknown key", "depends"]),
+        ("services: {heat: {role: a.b.c, depends: [rcp]}}", ["services.heat.depends[0]: unknown service 'rcp'"]),
+        ("services: {heat: {role: a.b.c, mapping: {rpc: mq}}}", ["services.heat.mapping.rpc: unknown service 'mq'"]),
         ("services: {heat: {role: a.b.c, once: [{name: x, when: now}]}}", ["services.heat.once[0].when: 'now' is not supported"]),
         ("services: {heat: {role: a.b.c, once: [{name: x}, {name: x}]}}", ["services.heat.once[1].name"]),
         ("services: {heat: {role: a.b.c, once: [{name: x, tasks_from: ../x}]}}", ["services.heat.once[0].tasks_from: '../x'"]),
         ("services: {heat: {role: a.b.c, port: 70000}}", ["services.heat.port: 70000 is not between"]),
-        ("services: {heat-api: {role: a.b.c}, heat_api: {role: a.b.c}}", ["services.heat_api: would have the group heat_api as heat-api has"]),
-        ("configs: {a-b: 1}", ["configs.a-b: 'a-b' cannot be the name of a variable"]),
-        ("configs: {galera: 1}", ["configs.galera: is int, not a mapping"]),
-        ("configs: {node_roles: []}", ["configs.node_roles: node_roles is what the inventory itself says"]),
-        ("nodes: {n1: {configs: {galera: {a b: 1}}}}", ["nodes.n1.configs.galera.a b: 'galera_a b' cannot be"]),
+        ("services: {heat-api: {role: a.b.c}, heat_api: {role: a.b.c}}", ["services.heat_api: has the same group heat_api as heat-api"]),
+        ("configs: {a-b: 1}", ["configs.a-b: 'a-b' is not a valid variable name"]),
+        ("configs: {galera: 1}", ["configs.galera: expected a mapping, got int"]),
+        ("configs: {node_roles: []}", ["configs.node_roles: node_roles is set by the inventory plugin"]),
+        ("nodes: {n1: {configs: {galera: {a b: 1}}}}", ["nodes.n1.configs.galera.a b: 'galera_a b' is not a valid variable name"]),
         (
             "roles: {galera: [database, keystone]}\nnodes: {n: {roles: [galera]}}\nreplicas: {database: 1}",
-            ["roles.galera: is a role and a service", "galera_nodes"],
+            ["roles.galera: the name is used by a role", "galera_nodes"],
         ),
     ],
 )
@@ -286,7 +286,7 @@ def test_three_environments_on_nine_nodes():
     found["ccp-2"] = place(topologies["ccp-2"], nodes(1, 9))
     with pytest.raises(RefusedError) as refused:
         check_environments({name: exclusive(topologies[name], one) for name, one in found.items()})
-    assert "of ccp-1" in str(refused.value) and "of ccp-2 would share the host node1" in str(refused.value)
+    assert "of ccp-1" in str(refused.value) and "of ccp-2 cannot share the host node1" in str(refused.value)
 
 
 def test_an_error_has_path_and_hint():

@@ -42,24 +42,24 @@ def test_emulation_is_proven():
 
 
 @needs_qemu
-def test_a_cpu_without_long_mode_is_no_proof(monkeypatch):
+def test_cpu_without_long_mode_fails_the_proof(monkeypatch):
     monkeypatch.setitem(io_hypervisor_probe.CPU_MODELS, "qemu", ("qemu32",))
     proof = io_hypervisor_probe.prove("qemu", measure(), PATIENCE)
     assert not proof.usable and "no 64-bit long mode" in proof.reason
 
 
 @needs_qemu
-def test_a_guest_that_hangs_is_no_proof(monkeypatch):
+def test_hung_guest_fails_the_proof(monkeypatch):
     # cli; hlt
     monkeypatch.setattr(io_hypervisor_probe, "BOOT_SECTOR", b"\xfa\xf4".ljust(510, b"\x00") + b"\x55\xaa")
     proof = io_hypervisor_probe.prove("qemu", measure(), 2)
     assert not proof.usable
-    assert proof.reason == "-cpu max: hung after 2 s; the last stage it reached: none"
+    assert proof.reason == "-cpu max: hung after 2 s; last stage: none"
     assert proof.seconds < 10
 
 
 @needs_qemu
-def test_an_unknown_cpu_model_is_told_in_the_words_of_qemu(monkeypatch):
+def test_unknown_cpu_model_reports_the_qemu_error(monkeypatch):
     monkeypatch.setitem(io_hypervisor_probe.CPU_MODELS, "qemu", ("pentium99",))
     proof = io_hypervisor_probe.prove("qemu", measure(), PATIENCE)
     assert not proof.usable and "unable to find CPU model 'pentium99'" in proof.reason
@@ -71,7 +71,7 @@ def test_no_device_no_kvm(monkeypatch):
     assert (proof.usable, proof.reason) == (False, "/nonexistent/kvm does not exist")
 
 
-def test_a_model_that_works_beside_one_that_does_not_is_told_and_no_proof(monkeypatch, tmp_path):
+def test_second_usable_cpu_model_is_reported_only(monkeypatch, tmp_path):
     monkeypatch.setattr(io_hypervisor_probe, "KVM_DEVICE", str(tmp_path))
     monkeypatch.setattr(io_hypervisor_probe, "qemu_binary", lambda: "/usr/bin/qemu")
     monkeypatch.setattr(io_hypervisor_probe, "_boot", lambda binary, accelerator, model, timeout: (model == "qemu64", f"said {model}"))
@@ -84,10 +84,10 @@ def test_a_model_that_works_beside_one_that_does_not_is_told_and_no_proof(monkey
 @pytest.mark.parametrize(
     "error, serial, reason",
     [
-        (CommandError(["qemu"], None, "no end"), "RPL", "hung after 15 s; the last stage it reached: 64-bit long mode"),
-        (CommandError(["qemu"], None, "no end"), "", "hung after 15 s; the last stage it reached: none"),
+        (CommandError(["qemu"], None, "no end"), "RPL", "hung after 15 s; last stage: 64-bit long mode"),
+        (CommandError(["qemu"], None, "no end"), "", "hung after 15 s; last stage: none"),
         (CommandError(["qemu"], -6, "error: failed to set MSR\nAssertion failed\n"), "", "error: failed to set MSR | Assertion failed (killed by signal 6)"),
-        (CommandError(["qemu"], 1, ""), "", "QEMU said nothing (exit code 1)"),
+        (CommandError(["qemu"], 1, ""), "", "no error output of QEMU (exit code 1)"),
     ],
 )
 def test_reasons(error, serial, reason):

@@ -33,7 +33,7 @@ def test_a_libvirt_that_does_not_answer():
         LibvirtHost("qemu:///system?socket=/nonexistent").__enter__()
 
 
-def test_guests_that_are_not_ours_are_a_load(host):
+def test_load_of_unmanaged_guests(host):
     # the driver is born with one running guest of 8 GiB and 2 vCPUs
     assert host.load_of_others(()) == (8192, 2)
     assert host.load_of_others({"6695eb01-f6a4-8304-79aa-97f2502e193f"}) == (0, 0)

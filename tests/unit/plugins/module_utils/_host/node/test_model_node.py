@@ -83,5 +83,5 @@ def test_a_proof_survives_its_record():
 
 
 @pytest.mark.parametrize("damaged", [None, {}, "usable", [], {"usable": True}, {"usable": 1, "reason": "", "seconds": "x", "key": ""}])
-def test_a_damaged_record_is_no_proof(damaged):
+def test_damaged_record_has_no_proof(damaged):
     assert HypervisorProof.from_dict("kvm", damaged) is None

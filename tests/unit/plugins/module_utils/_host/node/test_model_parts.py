@@ -49,23 +49,23 @@ def test_pools(pools, default_path, expected):
     "pools, default_path, path, says",
     [
         ([], "pool", "pool_path", "absolute"),
-        ("fast", None, "pools", "not a list"),
+        ("fast", None, "pools", "expected a list"),
         (["fast"], None, "pools[0]", "not a mapping|str"),
-        ([{"path": "/p"}], None, "pools[0].name", "not a legal name"),
-        ([{"name": "a", "size": 4}], None, "pools[0].size", "not known"),
+        ([{"path": "/p"}], None, "pools[0].name", "not a valid name"),
+        ([{"name": "a", "size": 4}], None, "pools[0].size", "not a known key"),
         ([{"name": "a", "path": "p"}], None, "pools[0].path", "absolute"),
         ([{"name": "a", "type": "dir"}], None, "pools[0].path", "absolute"),
-        ([{"name": "a", "type": "rbd"}], None, "pools[0].type", "no type"),
+        ([{"name": "a", "type": "rbd"}], None, "pools[0].type", "not a supported pool type"),
         ([{"name": "a", "path": "/a", "source": "vg"}], None, "pools[0].source", "no volume group"),
         ([{"name": "a", "type": "logical", "path": "/a"}], None, "pools[0].path", "no folder"),
-        ([{"name": "a", "source": "../../sda"}], None, "pools[0].source", "no name of a volume group"),
-        ([{"name": "a", "source": "-v"}], None, "pools[0].source", "no name of a volume group"),
+        ([{"name": "a", "source": "../../sda"}], None, "pools[0].source", "not a valid name of a volume group"),
+        ([{"name": "a", "source": "-v"}], None, "pools[0].source", "not a valid name of a volume group"),
         ([{"name": "a", "reserve": "much"}], None, "pools[0].reserve", "not a size"),
         ([{"name": "a", "reserve": -1}], None, "pools[0].reserve", "negative"),
         ([{"name": "a", "mounted": "/a"}], None, "pools[0].mounted", "neither true nor false"),
         ([{"name": "a", "source": "vg", "mounted": True}], None, "pools[0].mounted", "not mounted"),
-        ([{"name": "a"}, {"name": "a", "path": "/a"}], None, "pools[1].name", "as well"),
-        ([{"name": "default", "path": "/a"}], "/pool", "pool_path", "described by"),
+        ([{"name": "a"}, {"name": "a", "path": "/a"}], None, "pools[1].name", "already the name of"),
+        ([{"name": "default", "path": "/a"}], "/pool", "pool_path", "also defined by"),
     ],
 )
 def test_bad_pools(pools, default_path, path, says):
@@ -98,7 +98,7 @@ def test_bad_networks(networks, path):
     assert caught.value.path.startswith(path)
 
 
-def test_what_is_ours_is_known_for_ever():
+def test_made_uuid_is_stable():
     # another value would turn every pool and network that was made into somebody else's
     assert made_uuid(POOL, "default") == "a7362cde-df7a-516f-804d-b68478a5b8ea"
     assert len({made_uuid(kind, name) for kind in (POOL, NETWORK) for name in ("default", "other")}) == 4

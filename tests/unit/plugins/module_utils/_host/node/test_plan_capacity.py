@@ -73,12 +73,12 @@ def test_the_refusal_names_the_numbers():
     with pytest.raises(CapacityError) as caught:
         refuse_shortage("metal1", shortages(details({"ram": 2}, {"ram": 2}), capacity, "default"))
     text = str(caught.value)
-    for words in ("metal1", "asked 4 GiB", "available 2.5 GiB", "4 GiB less 1 GiB reserve", "512 MiB of guests", "short by 1.5 GiB"):
+    for words in ("metal1", "requested 4 GiB", "available 2.5 GiB", "4 GiB minus 1 GiB reserve", "512 MiB of guests", "missing 1.5 GiB"):
         assert words in text
     assert caught.value.path == "vms" and caught.value.hint
 
 
-def test_nothing_short_is_no_refusal():
+def test_sufficient_capacity_is_accepted():
     refuse_shortage("metal1", ())
 
 

@@ -52,8 +52,8 @@ def test_pool(wanted, there, action):
     "wanted, there, path, says",
     [
         (DIR, found(path="/elsewhere"), "pool_path", "at /elsewhere, not at /pool"),
-        (DIR, found("logical", "/dev/vg0", "vg0"), "pool_path", "of the type logical, not dir"),
-        (LVM, found(), "pools[0].type", "of the type dir, not logical"),
+        (DIR, found("logical", "/dev/vg0", "vg0"), "pool_path", "has the type logical, not dir"),
+        (LVM, found(), "pools[0].type", "has the type dir, not logical"),
         (LVM, found("logical", "/dev/vg1", "vg1"), "pools[0].source", "the volume group vg1, not vg0"),
     ],
 )
@@ -81,7 +81,7 @@ def test_network(there, action):
 
 @pytest.mark.parametrize("there", [network(mode="nat", bridge="virbr0"), network(bridge="br-other"), network(mode="nat"), network(bridge=None)])
 def test_another_network_of_that_name_is_refused(there):
-    with pytest.raises(RefusedError, match="has a network admin already"):
+    with pytest.raises(RefusedError, match="the existing network admin has"):
         network_step(NET, there)
 
 

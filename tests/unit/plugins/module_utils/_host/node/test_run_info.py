@@ -45,13 +45,13 @@ def test_a_node(host):
     assert node["networks"][0]["ours"] and node["bridges"] == ["br-admin"]
     c1 = next(vm for vm in node["vms"] if vm["name"] == "c1")
     assert (c1["owner"], c1["roles"], c1["pools"], c1["networks"]) == ("cluster lab", ["controller"], ["default"], ["default"])
-    assert [vm["owner"] for vm in node["vms"]] == ["cluster other", "cluster lab", "not ours"]
+    assert [vm["owner"] for vm in node["vms"]] == ["cluster other", "cluster lab", "unmanaged"]
     # what is suspended holds its memory, what is off does not
     assert node["capacity"]["memory_left_mib"] == 8192 - 1024 - 2 * 1024
     assert node["capacity"]["memory_left_all_running_mib"] == 8192 - 1024 - 3 * 1024
 
 
-def test_no_secret_is_told(host):
+def test_secrets_are_masked(host):
     assert "sesame" not in json.dumps(read(host))
 
 
@@ -65,7 +65,7 @@ def test_without_containers(host):
     assert len(read(host)[0]["vms"]) == 3
 
 
-def test_a_server_that_is_no_node(host):
+def test_server_without_record(host):
     host.answers, host.text = False, ""
     node, warnings = read(host)
     assert not node["recorded"] and not node["libvirt"] and node["name"] is None and node["capacity"]["memory_mib"] == 8192

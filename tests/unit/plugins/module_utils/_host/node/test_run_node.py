@@ -98,14 +98,14 @@ def test_a_server_without_virt_needs_no_libvirt(backend):
 
 
 def test_too_much_is_refused_before_anything_is_done(backend):
-    with pytest.raises(CapacityError, match="short by"):
+    with pytest.raises(CapacityError, match="missing 57 GiB"):
         run(backend, vms=[dict(VM, ram=64)])
     assert backend.text == "" and backend.pools == {}
 
 
 def test_a_pool_not_made_yet_counts_by_its_file_system(backend):
     backend.free = GIB
-    with pytest.raises(CapacityError, match="pool default: asked 10 GiB, available 1 GiB"):
+    with pytest.raises(CapacityError, match="pool default: requested 10 GiB, available 1 GiB"):
         run(backend)
 
 
@@ -186,7 +186,7 @@ def test_an_unprepared_host(backend):
         run(backend)
 
 
-def test_a_damaged_record_is_written_anew(backend):
+def test_damaged_record_is_replaced(backend):
     run(backend)
     backend.text = json.dumps({"hypervisors": ["what"]})
     assert run(backend).actions == ["record"]
@@ -200,10 +200,10 @@ def test_secrets_are_hidden(backend):
     assert hidden_values("{no json") == set()
 
 
-def test_a_kvm_device_that_runs_nothing_is_told(backend):
+def test_unusable_kvm_is_reported(backend):
     assert run(backend).warnings == []
     backend.kvm_device = True
-    assert "/dev/kvm exists on metal1 and runs no guest (hung after 15 s)" in run(backend).warnings[0]
+    assert "/dev/kvm exists on metal1 but cannot run guests (hung after 15 s)" in run(backend).warnings[0]
 
 
 def test_checked_needs_no_libvirt_and_changes_nothing(backend):
@@ -275,11 +275,11 @@ def test_pools_and_networks_that_cannot_be(backend, changes, path):
 def test_a_pool_has_a_reserve_of_its_own(backend):
     backend.free = 15 * GIB
     run(backend, check_mode=True)
-    with pytest.raises(CapacityError, match="pool default: asked 10 GiB, available 9 GiB .*6 GiB reserve"):
+    with pytest.raises(CapacityError, match="pool default: requested 10 GiB, available 9 GiB .*6 GiB reserve"):
         run(backend, pool_path=None, pools=[{"name": "default", "path": "/pool", "reserve": 6}])
 
 
-def test_what_is_free_is_refreshed_and_is_no_change(backend):
+def test_measured_values_are_refreshed_without_a_change(backend):
     run(backend)
     backend.free -= GIB
     looked = backend.text

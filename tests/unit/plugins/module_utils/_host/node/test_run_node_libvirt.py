@@ -92,7 +92,7 @@ def test_a_node_comes_and_goes(connection, tmp_path):
         ("c1", "cluster lab"),
         ("kept", "cluster lab"),
         # the driver is born with it
-        ("test", "not ours"),
+        ("test", "unmanaged"),
         ("theirs", "cluster other"),
     ]
 
@@ -102,7 +102,7 @@ def test_a_node_comes_and_goes(connection, tmp_path):
     foreseen = remove_node(removal, check_mode=True, backend=Leaving())
     assert facts.exists() and len(connection.listAllDomains()) == 4
     real = remove_node(removal, check_mode=False, backend=Leaving())
-    gone = ["shutdown c1", "undefine c1", "remove network br-admin", "remove pool fast", "remove pool second", "forget record"]
+    gone = ["shutdown c1", "undefine c1", "remove network br-admin", "remove pool fast", "remove pool second", "remove record"]
     assert real.refusal is None and foreseen.actions == real.actions == gone
     assert sorted(domain.name() for domain in connection.listAllDomains()) == ["kept", "test", "theirs"]
     assert all(domain.isActive() for domain in connection.listAllDomains())

@@ -48,7 +48,7 @@ def test_a_pool_leaves_its_file_system_on_purpose_once(backend):
     foreseen = run(backend, check_mode=True, **changes)
     assert backend.mounts.told == {"/pool": "/pool"}
     real = run(backend, **changes)
-    assert foreseen.actions == real.actions == ["define pool default", "forget mount of pool default", "record"]
+    assert foreseen.actions == real.actions == ["define pool default", "remove mount record of pool default", "record"]
     assert backend.mounts.told == {"/pool": None}
     assert run(backend, **changes).actions == []
 
@@ -57,7 +57,7 @@ def test_a_pool_leaves_its_file_system_on_purpose_once(backend):
 def test_a_pool_that_must_be_mounted(backend, told):
     backend.mounts.told = told
     changes = {"pool_path": None, "pools": [{"name": "default", "path": "/pool", "mounted": True}]}
-    with pytest.raises(RefusedError, match=r"pools\[0\].mounted: the pool default at /pool must be on a file system of its own"):
+    with pytest.raises(RefusedError, match=r"pools\[0\].mounted: the pool default at /pool must be on a separate file system"):
         run(backend, **changes)
     assert backend.pools == {}
     backend.mounts.points["/pool"] = "/pool"

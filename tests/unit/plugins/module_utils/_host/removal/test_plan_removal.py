@@ -72,9 +72,9 @@ def test_the_quorum(quorums, here, left, needed, kept):
         assert refusal("metal1", plan, RemovalPolicy("lab", False), "metal1", []) is None
 
 
-def test_members_nobody_told_of_are_not_taken_for_granted():
+def test_unlisted_members_are_unknown():
     plan = plan_removal("metal1", [guest("c1")], {}, POLICY)
-    assert "nobody told which other members" in refusal("metal1", plan, POLICY, "metal1", []).message
+    assert "its other members are unknown" in refusal("metal1", plan, POLICY, "metal1", []).message
     assert plan_removal("metal1", [guest("w", roles=("web",))], {}, POLICY).losses == ()
 
 
@@ -88,7 +88,7 @@ def test_not_confirmed(confirm):
     plan = plan_removal("metal1", [guest("c1"), guest("mine", id=None, cluster=None, roles=())], THREE, POLICY)
     told = refusal("metal1", plan, POLICY, confirm, [])
     assert told.path == "confirm"
-    for words in ("c1: cluster lab; running; roles controller; member of controller", "mine: not ours", "2 of 3 members go on, 2 are needed"):
+    for words in ("c1: cluster lab; running; roles controller; member of controller", "mine: unmanaged", "2 of 3 members remain, 2 are required"):
         assert words in told.message
 
 
@@ -96,7 +96,7 @@ def test_what_has_not_ended_is_waited_for():
     plan = plan_removal("metal1", [], {}, POLICY)
     assert "master (running)" in refusal("metal1", plan, POLICY, "metal1", ["master (running)"]).message
     plan = plan_removal("metal1", [guest("c1", moved_to="metal3", state="shutdown")], THREE, POLICY)
-    assert "only way back of a move: c1 (now on metal3)" in refusal("metal1", plan, POLICY, "metal1", []).message
+    assert "old copy of an unconfirmed move: c1 (now on metal3)" in refusal("metal1", plan, POLICY, "metal1", []).message
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_what_goes_and_what_stays(host):
     assert [one.name for one in host.records[QEMU]] == ["kept", "theirs", "nobodys"] and host.records[LXC] == []
     # a protected VM has its disk in the pool, and the old one was there before
     assert sorted(pool.name for pool in host.pool_list.values()) == ["default", "old"]
-    assert "the pool default stays: needed by kept" in result.warnings
+    assert "the pool default is kept: it is needed by kept" in result.warnings
     told = result.as_dict()
     assert [(vm["name"], vm["fate"]) for vm in told["removal"]["vms"]] == [
         ("box", "removed"),
@@ -59,7 +59,7 @@ def test_what_goes_and_what_stays(host):
         ("nobodys", "foreign"),
         ("theirs", "foreign"),
     ]
-    assert told["actions"][-2:] == ["remove pool fast", "forget record"]
+    assert told["actions"][-2:] == ["remove pool fast", "remove record"]
 
 
 def test_again_changes_nothing_and_asks_for_no_confirmation(host):
@@ -81,15 +81,15 @@ def test_refused_without_confirmation(host, check_mode):
     result = run(host, check_mode, confirm=None)
     told = result.as_dict()
     assert host.done == [] and result.warnings == [] and told["error"]["path"] == "confirm" and len(told["removal"]["vms"]) == 5
-    for words in ("c1: cluster lab", "kept: cluster lab; running; protected", "theirs: cluster other", "nobodys: not ours", "controller loses c1"):
+    for words in ("c1: cluster lab", "kept: cluster lab; running; protected", "theirs: cluster other", "nobodys: unmanaged", "controller loses c1"):
         assert words in told["msg"]
 
 
 def test_without_remove_vms_they_run_on(host):
     result = run(host, remove_vms=False)
     assert host.done == ["autostart uuid-box False", "autostart uuid-c1 False", "pool fast", "forget"]
-    assert "left running, because remove_vms is not set: box, c1; they do not start with the host any more" in result.warnings
-    assert any("the network br-admin stays: needed by c1" in warning for warning in result.warnings)
+    assert "still running, because remove_vms is not set: box, c1; their autostart is disabled" in result.warnings
+    assert any("the network br-admin is kept: it is needed by c1" in warning for warning in result.warnings)
 
 
 @pytest.mark.parametrize("steps", range(len(ALL)))
@@ -105,7 +105,7 @@ def test_cut_off_anywhere_the_next_run_completes_it(host, steps):
 
 
 def test_disks_go_only_when_asked(host):
-    with pytest.raises(InputError, match="none are"):
+    with pytest.raises(InputError, match="requires remove_vms"):
         run(host, remove_vms=False, erase="disks")
     run(host, erase="disks")
     assert "remove c1 with disks" in host.done
@@ -114,16 +114,16 @@ def test_disks_go_only_when_asked(host):
 def test_a_quorum_is_kept(host):
     dead = {"controller": [dict(member, alive=member["name"] != "c2") for member in QUORUMS["controller"]]}
     refused = run(host, quorums=dead)
-    assert refused.refusal.path == "break_quorum" and "1 of 3 members go on, 2 are needed" in refused.refusal.message and host.done == []
+    assert refused.refusal.path == "break_quorum" and "1 of 3 members remain, 2 are required" in refused.refusal.message and host.done == []
     assert run(host, quorums=dead, break_quorum=True).refusal is None
 
 
 def test_the_roles_of_a_vm_come_from_the_record_or_the_details(host):
-    assert "nobody told which other members" in run(host, quorums=None).refusal.message
+    assert "its other members are unknown" in run(host, quorums=None).refusal.message
     host.text = ""
     assert run(host, check_mode=True, quorums=None).refusal is None
     details = [{"id": "c1", "roles": ["controller"], "nics": [{"bridge": "br-admin"}]}]
-    assert "nobody told" in run(host, quorums=None, vms=details).refusal.message
+    assert "other members are unknown" in run(host, quorums=None, vms=details).refusal.message
 
 
 def test_details_protect_too(host):
@@ -136,7 +136,7 @@ def test_details_protect_too(host):
     [
         (lambda host: host.journals.update(master="running"), "master \\(running\\)"),
         (lambda host: host.notes.update(u=Moved("m", "lab", "m", "u", "metal1", "", "arriving")), "the move of m \\(arriving\\)"),
-        (lambda host: host.notes.update({"uuid-c1": Moved("c1", "lab", "c1", "uuid-c1", "metal3", "", "moved")}), "only way back of a move: c1"),
+        (lambda host: host.notes.update({"uuid-c1": Moved("c1", "lab", "c1", "uuid-c1", "metal3", "", "moved")}), "old copy of an unconfirmed move: c1"),
         (lambda host: host.errors.update(c1="is protected."), "c1: is protected"),
     ],
 )
@@ -151,15 +151,15 @@ def test_a_finished_migration_is_none(host):
     assert run(host).refusal is None
 
 
-def test_a_vm_that_does_not_obey_stops_it(host):
+def test_vm_that_cannot_be_removed_stops_the_removal(host):
     plain = host.define
 
     def stubborn(request, *, check_mode):
-        host.errors = {} if check_mode else {"box": "still runs 120 s after it was asked to shut down."}
+        host.errors = {} if check_mode else {"box": "still runs 120 s after the shutdown request."}
         return plain(request, check_mode=check_mode)
 
     host.define = stubborn
-    with pytest.raises(BackendError, match="1 of 1 VMs are still there. box: still runs"):
+    with pytest.raises(BackendError, match="1 of 1 VMs could not be removed. box: still runs"):
         run(host)
     assert host.text and len(host.pool_list) == 3
 
@@ -170,7 +170,7 @@ def test_without_libvirt(host):
         run(host)
     # a server that never was a virt node has none
     host.text = '{"attributes": {"name": "metal1", "cluster": "lab", "roles": ["compute"]}}'
-    assert run(host).actions == ["forget record"] and host.text == ""
+    assert run(host).actions == ["remove record"] and host.text == ""
     assert run(host).actions == []
 
 

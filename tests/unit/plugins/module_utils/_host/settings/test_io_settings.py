@@ -48,7 +48,7 @@ def test_files_are_read_with_the_time_they_were_written(tmp_path):
     assert {path: (one.text, one.written) for path, one in found.items()} == {"/etc/libvirt/qemu.conf": ("a\n", 7.5)}
 
 
-def test_a_file_is_written_whole_taken_away_and_put_back(tmp_path):
+def test_a_file_is_written_whole_taken_away_and_restore(tmp_path):
     here = SettingsHost(str(tmp_path))
     steps = [WriteFile("/etc/a", None, "new", 0o600), WriteFile("/etc/b", "old", None), WriteFile("/etc/c", "old", "new")]
     put(tmp_path, "/etc/b", "old")
@@ -59,12 +59,12 @@ def test_a_file_is_written_whole_taken_away_and_put_back(tmp_path):
     assert ((tmp_path / "etc/a").read_text(), (tmp_path / "etc/a").stat().st_mode & 0o777) == ("new", 0o600)
     assert not (tmp_path / "etc/b").exists()
     assert (tmp_path / "etc/c").is_symlink() and (tmp_path / "etc/real").read_text() == "new"
-    here.put_back(steps)
+    here.restore(steps)
     assert not (tmp_path / "etc/a").exists()
     assert ((tmp_path / "etc/b").read_text(), (tmp_path / "etc/real").read_text()) == ("old", "old")
 
 
-def test_units_are_told_apart_by_their_order(monkeypatch):
+def test_units_are_matched_by_their_order(monkeypatch):
     shown = (
         "Id=libvirtd.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\nNeedDaemonReload=yes\nMainPID=42\n"
         f"ExecMainStartTimestampMonotonic={int((time.monotonic() - 60) * 1e6)}\n\n"
@@ -91,8 +91,8 @@ def test_limits_and_memory_are_numbers(tmp_path):
     assert (tmp_path / "proc/sys/fs/max").read_text() == "1024"
 
 
-def test_a_limit_the_kernel_does_not_take_is_told(tmp_path):
-    with pytest.raises(BackendError, match="does not take 5 in .*/proc/sys/none"):
+def test_refused_limit_is_reported(tmp_path):
+    with pytest.raises(BackendError, match="cannot write 5 to .*/proc/sys/none"):
         SettingsHost(str(tmp_path)).set_number("/proc/sys/none", 5)
 
 
@@ -165,7 +165,7 @@ def test_a_proof_on_record_is_taken_while_it_holds(tmp_path, monkeypatch):
     assert len(made) == 1
 
 
-def test_root_is_a_known_user_and_strangers_are_not():
+def test_unknown_users_are_not_found():
     assert SettingsHost.known_users(["root", "no-such-user"]) == {"root"}
     assert "root" in (SettingsHost.members("root") or ())
     assert SettingsHost.members("no-such-group") is None
@@ -222,6 +222,6 @@ def test_a_daemon_that_does_not_even_start_is_quoted(monkeypatch):
         return Completed(tuple(argv), 0, words if argv[0] == "journalctl" else "", "")
 
     monkeypatch.setattr(io_settings, "run", run)
-    for words, told in ((f"error : {ended}\n", ended), ("", "start request repeated too quickly")):
-        with pytest.raises(BackendError, match=told):
+    for words, reported in ((f"error : {ended}\n", ended), ("", "start request repeated too quickly")):
+        with pytest.raises(BackendError, match=reported):
             SettingsHost().restart("libvirtd.service", [])

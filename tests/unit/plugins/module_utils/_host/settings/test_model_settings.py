@@ -80,6 +80,6 @@ def test_a_bad_value_is_named_by_its_path(raw, path):
         ("not-found", "", False, False),
     ],
 )
-def test_a_unit_tells_whether_it_is_there_and_comes_with_the_host(load, state, installed, enabled):
+def test_unit_installed_and_enabled(load, state, installed, enabled):
     unit = Unit("libvirtd.service", load=load, file_state=state)
     assert (unit.installed, unit.is_enabled) == (installed, enabled)

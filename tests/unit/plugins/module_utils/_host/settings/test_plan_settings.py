@@ -32,7 +32,7 @@ OFF = {"load": "loaded", "active": "inactive", "file_state": "disabled"}
 
 
 def units(**states):
-    """All units: those of one libvirtd installed, enabled and started, unless told otherwise."""
+    """All units: those of one libvirtd installed, enabled and started, by default."""
     found = {name: Unit(name) for name in unit_names()}
     for name in ("virtlogd.socket", "libvirtd.socket", "libvirtd.service", "libvirt-guests.service"):
         found[name] = Unit(name, "loaded", "active", "enabled", STARTED)
@@ -62,8 +62,8 @@ def host(**changes):
     return dataclasses.replace(whole, **changes)
 
 
-def told(plan):
-    return [step.told for step in plan.steps] + (["restart"] if plan.restart else [])
+def actions(plan):
+    return [step.action for step in plan.steps] + (["restart"] if plan.restart else [])
 
 
 def brought(found, plan):
@@ -80,7 +80,7 @@ def brought(found, plan):
 
 def test_a_host_that_is_as_wanted_is_left_alone():
     plan = plan_host(parse_settings({}), host())
-    assert (told(plan), plan.warnings, plan.restart_required, plan.daemon) == ([], (), (), "libvirtd.service")
+    assert (actions(plan), plan.warnings, plan.restart_required, plan.daemon) == ([], (), (), "libvirtd.service")
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_settings_go_to_the_top_of_qemu_conf_and_the_daemon_is_restarted_once():
     settings = parse_settings({"qemu_conf": {"vnc_listen": "127.0.0.1", "cgroup_controllers": []}})
     found = host()
     plan = plan_host(settings, found)
-    assert told(plan) == ["write /etc/libvirt/qemu.conf", "restart"]
+    assert actions(plan) == ["write /etc/libvirt/qemu.conf", "restart"]
     (step,) = plan.daemon_files
     ours = "cgroup_controllers = []\nvnc_listen = \"127.0.0.1\"\n"
     assert step.text == f"# BEGIN reduced.footprint.virt_host\n{ours}# END reduced.footprint.virt_host\n{QEMU_CONF}"
     assert step.mode == 0o600
-    assert told(plan_host(settings, brought(found, plan))) == []
+    assert actions(plan_host(settings, brought(found, plan))) == []
     # and without the wish the file is what it was
     back = plan_host(parse_settings({}), brought(found, plan))
     assert [step.text for step in back.steps] == [QEMU_CONF]
@@ -118,28 +118,28 @@ def test_a_restart_that_was_lost_is_made_up_for():
     settings = parse_settings({"qemu_conf": {"max_files": 1}})
     written = plan_host(settings, host()).daemon_files[0].text
     late = host(files={plan_files.QEMU_CONF: FileFound(written, STARTED + 0.5)})
-    assert told(plan_host(settings, late)) == ["restart"]
+    assert actions(plan_host(settings, late)) == ["restart"]
     in_time = host(files={plan_files.QEMU_CONF: FileFound(written, STARTED - 0.5)})
-    assert told(plan_host(settings, in_time)) == []
+    assert actions(plan_host(settings, in_time)) == []
 
 
 def test_a_lost_restart_after_a_drop_in_was_taken_away_is_made_up_for():
     folder = DROP_IN.rpartition("/")[0]
-    assert told(plan_host(parse_settings({}), host(folders={folder: STARTED + 1}))) == ["restart"]
-    assert told(plan_host(parse_settings({}), host(folders={folder: STARTED - 1}))) == []
+    assert actions(plan_host(parse_settings({}), host(folders={folder: STARTED + 1}))) == ["restart"]
+    assert actions(plan_host(parse_settings({}), host(folders={folder: STARTED - 1}))) == []
 
 
 def test_a_daemon_that_sleeps_is_not_restarted():
     settings = parse_settings({"qemu_conf": {"max_files": 1}})
     plan = plan_host(settings, host(units=units(libvirtd_service={"active": "inactive", "started": None})))
-    assert told(plan) == ["write /etc/libvirt/qemu.conf"]
+    assert actions(plan) == ["write /etc/libvirt/qemu.conf"]
     assert [step.path for step in plan.daemon_files] == [plan_files.QEMU_CONF]
 
 
 def test_guests_settings_restart_nothing():
     settings = parse_settings({"guests_conf": {"ON_SHUTDOWN": "shutdown", "URIS": "qemu:///system lxc:///system"}})
     plan = plan_host(settings, host())
-    assert told(plan) == ["write /etc/default/libvirt-guests"]
+    assert actions(plan) == ["write /etc/default/libvirt-guests"]
     assert plan.steps[0].text.splitlines()[1:3] == ["ON_SHUTDOWN=shutdown", "URIS='qemu:///system lxc:///system'"]
 
 
@@ -156,7 +156,7 @@ def test_guests_settings_restart_nothing():
 def test_kvm_is_hidden_only_when_asked_there_and_broken(asked, kvm, hidden, warned):
     plan = plan_host(parse_settings({"mask_broken_kvm": asked}), host(kvm=kvm))
     assert plan.hide_kvm is hidden
-    assert told(plan) == ([f"write {HIDE_KVM}", f"write {DROP_IN}", "reload the units of systemd", "restart"] if hidden else [])
+    assert actions(plan) == ([f"write {HIDE_KVM}", f"write {DROP_IN}", "reload systemd units", "restart"] if hidden else [])
     assert bool(plan.warnings) is warned
     if hidden:
         assert "\nWants=reduced-footprint-hide-kvm.service\n" in plan.steps[1].text
@@ -169,31 +169,31 @@ def test_kvm_is_hidden_only_when_asked_there_and_broken(asked, kvm, hidden, warn
 def test_kvm_comes_back_when_it_works_again():
     settings = parse_settings({"mask_broken_kvm": True})
     hidden = brought(host(kvm=BROKEN), plan_host(settings, host(kvm=BROKEN)))
-    assert told(plan_host(settings, hidden)) == []
-    mended = dataclasses.replace(hidden, kvm=Kvm(device=True, usable=True, hidden=True))
-    assert told(plan_host(settings, mended)) == [f"remove {HIDE_KVM}", f"remove {DROP_IN}", "reload the units of systemd", "restart"]
+    assert actions(plan_host(settings, hidden)) == []
+    repaired = dataclasses.replace(hidden, kvm=Kvm(device=True, usable=True, hidden=True))
+    assert actions(plan_host(settings, repaired)) == [f"remove {HIDE_KVM}", f"remove {DROP_IN}", "reload systemd units", "restart"]
 
 
 def test_each_driver_has_a_daemon_and_the_one_of_qemu_gets_the_settings():
     states = modular(virtstoraged_socket={"active": "inactive", "file_state": "disabled"}, virtstoraged_service={"active": "inactive"})
     plan = plan_host(parse_settings({"mask_broken_kvm": True}), host(units=states, kvm=BROKEN))
     place = "/etc/systemd/system/virtqemud.service.d/reduced-footprint.conf"
-    units_told = ["enable virtstoraged.socket", "start virtstoraged.socket", "restart"]
-    assert told(plan) == [f"write {HIDE_KVM}", f"write {place}", "reload the units of systemd", *units_told]
+    unit_actions = ["enable virtstoraged.socket", "start virtstoraged.socket", "restart"]
+    assert actions(plan) == [f"write {HIDE_KVM}", f"write {place}", "reload systemd units", *unit_actions]
     assert plan.daemon == "virtqemud.service"
 
 
 def test_units_are_enabled_and_started_and_a_socket_gets_its_service_back():
     states = units(libvirtd_socket={"active": "inactive"}, libvirt_guests_service={"active": "inactive", "file_state": "disabled"})
     plan = plan_host(parse_settings({}), host(units=states))
-    assert told(plan) == [
+    assert actions(plan) == [
         "enable libvirt-guests.service", "stop libvirtd.service", "start libvirtd.socket, libvirt-guests.service", "start libvirtd.service",
     ]  # fmt: skip
 
 
-def test_systemd_is_told_of_a_unit_file_a_killed_run_wrote():
+def test_daemon_reload_after_a_killed_run():
     plan = plan_host(parse_settings({}), host(units=units(libvirtd_service={"needs_reload": True})))
-    assert told(plan) == ["reload the units of systemd"]
+    assert actions(plan) == ["reload systemd units"]
 
 
 def test_a_masked_unit_is_somebodys_word():
@@ -201,7 +201,7 @@ def test_a_masked_unit_is_somebodys_word():
         plan_host(parse_settings({}), host(units=units(libvirt_guests_service={"load": "masked"})))
 
 
-def test_half_an_installation_is_told():
+def test_incomplete_installation_is_reported():
     with pytest.raises(BackendError, match="virtlogd.socket is not installed"):
         plan_host(parse_settings({}), host(units=units(virtlogd_socket={"load": "not-found"})))
 
@@ -209,9 +209,9 @@ def test_half_an_installation_is_told():
 def test_limits_are_raised_and_never_lowered():
     settings = parse_settings({"sysctl": {LIMIT: 1024}})
     plan = plan_host(settings, host())
-    assert told(plan) == [f"write {plan_files.SYSCTL}", f"set {LIMIT} from 128 to 1024"]
+    assert actions(plan) == [f"write {plan_files.SYSCTL}", f"set {LIMIT} from 128 to 1024"]
     assert plan.steps[1].path == "/proc/sys/fs/inotify/max_user_instances"
-    assert told(plan_host(settings, host(limits={LIMIT: 4096}))) == [f"write {plan_files.SYSCTL}"]
+    assert actions(plan_host(settings, host(limits={LIMIT: 4096}))) == [f"write {plan_files.SYSCTL}"]
     with pytest.raises(InputError) as error:
         plan_host(settings, host(limits={LIMIT: None}))
     assert error.value.path == f"sysctl.{LIMIT}"
@@ -234,40 +234,40 @@ def test_huge_pages_now_with_the_host_and_where_libvirt_looks():
     found = host()
     plan = plan_host(settings, found)
     mount = "/etc/systemd/system/dev-hugepages1G.mount"
-    assert told(plan) == [
-        "set the huge pages of 2 MiB from 0 to 512", "set the huge pages of 1 GiB from 0 to 2", f"write {plan_files.HUGE_PAGES}",
-        f"write {DROP_IN}", f"write {mount}", "reload the units of systemd", "restart",
+    assert actions(plan) == [
+        "set huge pages of 2 MiB from 0 to 512", "set huge pages of 1 GiB from 0 to 2", f"write {plan_files.HUGE_PAGES}",
+        f"write {DROP_IN}", f"write {mount}", "reload systemd units", "restart",
     ]  # fmt: skip
     texts = {step.path: step.text for step in plan.steps if isinstance(step, WriteFile)}
     assert "w /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 512\n" in texts[plan_files.HUGE_PAGES]
     assert "Where=/dev/hugepages1G\n" in texts[mount] and "pagesize=1048576K" in texts[mount]
     assert "Wants=dev-hugepages1G.mount\n" in texts[DROP_IN]
     given = dataclasses.replace(brought(found, plan), pages={2048: PagesFound(512, 512), 1024**2: PagesFound(2, 2)})
-    assert told(plan_host(settings, given)) == []
+    assert actions(plan_host(settings, given)) == []
     # no longer wanted: given back, and nothing of it stays
-    back = told(plan_host(parse_settings({}), given))
+    back = actions(plan_host(parse_settings({}), given))
     assert back == [
-        "set the huge pages of 2 MiB from 512 to 0", "set the huge pages of 1 GiB from 2 to 0", f"remove {plan_files.HUGE_PAGES}",
-        f"remove {DROP_IN}", f"remove {mount}", "reload the units of systemd", "restart",
+        "set huge pages of 2 MiB from 512 to 0", "set huge pages of 1 GiB from 2 to 0", f"remove {plan_files.HUGE_PAGES}",
+        f"remove {DROP_IN}", f"remove {mount}", "reload systemd units", "restart",
     ]  # fmt: skip
 
 
-def test_pages_the_kernel_could_not_give_are_told_and_not_tried_again():
+def test_failed_pages_are_reported_and_not_requested_again():
     settings = parse_settings({"huge_pages": [{"size": "2 MiB", "count": 512}]})
     tried = dataclasses.replace(brought(host(), plan_host(settings, host())), pages={2048: PagesFound(37, 37, tried=512)})
     plan = plan_host(settings, tried)
-    assert told(plan) == []
+    assert actions(plan) == []
     assert "37 of 512 huge pages of 2 MiB" in plan.restart_required[0]
     # another number is another try
     more = parse_settings({"huge_pages": [{"size": "2 MiB", "count": 100}]})
-    assert "set the huge pages of 2 MiB from 37 to 100" in told(plan_host(more, tried))
+    assert "set huge pages of 2 MiB from 37 to 100" in actions(plan_host(more, tried))
 
 
 def test_pages_the_kernel_does_not_know_or_that_eat_the_host_are_refused():
-    with pytest.raises(InputError, match="it has: 2 MiB, 1 GiB") as error:
+    with pytest.raises(InputError, match="supported: 2 MiB, 1 GiB") as error:
         plan_host(parse_settings({"huge_pages": [{"size": "16 MiB", "count": 1}]}), host())
     assert error.value.path == "huge_pages[0].size"
-    with pytest.raises(CapacityError, match="8 GiB of huge pages leave less than 1 GiB of 8 GiB"):
+    with pytest.raises(CapacityError, match="8 GiB of huge pages would leave less than 1 GiB of 8 GiB"):
         plan_host(parse_settings({"huge_pages": [{"size": "1 GiB", "count": 8}]}), host())
 
 
@@ -276,17 +276,17 @@ def test_pages_the_kernel_does_not_know_or_that_eat_the_host_are_refused():
 )
 def test_nested_guests_wait_for_the_module(wanted, now, due):
     plan = plan_host(parse_settings({"nested": wanted}), host(modules={"kvm_intel": now}))
-    assert told(plan) == ([] if wanted is None else [f"write {plan_files.MODPROBE}"])
+    assert actions(plan) == ([] if wanted is None else [f"write {plan_files.MODPROBE}"])
     assert bool(plan.restart_required) is due
     if wanted is not None:
         assert f"options kvm_intel nested={int(wanted)}\n" in plan.steps[0].text
-        assert not any("modprobe" in step.told for step in plan.steps if not isinstance(step, WriteFile))
+        assert not any("modprobe" in step.action for step in plan.steps if not isinstance(step, WriteFile))
 
 
-def test_users_join_and_strangers_are_named():
+def test_users_are_added_and_unknown_ones_refused():
     plan = plan_host(parse_settings({"users": ["ann"]}), host())
     assert [step.argv for step in plan.steps] == [("usermod", "--append", "--groups", "libvirt", "ann")]
-    assert told(plan_host(parse_settings({"users": ["ann"]}), host(members=frozenset({"ann"})))) == []
+    assert actions(plan_host(parse_settings({"users": ["ann"]}), host(members=frozenset({"ann"})))) == []
     with pytest.raises(InputError) as error:
         plan_host(parse_settings({"users": ["ann", "eve"]}), host())
     assert error.value.path == "users[1]"
@@ -296,27 +296,27 @@ def test_users_join_and_strangers_are_named():
     ("label", "steps"),
     [
         (Label("/srv/guests", "virt_image_t", "virt_image_t"), []),
-        (Label("/srv/guests", "var_t", "var_t"), ["tell SELinux that /srv/guests holds disks", "label /srv/guests as SELinux knows it"]),
-        (Label("/srv/guests", "var_t", None), ["tell SELinux that /srv/guests holds disks", "make /srv/guests", "label /srv/guests as SELinux knows it"]),
+        (Label("/srv/guests", "var_t", "var_t"), ["add /srv/guests to the SELinux policy", "restore the SELinux labels of /srv/guests"]),
+        (Label("/srv/guests", "var_t", None), ["add /srv/guests to the SELinux policy", "create /srv/guests", "restore the SELinux labels of /srv/guests"]),
         # killed between the policy and the disk
-        (Label("/srv/guests", "virt_image_t", "var_t"), ["label /srv/guests as SELinux knows it"]),
+        (Label("/srv/guests", "virt_image_t", "var_t"), ["restore the SELinux labels of /srv/guests"]),
         (Label("/srv/guests", "var_t", "nfs_t"), []),
     ],
 )
 def test_selinux_learns_a_pool_and_stays_on(label, steps):
     plan = plan_host(parse_settings({"pool_paths": ["/srv/guests"]}), host(labels=(label,)))
-    assert told(plan) == steps
+    assert actions(plan) == steps
     assert bool(plan.warnings) is (label.actual == "nfs_t")
     for step in plan.steps:
-        assert "setenforce" not in step.told
+        assert "setenforce" not in step.action
 
 
-def test_a_path_is_no_pattern_for_selinux():
+def test_selinux_path_is_escaped():
     (step, unused) = plan_host(parse_settings({"pool_paths": ["/srv/a.b"]}), host(labels=(Label("/srv/a.b", "var_t", "var_t"),))).steps
     assert step.argv[-1] == r"/srv/a\.b(/.*)?"
 
 
-def test_a_block_stays_where_it_stands_and_takes_nothing_with_it():
+def test_block_keeps_its_position_and_other_lines():
     text = "a\n# BEGIN reduced.footprint.virt_host\nold\n# END reduced.footprint.virt_host\nb"
     assert plan_files.with_block(text, ["new"], at_top=True) == "a\n# BEGIN reduced.footprint.virt_host\nnew\n# END reduced.footprint.virt_host\nb"
     assert plan_files.with_block(text, [], at_top=True) == "a\nb"

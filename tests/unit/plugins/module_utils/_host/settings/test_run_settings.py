@@ -73,13 +73,13 @@ class FakeHost:
         return None
 
     def write(self, step):
-        self._did(step.told)
+        self._did(step.action)
         self.texts.pop(step.path, None)
         if step.text is not None:
             self.texts[step.path] = (step.text, self.clock)
         self.folders[step.path.rpartition("/")[0]] = self.clock
 
-    def put_back(self, steps):
+    def restore(self, steps):
         for step in reversed(steps):
             self.write(WriteFile(step.path, step.text, step.before, step.mode))
 
@@ -128,14 +128,14 @@ def no_lock(monkeypatch):
     monkeypatch.setattr(run_settings, "host_lock", lambda *unused: contextlib.nullcontext())
 
 
-def test_check_mode_tells_what_the_real_run_does_and_the_second_does_nothing():
+def test_check_mode_matches_the_real_run_and_the_second_changes_nothing():
     host = FakeHost()
     host.kvm = False
-    told = set_host(WISH, check_mode=True, backend=host)
+    checked = set_host(WISH, check_mode=True, backend=host)
     assert host.done == []
     real = set_host(WISH, check_mode=False, backend=host)
-    assert (told.actions, told.diff, told.changed, told.restarted) == (real.actions, real.diff, True, True)
-    assert told.as_dict() == real.as_dict()
+    assert (checked.actions, checked.diff, checked.changed, checked.restarted) == (real.actions, real.diff, True, True)
+    assert checked.as_dict() == real.as_dict()
     assert real.kvm == {"device": True, "usable": False, "reason": "as it is", "hidden": True}
     assert host.done.count("restart") == 1
     done = len(host.done)
@@ -160,10 +160,10 @@ def test_a_run_killed_after_any_step_is_completed_by_the_next(steps):
     assert not set_host(WISH, check_mode=False, backend=host).changed
 
 
-def test_settings_libvirt_does_not_live_with_are_taken_back():
+def test_settings_that_stop_libvirt_are_rolled_back():
     host = FakeHost()
     host.refuses = "max_files"
-    with pytest.raises(BackendError, match="does not live with these settings: .*The old text of /etc/libvirt/qemu.conf is back"):
+    with pytest.raises(BackendError, match="does not start with these settings: .*/etc/libvirt/qemu.conf was restored"):
         set_host(WISH, check_mode=False, backend=host)
     assert host.texts[plan_files.QEMU_CONF][0] == ""
     assert host.done[-1] == "revive"
@@ -180,7 +180,7 @@ def test_a_sleeping_daemon_is_asked_whether_it_lives_with_new_settings():
     assert host.texts[plan_files.QEMU_CONF][0] == ""
 
 
-def test_pages_the_kernel_does_not_give_are_told_by_this_run_and_the_next():
+def test_failed_pages_are_reported_by_this_run_and_the_next():
     host = FakeHost()
     host.page_limit = 3
     first = set_host(WISH, check_mode=False, backend=host)
@@ -192,17 +192,17 @@ def test_pages_the_kernel_does_not_give_are_told_by_this_run_and_the_next():
     assert not second.changed
 
 
-def test_a_host_without_libvirt_is_told_in_check_mode_and_refused_otherwise():
+def test_missing_libvirt_is_a_warning_in_check_mode_only():
     host = FakeHost()
     host.state = {name: Unit(name) for name in unit_names()}
     result = set_host(WISH, check_mode=True, backend=host)
-    assert result.daemon is None and "Check mode tells what it can" in result.warnings[-1]
+    assert result.daemon is None and "Check mode reports what is possible" in result.warnings[-1]
     with pytest.raises(BackendError, match="neither libvirtd.service nor virtqemud.service"):
         set_host(WISH, check_mode=False, backend=host)
     assert host.done == []
 
 
-def test_nobody_is_proven_who_does_not_ask():
+def test_kvm_proof_runs_on_request_only():
     host = FakeHost()
     host.kvm = False
     host.prove_kvm = None

@@ -98,7 +98,7 @@ def test_libraries_and_their_loader_are_found(monkeypatch):
     monkeypatch.setattr(io_bootstrap, "run", lambda argv, ok=(): types.SimpleNamespace(rc=0, stdout=LDD))
     assert io_bootstrap.libraries(["/a", "/b"]) == ["/lib/x86_64-linux-gnu/libcrypto.so.3", "/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]
     monkeypatch.setattr(io_bootstrap, "run", lambda argv, ok=(): types.SimpleNamespace(rc=0, stdout="\tlibz.so => not found\n"))
-    with pytest.raises(BackendError, match="/a needs libz.so"):
+    with pytest.raises(BackendError, match="/a requires libz.so"):
         io_bootstrap.libraries(["/a"])
 
 

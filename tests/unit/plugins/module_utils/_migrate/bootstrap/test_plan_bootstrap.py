@@ -34,15 +34,15 @@ def test_a_fit_host_has_no_problem():
 @pytest.mark.parametrize(
     ("given", "words", "path"),
     [
-        ({"arch": "aarch64"}, "VMs of aarch64", "boot"),
+        ({"arch": "aarch64"}, "not supported on aarch64", "boot"),
         ({"tools": {**HOST["tools"], "qemu-nbd": None, "dnsmasq": None}}, "qemu-nbd, dnsmasq on the destination", "destination.tools"),
         ({"fuse": False}, "no /dev/fuse", "boot"),
         ({"kernel": None}, "no kernel in /boot", "destination.tools"),
-        ({"missing_modules": ["virtio_blk"]}, "6.1.0-1-amd64 has no virtio_blk", "destination.tools"),
+        ({"missing_modules": ["virtio_blk"]}, "6.1.0-1-amd64 has no module virtio_blk", "destination.tools"),
         ({"rom": False}, "no network boot ROM", "destination.tools"),
-        ({"ipv6": False}, "no IPv6", "boot"),
-        ({"bridge": None}, "a card on a bridge", "vm.nics[0].bridge"),
-        ({"serve": False, "vlan": 7}, "on VLAN 7 is not reached", "vm.nics[0].vlan"),
+        ({"ipv6": False}, "IPv6 is disabled", "boot"),
+        ({"bridge": None}, "a network card on a bridge", "vm.nics[0].bridge"),
+        ({"serve": False, "vlan": 7}, "on VLAN 7 cannot be reached", "vm.nics[0].vlan"),
     ],
 )
 def test_what_is_missing_is_named_with_its_hint(given, words, path):
@@ -111,7 +111,7 @@ def test_the_system_holds_no_secret_and_its_seed_no_more_than_the_keys():
     assert len(content) % 512 == 0
 
 
-def test_sshd_lets_nobody_do_more_than_reach_the_disks():
+def test_sshd_config_allows_access_to_the_disks_only():
     config = plan_bootstrap.files([], [])["/etc/ssh/sshd_config"][1].splitlines()
     for line in ("PermitRootLogin forced-commands-only", "PasswordAuthentication no", "AllowStreamLocalForwarding local", "PermitTTY no"):
         assert line in config
@@ -131,11 +131,11 @@ def test_what_it_exports_is_read():
 @pytest.mark.parametrize(
     ("lines", "serve", "words", "hint"),
     [
-        (["Kernel panic"], True, "last words: Kernel panic", "boot_timeout"),
+        (["Kernel panic"], True, "console: Kernel panic", "boot_timeout"),
         ([], True, "found no boot image", "journalctl -u u.service"),
         ([], False, "found no boot image", "boot.ipxe, vmlinuz and initrd.img of /f by TFTP"),
     ],
 )
-def test_who_was_not_reached_is_explained(lines, serve, words, hint):
+def test_unreachable_bootstrap_system_is_explained(lines, serve, words, hint):
     message, advice = plan_bootstrap.unreached(300.4, lines, serve=serve, unit="u.service", folder="/f")
     assert "300 s" in message and words in message and hint in advice

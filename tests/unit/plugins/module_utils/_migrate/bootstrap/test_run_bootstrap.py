@@ -27,7 +27,7 @@ SPEC = {
 
 
 class Host:
-    """A hypervisor that knows nobody."""
+    """A hypervisor without domains."""
 
     def __init__(self, uri):
         self.uri = uri
@@ -104,7 +104,7 @@ def test_what_cannot_be_swept_is_said_and_kept_in_mind(tmp_path, done, monkeypat
 
     monkeypatch.setattr(run_bootstrap.io_rehearsal, "destroy", no)
     run_bootstrap.sweep(context)
-    assert "cannot be swept yet: libvirt is gone" in context.store.tail(1)[0]
+    assert "cannot be removed yet: libvirt is gone" in context.store.tail(1)[0]
     assert "bootstrap" in context.journal.facts
 
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_swept_is_said_and_kept_in_mind(tmp_path, done, monkeypat
     ("given", "booted"),
     [({}, True), ({"stop_after": "prepare"}, True), ({"pxe_serve": False}, True), ({"pxe_serve": False, "stop_after": "prepare"}, False)],
 )
-def test_prepare_boots_it_unless_somebody_has_to_place_the_files_first(tmp_path, done, monkeypatch, given, booted):
+def test_prepare_does_not_boot_before_the_files_are_on_the_other_server(tmp_path, done, monkeypatch, given, booted):
     steps = []
     monkeypatch.setattr(run_bootstrap.BootstrapMachine, "build", lambda self: steps.append("build"))
     monkeypatch.setattr(run_bootstrap.BootstrapMachine, "up", lambda self: steps.append("up"))

@@ -70,7 +70,7 @@ DEBIAN_CHANGED = {
     "/etc/mdadm/mdadm.conf": f"HOMEHOST <system>\n{MARK} the old disk stayed behind: ARRAY /dev/md0 UUID=1:2\n",
     "/etc/default/grub": 'GRUB_CMDLINE_LINUX_DEFAULT="quiet splash"\nGRUB_CMDLINE_LINUX="net.ifnames=0"\n',
     "/etc/systemd/network/10-admin.network": "[Match]\nMACAddress=52:54:00:11:22:33\n[Network]\nAddress=192.0.2.2/24\n",
-    "/etc/cloud/cloud-init.disabled": f"{MARK} this machine was moved, not made\n",
+    "/etc/cloud/cloud-init.disabled": f"{MARK} this machine was migrated and must not be initialized\n",
     "/boot/grub/device.map": None,
     "/root/.ssh/authorized_keys": "ssh-ed25519 AAA me\n",
     "/etc/initramfs-tools/conf.d/resume": "RESUME=none\n",

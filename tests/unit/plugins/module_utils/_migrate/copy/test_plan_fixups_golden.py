@@ -6,7 +6,7 @@
 
 ``golden_fixups/FAMILY.before.txt`` holds files of a source, ``FAMILY.after.txt`` those that
 change; a file that is taken away has the one line ``(gone)``. ``GOLDEN=write`` writes the latter
-anew: read what changed before you keep it.
+again: read what changed before you keep it.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def test_what_is_the_same_on_no_other_machine_stays(path, text):
         ("/etc/netplan/x.yaml", f"network:\n  bridges:\n    br0: {{macaddress: '{LOST}'}}\n"),
     ],
 )
-def test_an_address_of_nobody_known_becomes_one_of_the_vm_alone(path, text):
+def test_mac_of_an_unknown_card_is_replaced_by_a_generated_one(path, text):
     made = generated(LOST, NEW)
     assert is_generated(made, NEW) and made != generated(LOST, OTHER_NEW) and int(made[:2], 16) & 3 == 2
     once = after({path: text})

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a pass notes and how it fails; rsync itself is real in the backend's tests and stands still here."""
+"""Records and errors of a copy pass; rsync is replaced here and real in the backend's tests."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ def fixture_context(tmp_path):
     )
 
 
-def pull(told, options, limits):
+def pull(calls, options, limits):
     def stand_in(ssh, address, mount, target, how, *, tolerate_vanished, limit, progress):
         options[mount] = how
         limits.append(limit)
         progress(10 * MIB, 33, "1MB/s")
-        told.append(dict(ssh=ssh, address=address, target=target, vanished=tolerate_vanished))
+        calls.append(dict(ssh=ssh, address=address, target=target, vanished=tolerate_vanished))
         return io_rsync.Copied(1.0, 3, 25 * MIB, 30 * MIB, False, ())
 
     return stand_in
 
 
-def test_a_pass_goes_over_all_file_systems_and_tells_how_far_it_is(context, monkeypatch):
-    told, options, limits = [], {}, []
-    monkeypatch.setattr(io_rsync, "pull", pull(told, options, limits))
+def test_pass_copies_all_file_systems_and_reports_progress(context, monkeypatch):
+    calls, options, limits = [], {}, []
+    monkeypatch.setattr(io_rsync, "pull", pull(calls, options, limits))
     run_copy.copy_pass(context, "live", tolerate_vanished=True)
-    assert [each["target"].rpartition("/")[2] for each in told][1] == "srv" and limits == [512, 512]
+    assert [each["target"].rpartition("/")[2] for each in calls][1] == "srv" and limits == [512, 512]
     assert "--exclude=/cache/*" in options["/srv"] and "--exclude=/srv/*" in options["/"]
     assert any("migrations" in each or "reduced.footprint" in each for each in options["/"])
     assert context.journal.progress["number"] == 1 and context.journal.progress["percent"] == 35 and "seconds_left" not in context.journal.progress
@@ -68,7 +68,7 @@ def test_nothing_slows_the_last_copy_down(context, monkeypatch):
     assert limits == [0, 0] and "predicted" not in context.journal.downtime
 
 
-def test_the_first_pass_tells_how_long_it_still_takes(context, monkeypatch):
+def test_first_pass_reports_the_remaining_time(context, monkeypatch):
     seen = []
     context.progress = lambda **values: seen.append(values)
     monkeypatch.setattr(io_rsync, "pull", pull([], {}, []))
@@ -77,7 +77,7 @@ def test_the_first_pass_tells_how_long_it_still_takes(context, monkeypatch):
     assert ["seconds_left" in each for each in seen] == [True, True, False, False]
 
 
-def test_a_failed_pass_is_told_and_not_counted(context, monkeypatch):
+def test_failed_pass_is_reported_and_not_counted(context, monkeypatch):
     def fail(*unused, **more):
         raise CommandError(["rsync"], 12, "rsync: connection unexpectedly closed")
 
@@ -87,11 +87,11 @@ def test_a_failed_pass_is_told_and_not_counted(context, monkeypatch):
     assert context.journal.passes == []
 
 
-def test_a_full_pool_is_told_by_its_name(context, monkeypatch):
+def test_full_pool_is_reported(context, monkeypatch):
     def fail(*unused, **more):
         raise CommandError(["rsync"], 11, "rsync: write failed: Input/output error (5)")
 
     monkeypatch.setattr(io_rsync, "pull", fail)
     monkeypatch.setattr(io_pool_space, "_LITTLE", 1 << 62)
-    with pytest.raises(BackendError, match="pool that holds the copy's disk is full"):
+    with pytest.raises(BackendError, match="pool with the copy's disk is full"):
         run_copy.copy_pass(context, "live", tolerate_vanished=True)

@@ -67,7 +67,7 @@ class Machines:
         io_rsync.transfer(["rsync", *io_rsync.FLAGS, f"{self.source}/", f"{self.copy}/"])
 
     def spoil(self, name: str, content: str) -> None:
-        """Other content on the copy, with nothing that tells of it to who looks at times and sizes."""
+        """Change content on the copy without changing time or size."""
         path = self.copy / name
         before = path.stat()
         path.write_text(content)
@@ -86,7 +86,7 @@ def test_a_good_copy_is_proven(machines):
     assert machines.context.journal.facts["manifest"]["files"] == 9
 
 
-def test_what_the_quick_look_of_rsync_misses_is_found_and_fetched_anew(machines):
+def test_difference_missed_by_rsync_is_found_and_transferred_again(machines):
     machines.spoil("srv/1", "CONTENT 1")
     os.unlink(machines.copy / "srv" / "2")
     (machines.copy / "srv" / "more").mkdir()
@@ -120,7 +120,7 @@ def test_names_that_were_one_file_are_one_file_again(machines):
     assert (machines.copy / "srv" / "one").samefile(machines.copy / "srv" / "1")
 
 
-def test_what_the_fix_ups_changed_is_theirs(machines):
+def test_files_changed_by_fix_ups_are_not_compared(machines):
     (machines.copy / "etc" / "fstab").write_text("UUID=1 / ext4")
     (machines.copy / "etc" / "new").mkdir()
     (machines.copy / "etc" / "new" / "file").write_text("x")
@@ -129,7 +129,7 @@ def test_what_the_fix_ups_changed_is_theirs(machines):
     assert (machines.copy / "etc" / "fstab").read_text() == "UUID=1 / ext4" and (machines.copy / "etc" / "new" / "file").exists()
 
 
-def test_a_copy_with_the_right_content_and_fewer_holes_is_fixed_or_told(machines, monkeypatch):
+def test_copy_with_fewer_holes_is_fixed_or_a_warning(machines, monkeypatch):
     with open(machines.source / "srv" / "hollow", "wb") as stream:
         stream.truncate(8 << 20)
     machines.bring()
@@ -173,7 +173,7 @@ def test_what_the_source_changes_while_it_serves_is_no_reason_to_stop(machines, 
     assert machines.context.journal.facts["manifest"]["differing"] == 1
 
 
-def test_a_source_that_cannot_be_asked_is_told(machines):
+def test_unreachable_source_is_reported(machines):
     machines.context.source.program = lambda module: [sys.executable, "-c", "import sys; sys.exit('no route to it')"]
     with pytest.raises(BackendError, match="no route to it"):
         run_verify.verify(machines.context)
@@ -201,9 +201,9 @@ def test_immutable_files_are_so_on_the_copy_and_can_be_copied_over_again(machine
                 io_manifest.set_flags(os.fsencode(folder / name), b"-")
 
 
-def test_nothing_is_read_for_a_proof_that_is_not_on_the_disk(machines, tmp_path):
+def test_copy_is_not_compared_before_it_is_on_the_disk(machines, tmp_path):
     def full():
-        raise BackendError("The pool that holds the copy's disk is full", "pool")
+        raise BackendError("The pool with the copy's disk is full", "pool")
 
     machines.context.settle = full
     for step in (run_verify.live, run_verify.verify):

@@ -37,7 +37,7 @@ class Program:
 
 
 class Machine:
-    """Whoever has the disks."""
+    """The machine that has the disks."""
 
     def __init__(self, done):
         self.done = done
@@ -76,7 +76,7 @@ def fixture_world(tmp_path, monkeypatch):
     return disk, done, programs
 
 
-def test_disks_come_through_one_ssh_and_stay_while_these_run(world):
+def test_disks_use_one_ssh_connection_while_it_lasts(world):
     disk, done, programs = world
     disk.attach()
     assert done == ["detach", "up", "start ssh", "start nbdfuse", "start nbdfuse", "attach"]
@@ -88,7 +88,7 @@ def test_disks_come_through_one_ssh_and_stay_while_these_run(world):
     assert done.count("up") == 1
 
 
-def test_a_program_that_ended_is_the_reason_to_begin_anew(world):
+def test_an_ended_program_leads_to_a_new_connection(world):
     disk, done, programs = world
     disk.attach()
     programs[0].code = 255
@@ -96,7 +96,7 @@ def test_a_program_that_ended_is_the_reason_to_begin_anew(world):
     assert done.count("up") == 2 and len(programs) == 6 and done.count("end nbdfuse") == 2
 
 
-def test_the_machine_is_switched_off_when_nothing_needs_it_any_more(world):
+def test_the_machine_is_powered_off_on_release(world):
     disk, done, _programs = world
     disk.attach()
     del done[:]
@@ -105,7 +105,7 @@ def test_the_machine_is_switched_off_when_nothing_needs_it_any_more(world):
     assert not [each for each in disk.images if pathlib.Path(each).exists()] and not list(disk.far.glob("*.sock"))
 
 
-def test_who_does_not_bring_the_disks_is_named_with_its_last_words(world, monkeypatch):
+def test_a_failed_program_is_named_with_its_output(world, monkeypatch):
     disk, done, _programs = world
 
     def start(name, argv):
@@ -117,7 +117,7 @@ def test_who_does_not_bring_the_disks_is_named_with_its_last_words(world, monkey
         disk.attach()
 
 
-def test_what_did_not_reach_the_disks_is_an_error(world, monkeypatch):
+def test_lost_writes_are_an_error(world, monkeypatch):
     disk, _done, programs = world
     # nothing was written to what is not attached
     disk.settle()
@@ -134,7 +134,7 @@ def test_what_did_not_reach_the_disks_is_an_error(world, monkeypatch):
         disk.settle()
     monkeypatch.setattr(io_image, "sync_path", lambda path: None)
     programs[-1].code = 1
-    with pytest.raises(BackendError, match="went away") as raised:
+    with pytest.raises(BackendError, match="connection to the bootstrap system was lost") as raised:
         disk.settle()
     # it takes nothing any more, so what is on it belongs together
     assert not isinstance(raised.value, LostWriteError)

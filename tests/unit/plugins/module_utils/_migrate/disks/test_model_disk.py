@@ -17,7 +17,7 @@ ROOT = {"mount": "/"}
 
 
 @pytest.mark.parametrize("value", [None, "same", [], ""])
-def test_nothing_means_as_on_the_source(value):
+def test_an_empty_schema_means_as_on_the_source(value):
     assert parse_schema(value) == ()
 
 
@@ -35,45 +35,45 @@ def test_sizes_are_absolute_a_part_or_the_rest():
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ("as-before", "disk_schema: 'as-before' is no disk schema"),
+        ("as-before", "disk_schema: 'as-before' is not a valid disk schema"),
         ([3], r"disk_schema\[0\]: is not a mapping"),
         ([{**ROOT, "sise": 3}], r"disk_schema\[0\]: has the unknown key 'sise'"),
         ([{**ROOT, "fs": "zfs"}], r"disk_schema\[0\]\.fs: 'zfs' is not supported"),
-        ([{**ROOT, "fs": "vfat"}], "cannot carry /"),
-        ([{"mount": "/boot/efi", "fs": "ext4"}, ROOT], "cannot be read by UEFI"),
-        ([{"mount": "srv"}], "is not an absolute path"),
-        ([{"mount": "/srv/../etc"}], "is not an absolute path"),
-        ([{"fs": "swap", "mount": "/x"}], "is given for swap"),
-        ([{"mount": "/srv"}], "disk_schema: names no partition for /"),
-        ([ROOT, {"mount": "/"}], "names a mount point twice"),
-        ([ROOT, {"mount": "/a"}], "gives the rest of disk 0 to two"),
+        ([{**ROOT, "fs": "vfat"}], "vfat is not supported for /"),
+        ([{"mount": "/boot/efi", "fs": "ext4"}, ROOT], "not supported for the EFI system partition"),
+        ([{"mount": "srv"}], "is not a valid absolute path"),
+        ([{"mount": "/srv/../etc"}], "is not a valid absolute path"),
+        ([{"fs": "swap", "mount": "/x"}], "is not supported for swap"),
+        ([{"mount": "/srv"}], "disk_schema: contains no partition for /"),
+        ([ROOT, {"mount": "/"}], "contains a mount point twice"),
+        ([ROOT, {"mount": "/a"}], "assigns the rest of disk 0 to more than one"),
         ([{**ROOT, "size": "60%"}, {"mount": "/a", "size": "60%"}], "more than 100%"),
-        ([{**ROOT, "size": "0%"}], "no part of a disk"),
-        ([{**ROOT, "size": "101%"}], "no part of a disk"),
+        ([{**ROOT, "size": "0%"}], "not a valid percentage"),
+        ([{**ROOT, "size": "101%"}], "not a valid percentage"),
         ([{**ROOT, "size": "8MiB"}], "smaller than 16 MiB"),
         ([{**ROOT, "size": -1}], "negative"),
-        ([{**ROOT, "disk": 1}], "another disk than the first"),
-        ([{**ROOT, "disk": "one"}], "is no number of a disk"),
-        ([{**ROOT, "disk": True}], "is no number of a disk"),
-        ([ROOT, {"mount": "/boot/efi", "size": 1, "disk": 1}], "another disk than the first"),
+        ([{**ROOT, "disk": 1}], "another disk than disk 0"),
+        ([{**ROOT, "disk": "one"}], "is not a valid disk number"),
+        ([{**ROOT, "disk": True}], "is not a valid disk number"),
+        ([ROOT, {"mount": "/boot/efi", "size": 1, "disk": 1}], "another disk than disk 0"),
     ],
 )
-def test_a_bad_schema_is_told_with_its_path(schema, message):
+def test_an_invalid_schema_is_refused_with_its_path(schema, message):
     with pytest.raises(InputError, match=message):
         parse_schema(schema)
 
 
-def test_the_root_may_lie_elsewhere_when_boot_does_not():
+def test_the_root_may_be_on_another_disk_if_boot_is_on_the_first():
     assert parse_schema([{"mount": "/boot", "size": 1}, {**ROOT, "disk": 1}])[1].disk == 1
 
 
-def test_a_layout_comes_back_from_the_journal_as_it_was():
+def test_a_layout_survives_the_journal():
     wanted = (Partition("/", "btrfs", None, options="compress=zstd", subvolumes=(("/", "@"), ("/home", "@home"))), Partition("/srv", "xfs", GIB, disk=1))
     layout = plan_layout([8 * GIB, 4 * GIB], wanted, (), "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11", "efi")
     assert DiskLayout.from_dict(json.loads(json.dumps(layout.as_dict()))) == layout
 
 
-def test_what_is_no_file_system_is_named_by_its_device():
+def test_a_raw_device_is_named_by_its_path():
     found = parse_schema([ROOT, {"raw": "/dev/disk/by-partlabel/data"}, {"raw": "/dev/vg0/x", "size": "3GiB", "disk": 1}])
     assert [(each.fs, each.mount, each.size, each.disk, each.raw.path) for each in found[1:]] == [
         ("raw", None, None, 0, "/dev/disk/by-partlabel/data"),
@@ -84,14 +84,14 @@ def test_what_is_no_file_system_is_named_by_its_device():
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ([ROOT, {"raw": "/dev/x", "fs": "ext4"}], r"disk_schema\[1\]\.fs: is given for what is copied block by block"),
-        ([ROOT, {"raw": "/dev/x", "mount": "/x"}], r"disk_schema\[1\]\.mount: is given"),
-        ([ROOT, {"raw": "sda5"}], r"disk_schema\[1\]\.raw: 'sda5' is no block device"),
-        ([ROOT, {"raw": "/dev/../etc/shadow"}], "is no block device"),
-        ([ROOT, {"raw": "/dev/x"}, {"raw": "/dev/x"}], "names a block device twice"),
+        ([ROOT, {"raw": "/dev/x", "fs": "ext4"}], r"disk_schema\[1\]\.fs: is not supported together with raw"),
+        ([ROOT, {"raw": "/dev/x", "mount": "/x"}], r"disk_schema\[1\]\.mount: is not supported together with raw"),
+        ([ROOT, {"raw": "sda5"}], r"disk_schema\[1\]\.raw: 'sda5' is not a valid device path"),
+        ([ROOT, {"raw": "/dev/../etc/shadow"}], "is not a valid device path"),
+        ([ROOT, {"raw": "/dev/x"}, {"raw": "/dev/x"}], "contains a block device twice"),
         ([ROOT, {"fs": "raw", "size": 1}], "'raw' is not supported"),
     ],
 )
-def test_a_device_that_is_none_is_told(schema, message):
+def test_an_invalid_device_is_refused(schema, message):
     with pytest.raises(InputError, match=message):
         parse_schema(schema)

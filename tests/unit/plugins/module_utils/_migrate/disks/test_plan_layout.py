@@ -49,7 +49,7 @@ def test_no_schema_is_one_root():
     assert (root.mount, root.fs, root.size) == ("/", "ext4", GIB - 3 * MIB)
 
 
-def test_a_disk_too_small_is_told_with_numbers():
+def test_a_disk_that_is_too_small_is_refused_with_sizes():
     with pytest.raises(CapacityError, match="need .*the disk has 1 GiB"):
         plan_layout([GIB], SCHEMA, (), VM)
 
@@ -60,11 +60,11 @@ def test_many_small_files_get_inodes():
     assert plan_layout([GIB], (), (fs("/", 1, 1000),), VM).partitions[0].inodes is None
 
 
-def test_space_is_counted_where_the_files_come_to_lie():
+def test_space_is_counted_on_the_partition_that_gets_the_files():
     layout = plan_layout([3 * GIB], (Partition("/", "ext4", None), Partition("/srv", "ext4", GIB)), (), VM)
     assert space_problems(layout, (fs("/", GIB), fs("/srv", GIB // 2), fs("/srv/x", GIB // 8))) == []
     (problem,) = space_problems(layout, (fs("/", GIB), fs("/srv", GIB // 2), fs("/srv/x", GIB // 2)))
-    assert problem.startswith("/srv gets 1 GiB and needs")
+    assert problem.startswith("/srv gets 1 GiB but needs")
     (problem,) = space_problems(layout, (fs("/", GIB), fs("/var", GIB)))
     assert problem.startswith("/ gets")
 
@@ -112,13 +112,13 @@ def test_a_smaller_disk_makes_partitions_smaller_but_not_below_their_files():
     assert sizes["/boot"] == GIB and sizes[None] < 2 * GIB
 
 
-def test_too_small_a_disk_is_told_and_not_overfilled():
+def test_the_same_schema_is_refused_on_a_disk_that_is_too_small():
     systems = [on("/", "ext4", 100 * GIB, 30 * GIB), on("/var", "ext4", 50 * GIB, 20 * GIB)]
     with pytest.raises(CapacityError, match="the disk has 20 GiB"):
         plan_layout([20 * GIB], same_schema(systems, [], [20 * GIB], BIOS), systems, VM)
 
 
-def test_every_disk_of_the_source_has_one_of_the_vm_while_there_are_some():
+def test_disks_of_the_source_map_to_disks_of_the_vm():
     systems = [
         on("/", "ext4", 10 * GIB, disks=("nvme1n1",)),
         on("/boot", "ext4", GIB, disks=("nvme0n1",)),
@@ -151,11 +151,11 @@ def test_subvolumes_stay_subvolumes_and_those_not_mounted_become_folders():
     assert space_problems(layout, systems) == []
 
 
-def test_a_source_that_was_not_looked_at_has_no_schema():
+def test_a_source_without_facts_has_no_schema():
     assert same_schema((), [], [GIB], BIOS) == ()
 
 
-def test_uefi_gets_what_it_starts_from():
+def test_uefi_gets_an_efi_system_partition():
     layout = plan_layout([6 * GIB], (), (), VM, EFI)
     assert [(each.mount, each.fs, each.number) for each in layout.partitions] == [("/boot/efi", "vfat", 2), ("/", "ext4", 3)]
     assert layout.esp is layout.partitions[0]
@@ -163,7 +163,7 @@ def test_uefi_gets_what_it_starts_from():
     assert given.esp is given.partitions[1] and len(given.partitions) == 2
 
 
-def test_percent_is_of_what_a_disk_can_give():
+def test_percent_refers_to_the_available_space():
     schema = (Partition("/", "ext4", None), Partition("/a", "xfs", None, 25.0), Partition("/b", "ext4", None, 100.0, 1))
     layout = plan_layout([10 * GIB, 4 * GIB], schema, (), VM)
     sizes = {each.mount: each.size for each in layout.partitions}
@@ -175,10 +175,10 @@ def test_percent_is_of_what_a_disk_can_give():
     [
         (Partition("/x", "xfs", 100 * MIB), "/x gets 100 MiB; xfs needs at least 300 MiB"),
         (Partition("/x", "btrfs", 100 * MIB), "btrfs needs at least"),
-        (Partition("/x", "ext4", GIB, disk=2), "names disk 2, the VM has 1"),
+        (Partition("/x", "ext4", GIB, disk=2), "uses disk 2, but the VM has 1"),
     ],
 )
-def test_what_no_program_would_make_is_refused(wanted, message):
+def test_partitions_that_cannot_be_created_are_refused(wanted, message):
     with pytest.raises(CapacityError, match=message):
         plan_layout([6 * GIB], (Partition("/", "ext4", None), wanted), (), VM)
 

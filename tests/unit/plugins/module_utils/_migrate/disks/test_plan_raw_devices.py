@@ -45,22 +45,22 @@ ROOT = (Filesystem("/", "/dev/sda1", "ext4", GIB, 1000, size=10 * GIB, disks=("s
         ({**PARTITION, "table": "dos"}, None),
         ({**PARTITION, "kind": "21686148-6449-6e6f-744e-656564454649"}, ""),
         ({**PARTITION, "kind": "0x5"}, ""),
-        ({**PARTITION, "content": "ext4", "usage": "filesystem"}, "holds ext4 that is not in use"),
-        ({**PARTITION, "content": "LVM2_member", "usage": "raid"}, "holds LVM2_member that is not in use"),
-        ({**PARTITION, "content": "crypto_LUKS", "usage": "crypto"}, "holds crypto_LUKS that is not in use"),
+        ({**PARTITION, "content": "ext4", "usage": "filesystem"}, "contains ext4 that is not in use"),
+        ({**PARTITION, "content": "LVM2_member", "usage": "raid"}, "contains LVM2_member that is not in use"),
+        ({**PARTITION, "content": "crypto_LUKS", "usage": "crypto"}, "contains crypto_LUKS that is not in use"),
         ({**PARTITION, "content": "swap", "usage": "other"}, "is swap that is not in use"),
-        ({**PARTITION, "whole": True}, "is a whole disk without a known content, and no program has it open"),
+        ({**PARTITION, "whole": True}, "is a whole disk with unknown content that no program has open"),
         ({**PARTITION, "whole": True, "open": True}, None),
         ({**PARTITION, "whole": True, "table": "gpt"}, ""),
         ({**PARTITION, "whole": True, "removable": True}, ""),
         ({**VOLUME, "loop": True}, ""),
     ],
 )
-def test_what_nobody_knows_is_taken_and_what_has_a_meaning_is_told(block, why):
+def test_unknown_content_is_copied_and_known_content_is_noted(block, why):
     assert why_left(block) == why
 
 
-def test_the_same_schema_keeps_them_as_large_as_they_are_on_the_disk_they_had():
+def test_the_same_schema_keeps_size_and_disk_of_raw_devices():
     sizes = [12 * GIB, 3 * GIB]
     layout = plan_layout(sizes, same_schema(ROOT, [{"size": GIB // 4, "disks": ["sda"]}], sizes, "bios", found(SOURCE)), ROOT, VM)
     assert [(each.disk, each.mount, each.fs, each.size) for each in layout.partitions] == [
@@ -74,7 +74,7 @@ def test_the_same_schema_keeps_them_as_large_as_they_are_on_the_disk_they_had():
     assert DiskLayout.from_dict(json.loads(json.dumps(layout.as_dict()))) == layout
 
 
-def test_file_systems_make_room_for_them_and_not_the_other_way_round():
+def test_file_systems_shrink_instead_of_raw_devices():
     sizes = [5 * GIB]
     layout = plan_layout(sizes, same_schema(ROOT, [], sizes, "bios", found(SOURCE)), ROOT, VM)
     assert [each.size for _partition, each in layout.raws] == [2 * GIB, 100 * MIB + 512]
@@ -83,44 +83,44 @@ def test_file_systems_make_room_for_them_and_not_the_other_way_round():
         plan_layout([2 * GIB], same_schema(ROOT, [], [2 * GIB], "bios", found(SOURCE)), ROOT, VM)
 
 
-def test_a_disk_with_nothing_else_on_it_gives_them_what_they_had():
+def test_a_raw_device_alone_on_its_disk_keeps_its_size():
     sizes = [12 * GIB, 4 * GIB]
     schema = same_schema(ROOT, [], sizes, "bios", found({"blocks": [VOLUME]}))
     assert schema[1].size == 2 * GIB and schema[1].disk == 1
 
 
-def test_a_schema_of_ones_own_names_them_by_any_of_their_names():
+def test_a_custom_schema_accepts_any_name_of_a_raw_device():
     schema = resolved(parse_schema([{"mount": "/"}, {"raw": "/dev/vg0/ora"}, {"raw": "/dev/sda5", "size": "1GiB"}]), SOURCE)
     layout = plan_layout([12 * GIB], schema, ROOT, VM)
     assert [(partition.size, raw.path) for partition, raw in layout.raws] == [(2 * GIB, VOLUME["path"]), (GIB, PARTITION["path"])]
     assert raw_problems(layout, SOURCE) == []
 
 
-def test_names_that_are_none_and_sizes_that_do_not_do_are_told():
+def test_unknown_names_and_insufficient_sizes_are_reported():
     schema = resolved(parse_schema([{"mount": "/"}, {"raw": "/dev/sdz1"}, {"raw": "/dev/vg0/ora", "size": "1GiB"}]), SOURCE)
     unknown, small = raw_problems(plan_layout([12 * GIB], schema, ROOT, VM), SOURCE)
-    assert unknown.startswith("/dev/sdz1 is no block device of the source") and VOLUME["path"] in unknown
-    assert small == "/dev/mapper/vg0-ora has 2 GiB on the source and gets 1 GiB."
+    assert unknown.startswith("/dev/sdz1 does not exist on the source") and VOLUME["path"] in unknown
+    assert small == "/dev/mapper/vg0-ora has 2 GiB on the source, but its partition in the VM only 1 GiB."
 
 
 def test_a_schema_without_facts_is_still_a_schema():
     assert resolved(parse_schema([{"mount": "/"}, {"raw": "/dev/vg0/ora"}]), {})[1].size == MIB
 
 
-def test_preflight_tells_what_is_taken_and_what_is_left():
+def test_notes_list_copied_and_skipped_devices():
     left = {**PARTITION, "path": "/dev/sda7", "links": [], "content": "xfs", "usage": "filesystem"}
     source = {"blocks": [VOLUME, PARTITION, left, {**PARTITION, "kind": "0x5"}]}
     assert raw_notes((), "rsync_dd", source) == [
         "/dev/mapper/vg0-ora (2 GiB, a program has it open) is copied block by block.",
         f"{PARTITION['path']} (100 MiB) is copied block by block.",
-        "/dev/sda7 (100 MiB) holds xfs that is not in use; it stays behind. Mount it before, or name it in disk_schema as raw, where it is needed.",
+        "/dev/sda7 (100 MiB) contains xfs that is not in use; it is not copied. If it is needed, mount it before, or name it in disk_schema as raw.",
     ]
-    assert raw_notes((), "rsync", source)[0].endswith("holds no file system and stays behind; sync: rsync_dd takes it along.")
+    assert raw_notes((), "rsync", source)[0].endswith("contains no file system and is not copied; to copy it, set sync: rsync_dd.")
     named, other, _left = raw_notes(parse_schema([{"mount": "/"}, {"raw": "/dev/vg0/ora"}]), "rsync_dd", source)
-    assert named.endswith("is copied block by block.") and "name it in disk_schema as {raw:" in other
+    assert named.endswith("is copied block by block.") and "add {raw:" in other
 
 
-def test_old_names_and_owners_are_given_again():
+def test_udev_rules_restore_names_and_owners():
     sizes = [12 * GIB, 3 * GIB]
     layout = plan_layout(sizes, same_schema(ROOT, [], sizes, "bios", found(SOURCE)), ROOT, VM)
     text = raw_rules(layout)[RULES]
@@ -132,7 +132,7 @@ def test_old_names_and_owners_are_given_again():
     assert raw_rules(Layout()) == {}
 
 
-def test_names_that_udev_would_read_otherwise_are_left_out():
+def test_names_with_a_meaning_for_udev_are_left_out():
     odd = {**VOLUME, "links": ['/dev/vg0/a"b', "/dev/vg0/$x", "/dev/vda5", "/dev/dm-3"], "path": "/dev/mapper/odd name"}
     layout = plan_layout([12 * GIB], resolved((Partition("/", "ext4", None), *same(odd)), {"blocks": [odd]}), ROOT, VM)
     assert "SYMLINK" not in raw_rules(layout)[RULES]

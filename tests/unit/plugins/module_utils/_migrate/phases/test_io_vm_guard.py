@@ -50,7 +50,7 @@ def test_a_vm_is_stopped_once_when_its_time_is_over(world):
     assert not world.guard.stop_if_due() and world.guard.read() is None
 
 
-def test_who_let_go_for_good_has_nobody_stopped(world):
+def test_vm_is_not_stopped_after_the_hand_over(world):
     world.guard.begin("qemu:///system", UUID, "master", 40, 100.0)
     world.guard.end()
     world.now = 1000.0
@@ -75,8 +75,8 @@ def test_a_vm_that_could_not_be_stopped_is_tried_again(world, monkeypatch):
     assert world.guard.stop_if_due() and world.stopped
 
 
-def test_whoever_decides_is_alone(world, monkeypatch):
-    """The note is taken away while the VM is being stopped: the one waits for the other."""
+def test_decisions_are_serialized_by_the_lock(world, monkeypatch):
+    """The record is removed while the VM is being stopped: the second call waits for the first."""
     order = []
     inside, go_on = threading.Event(), threading.Event()
     monkeypatch.setattr(io_vm_guard, "stop", lambda *given: (inside.set(), go_on.wait(10), order.append("stopped")))
@@ -112,7 +112,7 @@ def test_a_process_is_killed_without_libvirtd_if_it_is_that_vm(tmp_path):
     assert not io_vm_guard.kill(UUID, "master", tmp_path) and other.poll() is None
     other.kill()
     other.wait()
-    assert not io_vm_guard.kill(UUID, "nobody", tmp_path)
+    assert not io_vm_guard.kill(UUID, "missing", tmp_path)
 
 
 def test_a_libvirtd_that_hangs_does_not_keep_a_vm_running(tmp_path, monkeypatch):

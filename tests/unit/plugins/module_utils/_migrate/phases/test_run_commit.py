@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The hand-over as a conversation: answers are lost, the VM is off, there is no room to write anything down."""
+"""The hand-over: answers are lost, the VM is off, the disk is full."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def commit(world):
 END = ["end", "autostart True", "clients", "checks", "key"]
 
 
-def test_first_two_words_then_clients(world):
+def test_clients_are_admitted_after_both_hand_over_requests(world):
     commit(world)
     assert world.trace == ["hand_over", "confirm", *END]
     kept = world.store.read()
@@ -152,7 +152,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(world, lost, asked):
     assert world.trace == [*asked, *END] and world.source.state == HANDED_OVER
 
 
-def test_what_is_about_to_be_said_is_in_the_journal_first(world):
+def test_request_is_written_to_the_journal_before_it_is_sent(world):
     known = []
     ask = world.source.ask
     world.source.ask = lambda *given, **more: (known.append(world.store.read().facts["handing_over"]), ask(*given, **more))[1]
@@ -160,7 +160,7 @@ def test_what_is_about_to_be_said_is_in_the_journal_first(world):
     assert known == [ASKED, FINAL]
 
 
-def test_the_final_word_is_not_said_when_it_cannot_be_written_down(world, monkeypatch):
+def test_confirmation_is_not_sent_without_a_journal_entry(world, monkeypatch):
     def full(self, journal):
         if journal.facts["handing_over"] == FINAL:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -181,13 +181,13 @@ def test_once_the_source_let_go_nothing_waits_for_the_journal(world, monkeypatch
     assert world.trace == ["hand_over", "confirm", *END]
 
 
-def test_a_vm_that_was_stopped_while_nobody_answered_is_started_again(world):
+def test_vm_stopped_while_the_source_did_not_answer_is_started_again(world):
     world.source.lost = ["", "answer", "question"]
     ask = world.source.ask
 
     def then_it_stops(command, *given, **more):
         if command == "state":
-            world.runs, world.lease.lost = False, "the source was not heard from for 24 s"
+            world.runs, world.lease.lost = False, "the source did not answer for 24 s"
         return ask(command, *given, **more)
 
     world.source.ask = then_it_stops

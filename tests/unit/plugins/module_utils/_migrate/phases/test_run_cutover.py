@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who is asked, told, stopped and left alone at the end of a migration; source and VM only remember what they were told."""
+"""Requests and state changes at the end of a migration; source and VM only record requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_jo
 
 
 class FakeSource:
-    """Answers what it is told to; ``None`` for a source that is off."""
+    """Returns prepared answers; ``None`` for a source that is off."""
 
     def __init__(self):
         self.address = "192.0.2.2"
@@ -86,14 +86,14 @@ def fixture_world(tmp_path, monkeypatch):
 def test_a_vm_that_serves_is_not_stopped_for_a_source_that_is_off(world):
     world.source.state = None
     with pytest.raises(BackendError) as caught:
-        run_return.give_back(world, "asked to")
-    assert "goes on serving" in caught.value.message and "Switch the source on" in caught.value.hint
+        run_return.roll_back(world, "requested")
+    assert "continues to serve" in caught.value.message and "Switch the source on" in caught.value.hint
     assert world.stopped == [] and "returning" not in world.journal.facts and world.journal.facts["handed_over"]
 
 
 def test_a_return_stops_the_vm_before_the_source_is_asked_back(world):
     world.source.after = {"restore": {"state": SERVING, "running": ["a.service"], "failed": ["b.service"]}}
-    run_return.give_back(world, "asked to")
+    run_return.roll_back(world, "requested")
     assert world.stopped == [1]
     assert world.source.commands() == ["state", "restore", "state", "mirror", "leave"]
     assert world.source.asked[-1][1]["forget"] is True
@@ -105,13 +105,13 @@ def test_a_return_stops_the_vm_before_the_source_is_asked_back(world):
 def test_a_return_that_was_begun_does_not_ask_again_who_is_there(world):
     world.journal.facts["returning"] = "boot: no"
     world.source.state = {"state": SERVING}
-    run_return.give_back(world, "boot: no")
+    run_return.roll_back(world, "boot: no")
     assert world.source.commands()[0] == "restore"
 
 
 def test_a_source_that_was_never_touched_need_not_answer(world):
     world.journal.phases, world.journal.facts, world.source.state = {}, {}, None
-    run_return.give_back(world, "asked to")
+    run_return.roll_back(world, "requested")
     assert world.journal.state == "rolled_back"
     assert "restore" not in world.source.commands()
 
@@ -127,13 +127,13 @@ def test_retiring_waits_for_silence_and_keeps_the_journal(world):
     assert str(kept) == world.journal.facts["archive"] and "retired" in (kept / "journal.json").read_text()
 
 
-def test_retiring_a_source_that_was_switched_off_before_asks_nobody(world):
+def test_retiring_a_powered_off_source_sends_no_request(world):
     world.journal.facts["source"]["off"] = True
     run_return.retire(world)
     assert world.source.asked == [] and world.journal.state == "retired"
 
 
-def test_retiring_a_source_that_is_gone_is_told(world):
+def test_retiring_an_unreachable_source_adds_a_warning(world):
     world.source.state = None
     run_return.retire(world)
     assert world.journal.state == "retired" and "could not be withdrawn" in world.journal.warnings[0]
@@ -147,7 +147,7 @@ def test_a_source_that_is_silent_but_there_is_not_retired(world):
     assert world.journal.state == "done"
 
 
-def test_only_who_handed_over_is_retired(world):
+def test_only_a_source_that_handed_over_is_retired(world):
     world.source.state = {"state": PARKED}
     with pytest.raises(BackendError):
         run_return.retire(world)
@@ -207,10 +207,10 @@ def test_clients_do_not_reach_the_vm_in_the_cutover(world, monkeypatch):
 @pytest.mark.parametrize(
     ("state", "full", "words"),
     [
-        ("paused", False, r"While it booted the VM is paused \(a full disk of this host does that\)\. Start it by hand"),
+        ("paused", False, r"During its boot the VM is paused \(a possible cause is a full disk of this host\)\. Start the VM"),
         ("paused", True, "pool: full"),
-        ("crashed", False, "While it booted the VM is crashed"),
-        (None, False, "While it booted the VM switched itself off"),
+        ("crashed", False, "During its boot the VM is crashed"),
+        (None, False, "During its boot the VM powered itself off"),
     ],
 )
 def test_a_vm_that_cannot_come_up_any_more_is_not_waited_for(world, monkeypatch, state, full, words):
@@ -248,5 +248,5 @@ def test_the_source_is_known_by_a_mark_that_its_copy_has_not(world, monkeypatch)
     assert world.source.identity.only == "192.0.2.3"
     world.source.after = {"restore": {"state": SERVING}}
     monkeypatch.setattr(Context, "mirror", lambda self: None)
-    run_return.give_back(world, "asked to")
+    run_return.roll_back(world, "requested")
     assert world.source.identity.only is None and "source_mark" not in world.journal.facts

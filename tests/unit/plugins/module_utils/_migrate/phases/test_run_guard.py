@@ -49,11 +49,11 @@ def test_it_watches_until_there_is_nothing_to_guard(commands):
     assert guard.stopped == [] and commands == []
 
 
-def test_a_vm_whose_time_is_over_is_stopped_and_its_worker_started_anew(commands):
+def test_vm_with_an_expired_lease_is_stopped_and_its_worker_restarted(commands):
     guard = Guard(3)
     run_guard.watch(guard, WORKER)
     assert guard.stopped == ["due"]
-    # one that was stopped itself would never go on otherwise
+    # a stopped worker would never continue otherwise
     assert commands == [f"systemctl kill --kill-who=main --signal=KILL {WORKER}"]
 
 
@@ -87,7 +87,7 @@ def test_a_guard_is_started_for_ever(commands, monkeypatch, tmp_path):
     run_guard.start("m", tmp_path, tmp_path / "output")
     (given, more), = started
     assert given[3] == ["m"] and more["restarts"] is None and "Restart=on-failure" in more["more"]
-    # one that runs may be about to end, so it begins anew
+    # a running guard may be about to end, so it is restarted
     monkeypatch.setattr(run_guard.io_units, "unit_active", lambda unit: True)
     run_guard.start("m", tmp_path, tmp_path / "output")
     assert len(started) == 1 and commands == ["systemctl restart reduced-footprint-guard-m.service"]

@@ -49,7 +49,7 @@ def test_it_is_withdrawn_at_every_ending(context, state):
     context.journal.state = state
     run_key.at_end(context)
     assert context.source.asked == [("leave", "m-master")] and context.left() == ["journal.json"]
-    # a worker that has withdrawn it before asks nobody
+    # a worker that has already withdrawn it sends no request
     run_key.at_end(context)
     assert len(context.source.asked) == 1
 
@@ -79,7 +79,7 @@ def test_a_source_that_is_away_for_a_moment_is_asked_again(context):
     assert len(context.source.asked) == 3 and context.journal.warnings == [] and context.left() == ["journal.json"]
 
 
-def test_a_source_that_is_gone_keeps_a_line_nobody_can_use(context):
+def test_unreachable_source_keeps_an_unusable_line(context):
     context.source = Source(99)
     run_key.at_end(context)
     assert context.left() == ["journal.json"]

@@ -60,7 +60,7 @@ def until(true):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("state, reason", [(None, "was not heard from.*no route to host"), (SERVING, "returned by itself")])
+@pytest.mark.parametrize("state, reason", [(None, "did not answer for.*no route to host"), (SERVING, "returned by itself")])
 def test_the_clone_is_stopped_when_the_source_is_lost_or_back(world, state, reason):
     with world.lease() as lease:
         lease.arm()
@@ -72,7 +72,7 @@ def test_the_clone_is_stopped_when_the_source_is_lost_or_back(world, state, reas
     assert len(world.stopped) == 1
 
 
-def test_a_source_that_is_heard_stops_nobody(world):
+def test_vm_is_not_stopped_while_the_source_answers(world):
     with world.lease() as lease:
         lease.arm()
         until(lambda: world.source.asked > 8)
@@ -84,7 +84,7 @@ def test_a_source_that_is_heard_stops_nobody(world):
 
 
 @pytest.mark.parametrize("state", [None, SERVING])
-def test_nobody_is_stopped_for_a_source_that_let_go(world, state):
+def test_vm_is_not_stopped_for_a_source_that_handed_over(world, state):
     with world.lease() as lease:
         lease.arm()
         lease.end()
@@ -132,14 +132,14 @@ def test_arming_again_does_not_turn_the_clock_back(world, monkeypatch):
         now[0] += seconds
         lease.arm()
     assert world.source.asked == 1
-    # nobody renewed: these threads do not run, as in a worker that was stopped and goes on
+    # no renewal: these threads do not run, as in a worker that was stopped and continues
     now[0] += 2
     with pytest.raises(BackendError, match="61 s"):
         lease.arm()
     assert len(world.stopped) == 1
 
 
-def test_a_new_worker_goes_on_with_the_clock_of_the_one_before(world, monkeypatch):
+def test_new_worker_continues_the_lease_of_the_previous_one(world, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(run_lease, "clock", lambda: now[0])
     world.guard.begin("test:///default", "uuid", "master", 100, 80.0)
@@ -150,7 +150,7 @@ def test_a_new_worker_goes_on_with_the_clock_of_the_one_before(world, monkeypatc
     assert not lease.in_time() and len(world.stopped) == 1
 
 
-def test_nothing_to_take_over_means_that_nobody_was_heard(world):
+def test_take_over_without_a_record_is_not_in_time(world):
     world.guard.end()
     lease = world.lease()
     lease.take_over()

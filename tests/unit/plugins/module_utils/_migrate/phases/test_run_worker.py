@@ -102,8 +102,8 @@ def fixture_world(tmp_path, monkeypatch):
 
         return work
 
-    def give_back(context, reason):
-        world.done.append("give_back")
+    def roll_back(context, reason):
+        world.done.append("roll_back")
         world.source.state = SERVING
         context.journal.state, context.journal.reason = "rolled_back", reason
         context.journal.facts.pop("handed_over", None)
@@ -114,7 +114,7 @@ def fixture_world(tmp_path, monkeypatch):
     monkeypatch.setattr(run_worker.run_verify, "catch_up", lambda context: None)
     monkeypatch.setattr(run_worker, "Lease", NoLease)
     monkeypatch.setattr(run_worker, "remote", lambda *unused: world.source)
-    monkeypatch.setattr(run_worker.run_return, "give_back", give_back)
+    monkeypatch.setattr(run_worker.run_return, "roll_back", roll_back)
     monkeypatch.setattr(run_worker.run_copy, "stop_clone", lambda context: world.done.append("stop_clone"))
     monkeypatch.setattr(Context, "clone_running", lambda self: world.clone)
     return world
@@ -129,7 +129,7 @@ def test_all_phases_in_their_order(world):
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_kill_in_any_phase_is_gone_on_from(world, phase):
+def test_migration_continues_after_a_kill_in_any_phase(world, phase):
     world.fail = {phase: Killed()}
     with pytest.raises(Killed):
         world.run()
@@ -137,7 +137,7 @@ def test_a_kill_in_any_phase_is_gone_on_from(world, phase):
     world.clone = phase in ("cutover", "commit")
     journal = world.run()
     assert journal.state == "done"
-    assert world.done[-1] == "commit" and "give_back" not in world.done
+    assert world.done[-1] == "commit" and "roll_back" not in world.done
     if phase in ("cutover", "commit"):
         assert world.done == list(PHASES[PHASES.index(phase) :])
     elif phase in BEFORE:
@@ -157,7 +157,7 @@ def test_a_failure_before_the_pause_leaves_the_source_alone(world, phase):
 def test_a_failure_in_the_pause_goes_back(world, phase, error):
     world.fail = {phase: error}
     journal = world.run()
-    assert world.done[-2:] == [phase, "give_back"]
+    assert world.done[-2:] == [phase, "roll_back"]
     assert journal.state == "rolled_back" and phase in journal.reason
 
 
@@ -176,11 +176,11 @@ def test_a_return_that_was_cut_short_is_finished_first(world):
     context.journal.facts["returning"] = "cutover: no"
     context.save()
     assert world.run().state == "rolled_back"
-    assert world.done == ["give_back"]
+    assert world.done == ["roll_back"]
 
 
 @pytest.mark.parametrize("phase", BEFORE)
-def test_it_stops_where_it_was_told_and_every_run_brings_the_copy_up_to_date(world, phase):
+def test_run_stops_at_stop_after_and_brings_the_copy_up_to_date(world, phase):
     world.stop_after = phase
     for _day in range(3):
         journal = world.run()
@@ -287,7 +287,7 @@ def test_after_the_hand_over_nothing_goes_back(world):
     world.fail = {"commit": BackendError("autostart")}
     with pytest.raises(BackendError):
         world.run()
-    assert "give_back" not in world.done
+    assert "roll_back" not in world.done
 
 
 class FakeDisk:
@@ -301,13 +301,13 @@ class FakeDisk:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_copy_that_lost_something_is_made_anew_by_the_next_run(world, monkeypatch, lost):
+def test_copy_with_a_lost_write_is_created_again_by_the_next_run(world, monkeypatch, lost):
     disk = FakeDisk()
     disk.lost = lost
     monkeypatch.setattr(Context, "disk", lambda self: disk)
     context = world.context()
     context.image = disk
-    # what it failed for is told to nobody but who asks
+    # the cause of the failure is reported only on request
     world.fail = {"precopy": BackendError("chroot ended with exit code 126")}
     with pytest.raises(BackendError, match="full" if lost else "126"):
         run_worker.carry_out(context, run_worker.MIGRATE)
@@ -319,7 +319,7 @@ def test_a_copy_that_lost_something_is_made_anew_by_the_next_run(world, monkeypa
     assert journal.state == "done"
 
 
-def test_a_copy_that_lost_something_in_the_pause_is_never_gone_on_with(world, monkeypatch):
+def test_copy_with_a_lost_write_in_the_pause_is_never_used(world, monkeypatch):
     world.fail = {"verify": Killed()}
     with pytest.raises(Killed):
         world.run()
@@ -328,8 +328,8 @@ def test_a_copy_that_lost_something_in_the_pause_is_never_gone_on_with(world, mo
     context.save()
     world.fail, world.source.state = {}, QUIESCED
     journal = world.run()
-    assert world.done == ["give_back"]
-    assert "lost some" in journal.reason
+    assert world.done == ["roll_back"]
+    assert "write to the copy was lost" in journal.reason
     # the source serves, and the copy is made from the file systems on
     world.run()
     assert world.done[:2] == ["preflight", "partition"], world.done
@@ -338,7 +338,7 @@ def test_a_copy_that_lost_something_in_the_pause_is_never_gone_on_with(world, mo
 @pytest.mark.parametrize(
     ("number", "pool", "words"), [(errno.ENOSPC, "full", "pool is full"), (errno.ENOSPC, None, "No space"), (errno.EIO, "full", "Input/output")]
 )
-def test_no_room_beside_the_disk_is_told_by_the_name_of_the_pool(world, monkeypatch, number, pool, words):
+def test_full_pool_is_reported_for_a_failed_phase(world, monkeypatch, number, pool, words):
     monkeypatch.setattr(run_worker, "full_pool", lambda image: BackendError(f"the pool is full beside {image}", "pool") if pool else None)
     world.fail = {"rehearse": OSError(number, os.strerror(number))}
     with pytest.raises((BackendError, OSError), match=words):
@@ -356,10 +356,10 @@ def killed_in(world, monkeypatch, phase):
 
 
 @pytest.mark.parametrize("phase", ["quiesce", "verify", "cutover", "commit"])
-def test_a_worker_that_is_killed_again_and_again_in_the_pause_gives_everything_back(world, monkeypatch, phase):
+def test_repeatedly_killed_worker_rolls_back_in_the_pause(world, monkeypatch, phase):
     context = killed_in(world, monkeypatch, phase)
     run_worker.carry_out(context, run_worker.MIGRATE, [0.0] * 6)
-    assert world.done == ["give_back"] and "killed 5 times" in context.journal.reason
+    assert world.done == ["roll_back"] and "killed 5 times" in context.journal.reason
 
 
 def test_a_worker_that_is_killed_again_and_again_before_the_pause_says_so(world, monkeypatch):
@@ -369,7 +369,7 @@ def test_a_worker_that_is_killed_again_and_again_before_the_pause_says_so(world,
 
 
 @pytest.mark.parametrize("facts", [{"handing_over": "final"}, {"handed_over": True}])
-def test_only_a_worker_finds_out_what_came_of_the_final_word(world, monkeypatch, facts):
+def test_worker_continues_after_the_confirmation_despite_many_kills(world, monkeypatch, facts):
     context = killed_in(world, monkeypatch, "commit")
     context.journal.facts.update(facts)
     world.source.state = HANDED_OVER
@@ -381,7 +381,7 @@ def test_only_a_worker_finds_out_what_came_of_the_final_word(world, monkeypatch,
     ("facts", "code", "kept"),
     [({}, 1, False), ({"handing_over": "asked"}, 1, False), ({"handing_over": "final"}, 75, True), ({"handing_over": "final", "handed_over": True}, 1, False)],
 )
-def test_a_worker_that_may_have_given_the_master_away_is_started_again(world, monkeypatch, tmp_path, facts, code, kept):
+def test_worker_is_restarted_after_the_confirmation(world, monkeypatch, tmp_path, facts, code, kept):
     context = world.context()
     context.store.write_job({"action": run_worker.MIGRATE, "params": {}})
     forgotten = []

@@ -50,10 +50,10 @@ class NoWayIn:
         raise BackendError("ssh ended with exit code 255: no route to host", hint="Look at the network.")
 
 
-@pytest.mark.parametrize(("path", "status", "well"), [("/ok", 200, True), ("/bad", 200, False), ("/bad", 503, True), ("/moved", 200, False)])
-def test_http_answers_with_the_wanted_status(port, path, status, well):
+@pytest.mark.parametrize(("path", "status", "passes"), [("/ok", 200, True), ("/bad", 200, False), ("/bad", 503, True), ("/moved", 200, False)])
+def test_http_answers_with_the_wanted_status(port, path, status, passes):
     wrong = io_health.ask(HealthCheck("http", url=f"http://127.0.0.1:{port}{path}", status=status), HERE)
-    assert (wrong is None) is well
+    assert (wrong is None) is passes
 
 
 def test_tcp_answers_or_says_why_not(port):
@@ -84,19 +84,19 @@ def test_a_unit_that_is_not_there_is_not_well():
 
 def test_what_is_asked_inside_needs_a_way_in():
     check = HealthCheck("unit", unit="x.service")
-    assert io_health.ask(check, HERE) == "there is no way in"
+    assert io_health.ask(check, HERE) == "no ssh connection into the VM is configured"
     assert "no route" in io_health.ask(check, io_health.Ways("127.0.0.1", (), NoWayIn()))
 
 
-def test_all_failures_are_told_or_the_first_and_who_waited_for_it(port):
+def test_all_failures_are_returned_or_the_first_and_the_skipped_checks(port):
     good, bad, worse = HealthCheck("tcp", port), HealthCheck("tcp", 1), HealthCheck("http", url=f"http://127.0.0.1:{port}/bad")
     assert io_health.check_all([good], HERE) == []
-    told = io_health.check_all([good, bad, worse], HERE)
-    assert [each.check for each in told] == [bad, worse]
-    assert "refused" in str(told[0]) and str(told[1]) == f"{worse.title}: status 503 instead of 200"
-    told = io_health.check_all([bad, good, worse], HERE, stop_at_first=True)
-    assert [each.check for each in told] == [bad, good, worse]
-    assert all(each.wrong == "not asked, for tcp 1 fails" for each in told[1:])
+    found = io_health.check_all([good, bad, worse], HERE)
+    assert [each.check for each in found] == [bad, worse]
+    assert "refused" in str(found[0]) and str(found[1]) == f"{worse.title}: expected status 200, got 503"
+    found = io_health.check_all([bad, good, worse], HERE, stop_at_first=True)
+    assert [each.check for each in found] == [bad, good, worse]
+    assert all(each.reason == "skipped because tcp 1 failed" for each in found[1:])
 
 
 @pytest.mark.parametrize(

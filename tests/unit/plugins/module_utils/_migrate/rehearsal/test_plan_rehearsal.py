@@ -31,7 +31,7 @@ def test_a_console_reads_like_text():
         ("[    3.1] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)\r\n", "kernel panicked"),
         ("You are in emergency mode. After logging in, type", "emergency mode"),
         ("ALERT!  UUID=0a1b does not exist.  Dropping to a shell!\r\n(initramfs) ", "root file system"),
-        ("Generating \"/run/initramfs/rdsosreport.txt\"\r\nEntering emergency mode. Exit the shell to continue.\r\n", "does not find what it needs"),
+        ("Generating \"/run/initramfs/rdsosreport.txt\"\r\nEntering emergency mode. Exit the shell to continue.\r\n", "does not find a required device"),
         ("error: no such device: 0a1b.\r\nEntering rescue mode...\r\ngrub rescue> ", "GRUB"),
         ("BdsDxe: No bootable option or device was found.\r\n", "firmware"),
         (BOOT, None),

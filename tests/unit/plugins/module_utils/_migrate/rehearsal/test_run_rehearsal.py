@@ -53,14 +53,14 @@ def ask(context, monkeypatch, rounds):
 
     monkeypatch.setattr(run_rehearsal.io_health, "check_all", check_all)
     checks = run_health.questions(context, rehearsal=True)
-    return asked, lambda: run_rehearsal._question(context, Here(), Here(), STAGE, checks)
+    return asked, lambda: run_rehearsal._run_checks(context, Here(), Here(), STAGE, checks)
 
 
 def test_what_answered_is_asked_once_more_with_all_the_others(context, monkeypatch):
     asked, question = ask(context, monkeypatch, [{"ssh 22", "tcp 1", "unit a.service"}, {"unit a.service"}, set(), set()])
     question()
     assert asked == [["ssh 22", "tcp 1", "unit a.service"], ["ssh 22", "tcp 1", "unit a.service"], ["unit a.service"], ["ssh 22", "tcp 1", "unit a.service"]]
-    assert [line.split(": ", 1)[1] for line in context.store.tail()] == ["ssh 22 answers", "tcp 1 answers", "unit a.service answers"]
+    assert [line.split(": ", 1)[1] for line in context.store.tail()] == ["ssh 22 passed", "tcp 1 passed", "unit a.service passed"]
 
 
 def test_what_died_after_it_answered_is_waited_for_again(context, monkeypatch):
@@ -73,11 +73,11 @@ def test_when_the_time_is_over_every_failure_is_named(context, monkeypatch):
     _asked, question = ask(context, monkeypatch, [{"tcp 1", "unit a.service"}])
     clock = iter(range(0, 1000, 4))
     monkeypatch.setattr(run_rehearsal.time, "monotonic", lambda: float(next(clock)))
-    with pytest.raises(BackendError, match=r"after 10 s, tcp 1: no; unit a\.service: no"):
+    with pytest.raises(BackendError, match=r"after 10 s: tcp 1: no; unit a\.service: no"):
         question()
 
 
-def test_nobody_waits_for_a_machine_that_is_stuck(context, monkeypatch):
+def test_failed_boot_ends_the_rehearsal_early(context, monkeypatch):
     _asked, question = ask(context, monkeypatch, [{"ssh 22"}])
     monkeypatch.setattr(run_rehearsal.io_rehearsal, "read_console", lambda path: "You are in emergency mode. After logging in")
     with pytest.raises(BackendError, match="emergency mode; ssh 22: no"):
@@ -88,7 +88,7 @@ def test_a_rehearsal_that_is_not_wanted_leaves_no_old_result(context):
     context.journal.facts["rehearsal"] = {"passed": True}
     context.spec = parse_spec({**SPEC, "rehearse": False})
     run_rehearsal.rehearse(context)
-    assert "rehearsal" not in context.journal.facts and "left out" in context.store.tail()[-1]
+    assert "rehearsal" not in context.journal.facts and "skipped" in context.store.tail()[-1]
 
 
 class Domains:
@@ -107,7 +107,7 @@ def test_what_a_killed_rehearsal_left_is_swept_once(context, monkeypatch, tmp_pa
     monkeypatch.setattr(run_rehearsal.io_rehearsal, "destroy", lambda host, uuid: uuid == STAGE.uuid)
     run_rehearsal.sweep(context)
     assert not overlay.exists() and context.store.read().facts == {}
-    assert "swept" in context.store.tail()[-1] and "its VM" in context.store.tail()[-1] and str(overlay) in context.store.tail()[-1]
+    assert "removed the leftovers" in context.store.tail()[-1] and "its VM" in context.store.tail()[-1] and str(overlay) in context.store.tail()[-1]
     run_rehearsal.sweep(context)
     assert len(context.store.tail()) == 1
 
@@ -117,13 +117,13 @@ def test_what_cannot_be_swept_yet_stays_noted_and_stops_nothing(context, monkeyp
     (tmp_path / "overlay").write_text("x")
     context.journal.facts["rehearsing"] = left
 
-    def nobody(self):
+    def fail(self):
         raise BackendError("cannot connect to qemu:///system")
 
-    monkeypatch.setattr(Context, "domains", nobody)
+    monkeypatch.setattr(Context, "domains", fail)
     run_rehearsal.sweep(context)
     assert context.journal.facts["rehearsing"] == left and (tmp_path / "overlay").exists()
-    assert "cannot be swept yet: cannot connect" in context.store.tail()[-1]
+    assert "cannot be removed yet: cannot connect" in context.store.tail()[-1]
 
 
 def test_a_copy_that_is_asked_from_within_has_the_newest_key_and_no_older_one(context, monkeypatch):
@@ -138,6 +138,6 @@ def test_a_copy_that_is_asked_from_within_has_the_newest_key_and_no_older_one(co
     assert run_health.own_way_in(context, {}) == {}
 
 
-def test_a_copy_that_nobody_asks_from_within_gets_no_key(context):
+def test_copy_without_inside_checks_gets_no_key(context):
     context.spec = parse_spec({**SPEC, "health_checks": [{"port": 1}]})
     assert run_health.own_way_in(context, {run_health.AUTHORIZED_KEYS: ""}) == {} and run_health.ways(context).clone is None

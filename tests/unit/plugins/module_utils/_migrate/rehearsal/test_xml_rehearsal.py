@@ -63,7 +63,7 @@ def staged(firmware: str = ""):
     return parse(xml_rehearsal.rehearsal_xml(VM.format(firmware=firmware), STAGE))
 
 
-def test_it_is_nobody_elses_domain():
+def test_rehearsal_domain_has_its_own_identity():
     found = staged()
     assert (found.findtext("name"), found.findtext("uuid"), found.get("id")) == (STAGE.name, STAGE.uuid, None)
     assert [each.get("name") for each in found.findall("sysinfo/system/entry")] == ["serial"]
@@ -78,7 +78,7 @@ def test_it_writes_to_overlays_alone():
         ("vdb", "file", "/images/.m-1.qcow2"),
         ("sda", "file", "/pool/seed.iso"),
     ]
-    # as fast and as slow as the disk it stands for, so that the time it takes says something
+    # the same cache mode as the original disk, so that the measured time is realistic
     assert dict(found.find("devices/disk/driver").attrib) == {"name": "qemu", "type": "qcow2", "cache": "none", "discard": "unmap"}
     assert found.find("devices/disk/address").get("bus") == "0x04"
 

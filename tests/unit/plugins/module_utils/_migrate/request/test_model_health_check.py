@@ -24,7 +24,7 @@ NOTHING = {"type": "tcp", "port": None, "url": None, "status": 200, "command": N
         ({"type": "command", "command": ["head", "-c", 1, "/etc/hosts"]}, "command head -c 1 /etc/hosts"),
     ],
 )
-def test_a_check_says_what_it_asks(entry, title):
+def test_a_check_has_a_title(entry, title):
     (check,) = parse_checks([{**NOTHING, **entry}])
     assert check.title == title and check.rehearse
     assert parse_checks([entry]) == (check,)
@@ -55,7 +55,7 @@ def test_a_check_may_stay_out_of_the_rehearsal(value, wanted):
         ({"port": 1, "rehearse": "sometimes"}, "health_checks[1].rehearse"),
     ],
 )
-def test_a_bad_check_is_named_by_its_path(entry, path):
+def test_an_invalid_check_is_refused_with_its_path(entry, path):
     with pytest.raises(InputError) as caught:
         parse_checks([{"port": 1}, entry])
     assert caught.value.path == path and caught.value.hint

@@ -23,7 +23,7 @@ def params(**changes):
     return base
 
 
-def test_what_is_left_out_has_a_sensible_value():
+def test_omitted_options_have_defaults():
     spec = parse_spec(params())
     assert (spec.name, spec.pool, spec.uri, spec.cluster) == ("master", "default", "qemu:///system", "footprint")
     assert (spec.admin.address, spec.admin.prefix, spec.source.address) == ("192.0.2.2", 24, "192.0.2.2")
@@ -32,7 +32,7 @@ def test_what_is_left_out_has_a_sensible_value():
     assert (spec.boot, spec.pxe_serve) == ("image", True)
 
 
-def test_services_get_their_ending_and_keep_their_order():
+def test_services_get_their_suffix_and_keep_their_order():
     spec = parse_spec(params(services=["api", "dnsmasq.service", "backup.timer", "getty@tty1", "a.b"]))
     assert spec.services == ("api.service", "dnsmasq.service", "backup.timer", "getty@tty1.service", "a.b.service")
 
@@ -107,14 +107,14 @@ def test_every_option_reaches_the_request():
         ({"source_after": "burn"}, "source_after"),
     ],
 )
-def test_bad_values_are_refused_with_their_path(changes, path):
+def test_invalid_values_are_refused_with_their_path(changes, path):
     with pytest.raises(InputError) as caught:
         parse_spec(params(**changes))
     assert path is None or caught.value.path == path
     assert caught.value.hint
 
 
-def test_what_is_raw_needs_a_copy_block_by_block():
+def test_a_raw_device_requires_rsync_dd():
     schema = {"disk_schema": [{"mount": "/"}, {"raw": "/dev/x"}]}
     with pytest.raises(InputError, match=r"disk_schema\[1\]\.raw: .*sync: rsync_dd"):
         parse_spec(params(**schema))

@@ -11,13 +11,13 @@ def test_without_a_measurement_only_the_boot_is_guessed():
     assert predict([], {}, 0) == {"seconds": 30.0, "data": 0.0, "parts": {"quiesce": 0.0, "final": 0.0, "fixup": 0.0, "verify": 0.0, "cutover": 30.0}}
 
 
-def test_each_part_costs_what_it_cost_last():
+def test_each_part_is_predicted_from_its_last_duration():
     found = predict([{"seconds": 90}, {"seconds": 2}], {"manifest": {"seconds": 1.5}, "fixup_seconds": 0.5, "boot_seconds": 12}, 3)
     assert found["parts"] == {"quiesce": 3.0, "final": 2.0, "fixup": 0.5, "verify": 1.5, "cutover": 12.0}
     assert (found["seconds"], found["data"]) == (19.0, 4.0)
 
 
-def test_a_maintenance_boot_costs_what_it_cost_before_or_what_the_source_takes_to_boot():
+def test_a_maintenance_boot_is_predicted_from_an_earlier_one_or_the_last_boot():
     def quiesce(**facts):
         return predict([], facts, 3, reboots=True)["parts"]["quiesce"]
 

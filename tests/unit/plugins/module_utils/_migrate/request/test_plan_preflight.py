@@ -66,15 +66,15 @@ def found(source=None, host=None, params=None):
     return find_problems(spec, vm, layout, source, {**HOST, **(host or {})})
 
 
-def test_two_fit_machines_have_no_problem():
+def test_suitable_machines_have_no_problem():
     assert found() == []
 
 
 @pytest.mark.parametrize(
-    ("source", "host", "said"),
+    ("source", "host", "message"),
     [
         ({"machine_id": "1" * 32}, {}, "another machine"),
-        ({"tools": {}}, {}, "lacks rsync"),
+        ({"tools": {}}, {}, "missing on the source: rsync"),
         ({"interfaces": []}, {}, "No interface of the source has 192.0.2.2"),
         ({"address_files": []}, {}, "would take it again at its next boot"),
         ({"kernels": []}, {}, "no kernel"),
@@ -84,25 +84,25 @@ def test_two_fit_machines_have_no_problem():
         ({"filesystems": [{"mount": "/", "device": "x", "fstype": "ext4", "used": 6 * GIB, "inodes_used": 1}]}, {}, "/ gets"),
         ({"arch": "aarch64"}, {}, "aarch64"),
         ({"clock_offset": -100.0}, {}, "differ by 100 s"),
-        ({}, {"tools": {}}, "The destination lacks rsync"),
+        ({}, {"tools": {}}, "missing on the destination: rsync"),
         ({}, {"memory_available": GIB}, "needs 2 GiB of memory, the destination has 1 GiB"),
-        ({}, {"domain_exists": True, "domain_foreign": True}, "another VM of the name master"),
-        ({}, {"pool_available": GIB}, "pool default has 1 GiB free"),
+        ({}, {"domain_exists": True, "domain_foreign": True}, "Another VM named master already exists"),
+        ({}, {"pool_available": GIB}, "pool default has 1 GiB available"),
         ({}, {"bridges": ["br-admin"]}, "no bridge br-two"),
-        ({}, {"temporary_taken": "02:00:00:00:00:07"}, "192.0.2.3 is taken by 02:00:00:00:00:07"),
+        ({}, {"temporary_taken": "02:00:00:00:00:07"}, "192.0.2.3 is already in use by 02:00:00:00:00:07"),
     ],
 )
-def test_each_obstacle_is_told_alone(source, host, said):
+def test_each_problem_is_reported_alone(source, host, message):
     (problem,) = found(source, host)
-    assert said in problem.message
+    assert message in problem.message
     assert problem.hint
 
 
-def test_all_obstacles_are_told_at_once():
+def test_all_problems_are_reported_together():
     assert len(found({"kernels": [], "grub": {}, "machine_id": "x"}, {"bridges": [], "pool_available": 1})) == 6
 
 
-def test_a_vm_that_is_there_already_needs_no_room():
+def test_an_existing_vm_needs_no_free_space():
     assert found(host={"domain_exists": True, "volume_exists": True, "memory_available": 0, "pool_available": 0}) == []
 
 
@@ -120,9 +120,9 @@ def test_a_parked_source_is_known_by_its_temporary_address():
     assert admin_interface(parse_spec(PARAMS), {}) == (None, None)
 
 
-def test_what_will_not_move_is_told():
-    told = find_warnings({"foreign": [{"mount": "/nas", "fstype": "nfs", "device": "nas:/x"}], "services": {"a": {"load": "loaded", "active": "failed"}}})
-    assert len(told) == 2 and "/nas" in told[0] and told[1].startswith("a does not run")
+def test_network_mounts_and_stopped_services_are_warned_of():
+    warnings = find_warnings({"foreign": [{"mount": "/nas", "fstype": "nfs", "device": "nas:/x"}], "services": {"a": {"load": "loaded", "active": "failed"}}})
+    assert len(warnings) == 2 and "/nas" in warnings[0] and warnings[1].startswith("a is not running")
     assert find_warnings(None) == []
 
 
@@ -130,29 +130,29 @@ UEFI = {"vm": {**PARAMS["vm"], "boot_firmware": "efi"}}
 
 
 @pytest.mark.parametrize(
-    ("source", "host", "said"),
+    ("source", "host", "message"),
     [
         ({"grub": {"install": "/x", "i386_pc": True, "efi": False, "shim": False}}, {}, "no GRUB for UEFI"),
         ({}, {"uefi": False}, "no UEFI firmware"),
-        ({}, {"tools": {**HOST["tools"], ESP_TOOL: None}}, "lacks mcopy"),
+        ({}, {"tools": {**HOST["tools"], ESP_TOOL: None}}, "missing on the destination: mcopy"),
     ],
 )
-def test_uefi_asks_for_its_own(source, host, said):
-    there = {"grub": {"install": "/x", "i386_pc": False, "efi": True, "shim": False}, **source}
-    (problem,) = found(there, host, UEFI)
-    assert said in problem.message and problem.hint
-    # a signed one that came with its disk will do, and so will a kernel that knows no FAT
+def test_uefi_requires_grub_firmware_and_mcopy(source, host, message):
+    present = {"grub": {"install": "/x", "i386_pc": False, "efi": True, "shim": False}, **source}
+    (problem,) = found(present, host, UEFI)
+    assert message in problem.message and problem.hint
+    # a signed boot loader on the source's disk is sufficient, and so is a kernel without FAT
     assert found({"grub": {"install": "/x", "i386_pc": False, "efi": False, "shim": True}}, {"unmountable": ["vfat", "btrfs"]}, UEFI) == []
 
 
-def test_secure_boot_asks_for_a_signed_boot_loader():
+def test_secure_boot_requires_a_signed_boot_loader():
     params = {"vm": {**PARAMS["vm"], "boot_firmware": "efi", "secure_boot": True}}
     (problem,) = found({"grub": {"install": "/x", "efi": True, "shim": False}}, params=params)
     assert "no signed boot loader" in problem.message and problem.path == "vm.secure_boot"
     assert found({"grub": {"install": "/x", "efi": True, "shim": True}}, params=params) == []
 
 
-def test_a_file_system_the_host_cannot_mount_is_told():
+def test_a_file_system_the_host_cannot_mount_is_refused():
     schema = {"disk_schema": [{"mount": "/", "fs": "btrfs"}]}
     (problem,) = found(host={"unmountable": ["btrfs"]}, params=schema)
     assert "cannot mount btrfs" in problem.message and problem.path == "disk_schema"
@@ -184,7 +184,7 @@ def test_the_card_below_a_vlan_and_a_bond_is_the_one_that_gets_the_first():
     assert [each.name for each in context.nics] == ["eno2", "eno1"]
 
 
-def test_what_will_be_different_is_told():
+def test_differences_in_the_vm_are_warned_of():
     spec = parse_spec(PARAMS)
     vm = parse_vms([spec.vm], cluster="c")[0]
     systems = [
@@ -193,60 +193,60 @@ def test_what_will_be_different_is_told():
         {"mount": "/tank", "fstype": "zfs", "layers": []},
     ]
     tree = {"/etc/selinux/config": "SELINUX=enforcing\n", "/etc/default/grub": 'GRUB_CMDLINE_LINUX="hugepages=64"\n'}
-    told = "\n".join(find_warnings({"interfaces": STACK, "filesystems": systems}, spec, vm, tree))
+    warnings = "\n".join(find_warnings({"interfaces": STACK, "filesystems": systems}, spec, vm, tree))
     for words in (
-        "bond0.42 takes frames of VLAN 42: br-admin must carry them tagged",
+        "bond0.42 uses VLAN 42: br-admin must carry it tagged",
         "use active-backup",
-        "192.0.2.9/25, 2001:db8::2/64 on bond0.42 move too",
-        "/, /machines lie encrypted",
-        "/machines are subvolumes",
+        "192.0.2.9/25, 2001:db8::2/64 on bond0.42 move to the VM as well",
+        "/, /machines: encrypted on the source",
+        "/machines: btrfs subvolumes that are not mounted",
         "/tank is zfs on the source and becomes ext4",
-        "SELinux gives all files their labels anew",
+        "SELinux relabels all files",
         "reserves memory for the source's size",
     ):
-        assert words in told
-    assert "docker0" not in told
+        assert words in warnings
+    assert "docker0" not in warnings
 
 
-def test_cards_without_a_successor_are_told():
+def test_cards_without_a_counterpart_are_warned_of():
     spec = parse_spec({**PARAMS, "vm": {**PARAMS["vm"], "nics": [{"bridge": "br-admin"}]}})
     vm = parse_vms([spec.vm], cluster="c")[0]
-    (told,) = [each for each in find_warnings({"interfaces": STACK}, spec, vm) if "of the source get none" in each]
-    assert "eno3" in told and "eno2" not in told
+    (warning,) = [each for each in find_warnings({"interfaces": STACK}, spec, vm) if "of the source have no counterpart" in each]
+    assert "eno3" in warning and "eno2" not in warning
 
 
-def test_btrfs_needs_its_program_on_the_source_and_says_so():
+def test_btrfs_requires_its_program_on_the_source():
     btrfs = {"mount": "/", "device": "/dev/sda1", "fstype": "btrfs", "used": GIB, "inodes_used": 0, "subvolume": "@"}
     (problem,) = [each for each in found({"filesystems": [btrfs]}) if "btrfs" in each.message]
     assert "btrfs-progs" in problem.hint
     assert not [each for each in found({"filesystems": [btrfs], "tools": {**SOURCE["tools"], "btrfs": "/usr/bin/btrfs"}}) if "btrfs" in each.message]
 
 
-def test_a_single_word_that_is_no_unit_may_have_meant_all():
+def test_a_single_unknown_unit_may_mean_all():
     missing = {"load": "not-found", "active": "inactive"}
     (one,) = found({"services": {"al.service": missing}})
     assert one.hint.endswith("To stop everything, write all.")
     assert not any("write all" in each.hint for each in found({"services": {"al.service": missing, "b.service": missing}}))
 
 
-def test_what_is_copied_block_by_block_is_known_before_and_large_enough():
+def test_raw_devices_must_exist_and_fit():
     raw = {"path": "/dev/vg0/ora", "links": ["/dev/vg0/ora"], "size": GIB, "content": "", "usage": "", "whole": False, "open": True}
     given = {"sync": "rsync_dd", "disk_schema": [{"mount": "/"}, {"raw": "/dev/vg0/ora", "size": "2GiB"}, {"raw": "/dev/vg0/no", "size": "1GiB"}]}
     (problem,) = found({"blocks": [raw]}, params=given)
-    assert problem.path == "disk_schema" and problem.message.startswith("/dev/vg0/no is no block device")
+    assert problem.path == "disk_schema" and problem.message.startswith("/dev/vg0/no does not exist on the source")
     spec = parse_spec({**PARAMS, "sync": "rsync_dd"})
     assert "/dev/vg0/ora (1 GiB, a program has it open) is copied block by block." in find_warnings({**SOURCE, "blocks": [raw]}, spec)
 
 
-def test_what_a_network_boot_lacks_stands_beside_all_else():
+def test_missing_requirements_of_a_network_boot_are_reported_with_the_rest():
     lacks = {"arch": "x86_64", "tools": {}, "kernel": None, "missing_modules": [], "fuse": True, "ipv6": True, "rom": True}
     said = " ".join(each.message for each in found(host={"bootstrap": lacks, "bridges": []}, params={"boot": "pxe"}))
-    assert "boot: pxe needs nbdfuse" in said and "dnsmasq" in said and "no kernel in /boot" in said and "no bridge br-admin" in said
-    # who boots nothing over the network lacks nothing
+    assert "boot: pxe requires nbdfuse" in said and "dnsmasq" in said and "no kernel in /boot" in said and "no bridge br-admin" in said
+    # not required without a network boot
     assert found(host={"bootstrap": lacks}) == []
 
 
-def test_macs_that_are_not_the_cards_own_are_told():
+def test_macs_that_differ_from_the_cards_are_warned_of():
     spec = parse_spec({**PARAMS, "vm": {**PARAMS["vm"], "nics": [{"bridge": "br-admin"}, {"bridge": "br-admin"}]}})
     vm = parse_vms([spec.vm], cluster="c")[0]
     first, second = (nic.mac for nic in vm.nics)
@@ -259,11 +259,12 @@ def test_macs_that_are_not_the_cards_own_are_told():
         {**card, "name": "docker0", "kind": "bridge", "card": False, "mac": "02:42:00:00:00:01"},
     ]
     tree = {"/etc/network/interfaces": "iface eno1 inet manual\n  hwaddress 02:ee:00:00:00:01\n"}
-    told = "\n".join(find_warnings({"interfaces": links}, spec, vm, tree))
-    assert f"eno2 has the MAC 02:cc:00:00:00:09 instead of its own 02:00:00:00:00:0b; in the VM it has {second}." in told
-    assert f"br0 has a MAC of its own, 02:dd:00:00:00:07; in the VM it has {first}." in told
-    assert f"/etc/network/interfaces sets the MAC 02:ee:00:00:00:01, which the source may have again at any time; in the VM it becomes {first}." in told
-    assert "port security" in told and "docker0" not in told and "br0.7 has" not in told
+    warnings = "\n".join(find_warnings({"interfaces": links}, spec, vm, tree))
+    assert f"eno2 has the MAC 02:cc:00:00:00:09 instead of its own 02:00:00:00:00:0b; in the VM it has {second}." in warnings
+    assert f"br0 has the MAC 02:dd:00:00:00:07, which differs from its card's; in the VM it has {first}." in warnings
+    sets = "/etc/network/interfaces sets the MAC 02:ee:00:00:00:01, which the parked source may use on the same network"
+    assert f"{sets}; in the VM it becomes {first}." in warnings
+    assert "port security" in warnings and "docker0" not in warnings and "br0.7 has" not in warnings
     context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), {"interfaces": links}, "k")
     assert [(each.name, each.new_mac) for each in context.stacked] == [("br0", first)]
     assert "MAC" not in "\n".join(find_warnings({"interfaces": [links[0]]}, spec, vm, {}))

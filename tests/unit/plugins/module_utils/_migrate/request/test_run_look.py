@@ -29,14 +29,14 @@ def fixture_store(tmp_path, monkeypatch):
     return store
 
 
-def test_one_that_is_not_worked_on_is_interrupted(store, monkeypatch):
+def test_a_migration_without_worker_is_interrupted(store, monkeypatch):
     assert run_look.look("master", 0)["migrations"][0]["state"] == "running"
     monkeypatch.setattr(run_look.io_units, "unit_active", lambda unit: False)
     assert run_look.look("master", 0)["migrations"][0]["state"] == "interrupted"
 
 
 @pytest.mark.parametrize("change", [{"phase": "rehearse"}, {"state": "done"}, {"passes": [{"number": 1}]}])
-def test_news_end_the_wait(store, change):
+def test_a_change_ends_the_wait(store, change):
     journal = store.read()
     for key, value in change.items():
         setattr(journal, key, value)
@@ -48,7 +48,7 @@ def test_news_end_the_wait(store, change):
     assert time.monotonic() - began < 200
 
 
-def test_progress_alone_is_no_news_and_the_wait_ends(store):
+def test_progress_alone_does_not_end_the_wait(store):
     journal = store.read()
     journal.progress = {"bytes": 7}
     store.write(journal)
@@ -56,11 +56,11 @@ def test_progress_alone_is_no_news_and_the_wait_ends(store):
     assert found["progress"] == {"bytes": 7}
 
 
-def test_a_source_tells_what_it_was_told(store):
+def test_a_source_returns_the_reports_it_received(store):
     assert run_look.look(None, 0)["reported"] == []
     journal = {**Journal("master", state="running", phase="quiesce").__dict__}
     for name in ("master", "other"):
         io_journal_mirror.keep(name, {"journal": {**journal, "name": name}, "host": "metal1", "host_id": "1", "reported_at": 5.0})
     assert [each["name"] for each in run_look.reported()] == ["master", "other"]
-    (told,) = run_look.look("master", 0)["reported"]
-    assert (told["host"], told["reported_at"], told["phase"], told["state"]) == ("metal1", "1970-01-01T00:00:05Z", "quiesce", "running")
+    (migration,) = run_look.look("master", 0)["reported"]
+    assert (migration["host"], migration["reported_at"], migration["phase"], migration["state"]) == ("metal1", "1970-01-01T00:00:05Z", "quiesce", "running")

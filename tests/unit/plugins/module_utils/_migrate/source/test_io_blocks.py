@@ -87,11 +87,11 @@ def fixture_machine(tmp_path, monkeypatch):
     return types.SimpleNamespace(table=table, said=said, classes=pathlib.Path(classes))
 
 
-def test_only_what_nobody_uses_is_there(machine):
+def test_only_unused_devices_are_listed(machine):
     assert [each["path"] for each in io_blocks.blocks()] == ["/dev/mapper/vg0-ora", "/dev/loop4", "/dev/disk/by-partuuid/1", "/dev/sdc"]
 
 
-def test_what_is_known_of_each(machine):
+def test_facts_of_each_device(machine):
     volume, loop, partition, drive = io_blocks.blocks()
     assert volume["open"] and not volume["whole"] and volume["links"] == ["/dev/dm-0", "/dev/mapper/vg0-ora", "/dev/vg0/ora"]
     assert loop["loop"] and not volume["loop"]
@@ -106,6 +106,6 @@ def test_a_pool_of_zfs_is_not_called_unused(machine):
     assert "zfs_member" not in [each["content"] for each in io_blocks.blocks()]
 
 
-def test_a_machine_without_them_has_none(monkeypatch, tmp_path):
+def test_a_machine_without_block_devices_has_none(monkeypatch, tmp_path):
     monkeypatch.setattr(io_blocks, "SYS_CLASS", tmp_path / "none")
     assert io_blocks.blocks() == []

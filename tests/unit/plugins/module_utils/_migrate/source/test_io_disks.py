@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source 
 
 
 def system(**ours):
-    """The module os as one module sees it; everybody else needs the real one."""
+    """The module os for one module; all others need the real one."""
     return types.SimpleNamespace(**{**vars(os), **ours})
 
 
@@ -77,7 +77,7 @@ def test_the_disks_below_are_found_through_all_layers(sys_block, path, disks, la
     assert io_disks.device(path) == {"size": 1024 * 1024, "disks": disks, "layers": layers}
 
 
-def test_what_is_no_block_device_has_no_disk():
+def test_a_path_that_is_not_a_block_device_has_no_disk():
     assert io_disks.device("/dev/null") == {"size": 0, "disks": [], "layers": []}
     assert io_disks.device("tank/root") == {"size": 0, "disks": [], "layers": []}
 
@@ -87,7 +87,7 @@ def btrfs(mount, root, device="/dev/sda2"):
 
 
 def test_subvolumes_are_file_systems_and_bind_mounts_of_theirs_are_not(tmp_path, monkeypatch):
-    # the tests' own disk is no btrfs: only the numbers that tell a subvolume are made up
+    # the disk of the tests is not btrfs, so the numbers that identify a subvolume are fake
     table = [btrfs("/", "/@"), btrfs("/home", "/@home"), btrfs("/srv/bound", "/@/srv/data"), btrfs("/again", "/@home")]
     numbers = {"/": (50, 256), "/home": (51, 256), "/srv/bound": (50, 300), "/again": (51, 256), "/var/lib/machines": (52, 256), "/snap": (53, 256)}
     monkeypatch.setattr(io_disks, "mounts", lambda: table)

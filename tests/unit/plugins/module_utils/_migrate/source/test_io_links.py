@@ -47,7 +47,7 @@ def described(links):
     return {each["name"]: each for each in describe(links, lambda name: name.startswith("eno"))}
 
 
-def test_cards_are_told_from_what_is_stacked_upon_them():
+def test_cards_are_distinguished_from_interfaces_on_top():
     found = described(SERVER)
     assert set(found) == {"eno1", "eno2", "bond0", "bond0.42", "docker0", "veth1234"}
     assert [name for name, each in found.items() if each["card"]] == ["eno1", "eno2"]
@@ -59,17 +59,17 @@ def test_a_member_of_a_bond_is_known_by_its_own_mac():
     assert [described(SERVER)[name]["mac"] for name in ("eno1", "eno2", "bond0")] == ["02:00:00:00:00:0a", "02:00:00:00:00:0b", "02:00:00:00:00:01"]
 
 
-def test_addresses_that_a_router_gave_are_not_told():
+def test_addresses_from_a_router_are_not_listed():
     found = described(SERVER)["bond0.42"]
     assert (found["addresses"], found["addresses6"]) == (["192.0.2.2/24", "192.0.2.7/24"], ["2001:db8::2/64"])
 
 
-def test_in_a_container_the_borrowed_card_is_one():
+def test_a_veth_in_a_container_is_a_card():
     found = described([link("host0", "veth", None, [inet("192.0.2.2/24")], link_netnsid=0)])
     assert found["host0"]["card"]
 
 
-def test_a_card_that_wears_another_mac_is_told_with_both():
+def test_a_card_with_a_configured_mac_is_listed_with_both():
     spoofed = link("eno3", permaddr="02:00:00:00:00:0c")
     found = described([*SERVER, spoofed])
     assert (found["eno3"]["mac"], found["eno3"]["worn"]) == ("02:00:00:00:00:0c", "02:00:00:00:00:01")

@@ -92,7 +92,7 @@ def test_services_stop_in_order_and_are_held(machine):
     assert 0 < machine.state.remaining(machine.state.read()) <= 60
 
 
-def test_all_stops_what_runs_in_one_go(machine):
+def test_all_stops_running_units_in_one_transaction(machine):
     data = machine.state.begin(["all"], 60, ADMIN)
     assert data["services"] == ["a.service", "b.service", "c.timer"]
     machine.state.stop_services()
@@ -116,7 +116,7 @@ def test_containers_stop_before_services_and_start_after_them(machine):
     assert starts == ["systemctl start -- b.service", "systemctl start -- a.service", "podman start db", "podman start web"]
 
 
-def test_a_second_begin_remembers_what_ran_at_first(machine):
+def test_a_second_begin_keeps_what_ran_at_first(machine):
     machine.state.begin(["a.service"], 60, ADMIN)
     machine.state.stop_services()
     assert machine.state.begin(["a.service"], 60, ADMIN)["running"] == ["a.service"]
@@ -133,7 +133,7 @@ def test_a_maintenance_boot_is_awaited_and_then_left_by_a_reboot(machine):
     assert awaits_boot(data) and data["services"] == ["a.service", "b.service", "c.timer"]
     machine.boot = "boot-2"
     assert awaits_boot(machine.state.read())
-    # nobody puts off what has no clock, and nobody steps aside on the way
+    # on the way into the boot the deadline is not extended, and the source is not set aside
     assert machine.state.renew(60)["boot_id"] == "boot-1"
     machine.state.detach(machine.files_of, replace_address)
     assert machine.state.arrive()
@@ -154,7 +154,7 @@ def test_a_maintenance_boot_that_did_not_happen_ends_the_pause(machine):
 
 
 @pytest.mark.parametrize("usual", [None, "/usr/lib/systemd/system/graphical.target"])
-def test_the_way_back_from_a_maintenance_boot_is_on_disk_before_it(machine, usual):
+def test_the_return_from_a_maintenance_boot_is_on_disk_before_it(machine, usual):
     link = machine.tmp / "etc" / "default.target"
     if usual:
         link.symlink_to(usual)
@@ -172,7 +172,7 @@ def test_the_way_back_from_a_maintenance_boot_is_on_disk_before_it(machine, usua
     assert not (machine.tmp / "etc" / "reduced-footprint-maintenance.target").exists()
 
 
-def test_coming_back_from_a_maintenance_boot_makes_up_for_the_usual_one(machine):
+def test_a_return_from_a_maintenance_boot_starts_the_usual_target(machine):
     machine.state.begin([], 60, ADMIN, quiesce=MAINTENANCE_BOOT)
     machine.boot = "boot-2"
     machine.state.arrive()
@@ -183,7 +183,7 @@ def test_coming_back_from_a_maintenance_boot_makes_up_for_the_usual_one(machine)
     assert starts == ["systemctl start --no-block -- multi-user.target", "systemctl start reduced-footprint-return.target"]
 
 
-def test_stepping_aside_lasts_over_a_reboot(machine):
+def test_a_parked_source_stays_parked_after_a_reboot(machine):
     parked(machine)
     assert machine.config.read_text() == "Address=192.0.2.3/24\nDNS=192.0.2.2\n"
     assert (machine.tmp / "etc" / "a.service.d" / io_services.DROP_IN).exists()
@@ -194,7 +194,7 @@ def test_stepping_aside_lasts_over_a_reboot(machine):
     assert data["state"] == PARKED and machine.state.remaining(data) == float("-inf")
 
 
-def test_the_other_addresses_of_the_card_go_and_come_too(machine):
+def test_the_other_addresses_of_the_card_are_removed_and_restored(machine):
     machine.also.append({"dev": "eth0", "address": "2001:db8::2/64"})
     machine.also.append({"dev": "wlan0", "address": "198.51.100.7/24"})
     parked(machine)
@@ -205,14 +205,14 @@ def test_the_other_addresses_of_the_card_go_and_come_too(machine):
     assert "ip address replace 2001:db8::2/64 dev eth0" in machine.commands
 
 
-def test_stepping_aside_twice_keeps_the_first_configuration(machine):
+def test_a_second_detach_keeps_the_first_configuration(machine):
     parked(machine)
     machine.state.detach(machine.files_of, replace_address)
     assert machine.state.restore("x") is None
     assert machine.config.read_text() == "Address=192.0.2.2/24\nDNS=192.0.2.2\n"
 
 
-def test_coming_back_undoes_everything(machine):
+def test_a_return_restores_everything(machine):
     parked(machine)
     machine.commands.clear()
     assert machine.state.restore("asked") is None
@@ -225,7 +225,7 @@ def test_coming_back_undoes_everything(machine):
     assert machine.state.restore("again") is None and machine.commands == []
 
 
-def test_nobody_takes_an_address_that_somebody_answers_for(machine):
+def test_an_address_that_another_machine_answers_for_is_not_taken(machine):
     parked(machine)
     machine.taken = "52:54:00:00:00:01"
     machine.commands.clear()
@@ -234,7 +234,7 @@ def test_nobody_takes_an_address_that_somebody_answers_for(machine):
     assert machine.state.read()["state"] == PARKED
 
 
-def test_only_a_parked_source_hands_over_in_two_words_and_it_can_still_come_back(machine):
+def test_only_a_parked_source_hands_over_in_two_steps_and_can_still_return(machine):
     assert machine.state.hand_over("hand_over")["state"] == machine.state.hand_over("confirm")["state"] == SERVING
     parked(machine)
     assert machine.state.hand_over("confirm")["state"] == PARKED
@@ -247,7 +247,7 @@ def test_only_a_parked_source_hands_over_in_two_words_and_it_can_still_come_back
     assert machine.state.read()["state"] == SERVING
 
 
-def test_a_source_that_waits_for_the_final_word_has_a_lease(machine):
+def test_a_source_that_waits_for_confirm_has_a_lease(machine):
     parked(machine)
     machine.state.hand_over("hand_over", 0.0)
     data = machine.state.hand_over("hand_over", 500.0)
@@ -256,7 +256,7 @@ def test_a_source_that_waits_for_the_final_word_has_a_lease(machine):
     machine.has.append("192.0.2.2/24")
     machine.state.guard()
     assert machine.commands.count("ip address del 192.0.2.2/24 dev eth0") > 1
-    # after a restart it waits from the beginning, and a final word is too late
+    # after a restart it waits a whole lease again, and confirm is too late
     machine.boot = "boot-2"
     machine.state.detach(machine.files_of, replace_address)
     assert machine.state.hand_over("confirm")["state"] == PARKED
@@ -275,7 +275,7 @@ def test_a_lease_that_was_renewed_meanwhile_keeps_the_source_aside(machine, word
     assert machine.state.read()["state"] == SERVING
 
 
-def test_the_final_word_that_comes_just_before_the_return_counts(machine):
+def test_a_confirm_just_before_the_return_is_valid(machine):
     parked(machine)
     machine.state.hand_over("hand_over", 60)
     machine.state.renew(-1.0)
@@ -289,7 +289,7 @@ def test_a_serving_source_has_no_lease(machine):
     assert not machine.state.file.exists()
 
 
-def test_what_a_network_manager_took_away_is_given_back(machine):
+def test_addresses_removed_by_a_network_manager_are_restored(machine):
     parked(machine)
     machine.has = []
     machine.commands.clear()
@@ -309,7 +309,7 @@ def test_what_a_network_manager_took_away_is_given_back(machine):
     assert machine.state.settled(data)
 
 
-def test_a_source_that_kept_its_address_needs_no_looking_after(machine):
+def test_a_source_that_kept_its_address_is_not_guarded(machine):
     machine.state.begin(["a.service"], 60, ADMIN)
     machine.state.restore("asked")
     assert machine.state.settled(machine.state.read())

@@ -43,12 +43,12 @@ SOURCES = (None, SERVING, QUIESCED, PARKED, HANDING_OVER, HANDED_OVER)
         (QUIESCED, None, True, True, BACK),
     ],
 )
-def test_what_a_worker_does_next(source, said, runs, in_time, step):
+def test_next_step_of_a_worker(source, said, runs, in_time, step):
     assert model_handover.next_step(source, said, runs, in_time) == step
 
 
 @pytest.mark.parametrize(("source", "said", "runs", "in_time"), itertools.product(SOURCES, (None, ASKED, FINAL), (True, False), (True, False)))
-def test_clients_are_let_in_for_one_reason_alone_and_the_final_word_is_not_said_for_a_vm_that_is_off(source, said, runs, in_time):
+def test_clients_are_let_in_only_after_the_hand_over_and_confirm_is_not_sent_for_a_vm_that_is_off(source, said, runs, in_time):
     step = model_handover.next_step(source, said, runs, in_time)
     assert (step == FINISH) == (source == HANDED_OVER)
     assert step not in (ASK, CONFIRM) or (runs and in_time)
@@ -65,14 +65,14 @@ def test_clients_are_let_in_for_one_reason_alone_and_the_final_word_is_not_said_
         (HANDING_OVER, "confirm", HANDED_OVER),
         (HANDED_OVER, "hand_over", HANDED_OVER),
         (HANDED_OVER, "confirm", HANDED_OVER),
-        # a final word that comes too late, or without a question before
+        # confirm too late, or without hand_over before
         (PARKED, "confirm", PARKED),
         (SERVING, "confirm", SERVING),
         (SERVING, "hand_over", SERVING),
         (QUIESCED, "hand_over", QUIESCED),
     ],
 )
-def test_what_a_source_becomes(state, command, after):
+def test_state_of_a_source_after_a_command(state, command, after):
     assert model_handover.source_after(state, command) == after
 
 
@@ -89,7 +89,7 @@ def test_what_a_source_becomes(state, command, after):
         (SERVING, -1, False, False),
     ],
 )
-def test_when_a_source_returns_by_itself(state, left, taken, returns):
+def test_return_of_a_source_without_a_command(state, left, taken, returns):
     assert model_handover.source_returns(state, left, taken) is returns
 
 
@@ -108,11 +108,11 @@ def test_when_a_source_returns_by_itself(state, left, taken, returns):
         ("", None, False),
     ],
 )
-def test_who_is_started_again(result, code, again):
+def test_results_after_which_a_worker_is_started_again(result, code, again):
     assert model_handover.started_again(result, code) is again
 
 
-def test_a_worker_is_worn_out_by_kills_in_a_row():
+def test_a_worker_gives_up_after_repeated_kills():
     assert not model_handover.worn_out([100.0 + each for each in range(5)], 110.0)
     assert model_handover.worn_out([100.0 + each for each in range(6)], 110.0)
     assert not model_handover.worn_out([100.0 + each for each in range(6)], 1000.0)

@@ -125,25 +125,25 @@ def start_worker(world: State) -> State:
         return finish(world)
     if world.back:
         return world
-    told = world.source if connected(world) else None
+    answer = world.source if connected(world) else None
     journal = Journal("m")
     for phase in PHASES[: PHASES.index("commit")]:
         journal.begin(phase, 1.0)
         journal.end(phase, 2.0)
     journal.begin("commit", 3.0)
-    found = resume(journal, told, world.vm)
+    found = resume(journal, answer, world.vm)
     if found.stop_clone:
         world = stop_vm(world)
     if found.phase == "precopy":
-        return world._replace(worker=ENDED, said=None, known=told)
+        return world._replace(worker=ENDED, said=None, known=answer)
     if found.phase == "cutover":
-        # the source steps aside anew, and the VM boots with a fresh lease
+        # the source is set aside again, and the VM boots with a new lease
         return world._replace(source=PARKED, left=LEASE, age=0, vm=True, guarded=True, said=None, known=PARKED)
-    if told in LENT:
-        return world._replace(left=LEASE, age=0, known=told)
-    if told is None and world.said != FINAL:
+    if answer in LENT:
+        return world._replace(left=LEASE, age=0, known=answer)
+    if answer is None and world.said != FINAL:
         return world._replace(known=None, back=True)
-    return world._replace(known=told)
+    return world._replace(known=answer)
 
 
 def timers(world: State, rules: Rules) -> State:
@@ -219,13 +219,13 @@ def two_owners(world: State) -> bool:
 
 
 def forgets_clients(world: State) -> bool:
-    """What clients told the VM is lost, for the source could serve."""
+    """Data clients sent to the VM is lost, because the source could serve."""
     return world.clients and world.source != HANDED_OVER
 
 
 @functools.lru_cache(maxsize=None)
 def undisturbed(world: State) -> State:
-    """One tick in which nothing happens but what each does by itself."""
+    """One tick without external events."""
     for unused in range(6):
         if world.host_on and world.worker == KILLED:
             world = start_worker(world)
@@ -237,13 +237,13 @@ def undisturbed(world: State) -> State:
 
 
 def after_a_while(world: State) -> State:
-    """What comes of it in two leases in which nothing more happens."""
+    """The state after two leases without further events."""
     for unused in range(2 * LEASE):
         world = undisturbed(world)
     return world
 
 
-def nobody_serves(world: State) -> bool:
+def no_owner_serves(world: State) -> bool:
     return not (world.source == SERVING and world.source_on) and not (world.vm and world.host_on and world.clients)
 
 
@@ -258,42 +258,42 @@ def test_never_two_owners_and_no_client_is_forgotten(states):
     assert not [each for each in states if forgets_clients(each)][:3]
 
 
-def test_never_none_for_longer_than_the_lease_but_when_the_final_word_was_heard_and_its_answer_cannot_be(states):
+def test_never_no_owner_for_longer_than_the_lease_unless_the_answer_to_confirm_is_lost(states):
     for world in states:
         if not world.source_on:
             continue
         later = after_a_while(world)
-        if nobody_serves(later):
-            nobody_asks = not (world.link and world.host_on) or later.worker == ENDED or world.worker == STOPPED
-            assert world.source == HANDED_OVER and nobody_asks, (world, later)
+        if no_owner_serves(later):
+            no_worker_asks = not (world.link and world.host_on) or later.worker == ENDED or world.worker == STOPPED
+            assert world.source == HANDED_OVER and no_worker_asks, (world, later)
 
 
-def test_with_power_and_link_the_right_one_serves_by_itself(states):
+def test_with_power_and_connection_the_owner_serves_without_help(states):
     for world in states:
         if world.worker in (LIVE, KILLED) and world.source_on and world.link:
-            mended = world if world.host_on else host_boots(world, Rules())
-            later = after_a_while(mended)
-            assert not nobody_serves(later) and not two_owners(later), (world, later)
+            repaired = world if world.host_on else host_boots(world, Rules())
+            later = after_a_while(repaired)
+            assert not no_owner_serves(later) and not two_owners(later), (world, later)
 
 
 @pytest.mark.parametrize(
     ("rules", "wrong"),
     [
-        # nobody stops the VM of a worker that is stopped itself
+        # without the guard, the VM of a stopped worker keeps running
         (Rules(guard=False), two_owners),
-        # libvirt starts the VM with its host and asks nobody
+        # libvirt starts the VM with its host without asking the source
         (Rules(autostart_asks=False), two_owners),
     ],
 )
-def test_what_is_missing_is_missed(rules, wrong):
+def test_a_removed_rule_is_detected(rules, wrong):
     assert any(wrong(each) for each in all_states(rules))
 
 
 @pytest.mark.parametrize("rules", [Rules(asks_again=False)])
-def test_a_worker_that_gives_up_asking_leaves_nobody(rules):
+def test_a_worker_that_stops_asking_leaves_no_owner(rules):
     lost = [
         each
         for each in all_states(rules)
-        if each.source == HANDED_OVER and each.source_on and each.link and each.host_on and each.worker == ENDED and nobody_serves(each)
+        if each.source == HANDED_OVER and each.source_on and each.link and each.host_on and each.worker == ENDED and no_owner_serves(each)
     ]
     assert lost

@@ -24,13 +24,13 @@ LISTED = """\
 """
 
 
-def test_all_is_what_serves_and_what_starts_it():
+def test_all_covers_services_and_what_starts_them():
     units = model_units.parse_units(LISTED)
     assert model_units.units_to_stop(units, ()) == ["apt-daily.timer", "docker.socket", "mariadb.service", "retry.service"]
     assert model_units.units_to_stop(units, {"mariadb.service"}) == ["apt-daily.timer", "docker.socket", "retry.service"]
 
 
-def test_a_maintenance_boot_brings_the_carriers_and_nobodys_session():
+def test_a_maintenance_boot_starts_the_carriers_but_no_session():
     assert model_units.units_to_keep(model_units.parse_units(LISTED)) == ["blk-availability.service", "getty@tty1.service", "networking.service", "ssh.service"]
 
 
@@ -49,7 +49,7 @@ def test_everything_else_does_not(name):
     assert not model_units.is_carrier(name)
 
 
-def test_the_maintenance_target_brings_no_sockets_and_no_timers():
+def test_the_maintenance_target_starts_no_sockets_and_no_timers():
     text = model_units.maintenance_target("w.service", ["ssh.service"])
     assert "Requires=sysinit.target" in text and "basic.target" not in text.replace("# ", "") and "multi-user" not in text
     assert "Wants=ssh.service\nWants=w.service\n" in text
@@ -67,5 +67,5 @@ def test_the_maintenance_target_brings_no_sockets_and_no_timers():
         ("", None),
     ],
 )
-def test_who_asks_for_a_passphrase_cannot_boot_alone(crypttab, volume):
+def test_volumes_that_require_a_passphrase_are_found(crypttab, volume):
     assert model_units.passphrase_volume(crypttab) == volume

@@ -57,13 +57,13 @@ def test_the_grade(machines, vms, policy, grade):
     [
         (servers(8, 8), controllers(), "metal1", "red", "controller loses its majority (1 of 3 left, 2 needed): the control plane stops until it is back"),
         (servers(8, 8), controllers(), "metal2", "green", "the quorum is kept (2 of 3 left, 2 needed)"),
-        (servers(8, 8, 8), [*controllers(), MASTER], "metal1", "amber", "master is down, standing nowhere else"),
-        (servers(3, 3, 3), controllers(), "metal1", "amber", "no other server can take c1"),
-        (servers(8, 8, 8), controllers(), "metal1", "green", "there is room to start c1 again elsewhere"),
-        (servers(8, 8, 8, 8), controllers(), "metal4", "green", "nothing stops: no VM stands on it"),
-        ([server(), server("metal2", hypervisors=["kvm"])], [{"id": "v", "ram": 1, "hypervisor": "lxc"}], "metal1", "amber", "no other server can take v"),
-        ([server(), server("metal2", bridges=[])], [{"id": "v", "ram": 1, "nics": [{"bridge": "b"}]}], "metal1", "amber", "no other server can take v"),
-        (servers(8, 8), [{"id": "v", "ram": 1, "host": "metal1"}], "metal1", "amber", "no other server can take v"),
+        (servers(8, 8, 8), [*controllers(), MASTER], "metal1", "amber", "master is down (on no other server)"),
+        (servers(3, 3, 3), controllers(), "metal1", "amber", "no other server has the capacity for c1"),
+        (servers(8, 8, 8), controllers(), "metal1", "green", "other servers have the capacity to start c1 if they can access the disks"),
+        (servers(8, 8, 8, 8), controllers(), "metal4", "green", "nothing stops: it carries no VM"),
+        ([server(), server("metal2", hypervisors=["kvm"])], [{"id": "v", "ram": 1, "hypervisor": "lxc"}], "metal1", "amber", "no other server has the capacity for v"),
+        ([server(), server("metal2", bridges=[])], [{"id": "v", "ram": 1, "nics": [{"bridge": "b"}]}], "metal1", "amber", "no other server has the capacity for v"),
+        (servers(8, 8), [{"id": "v", "ram": 1, "host": "metal1"}], "metal1", "amber", "no other server has the capacity for v"),
         ([server("metal1", roles=["master"]), server("metal2")], [], "metal1", "amber", "master is down"),
     ],
 )
@@ -88,11 +88,11 @@ def test_memory_left_is_that_of_the_others():
 
 def test_availability_in_plain_words():
     assert report(servers(8, 8), controllers())["ha"] == [
-        "restart: the control plane survives some losses; after the others it waits for the server to return",
+        "restart: the control plane survives the loss of some servers; after the loss of another it stops until that server is back",
         "the loss of metal1 alone stops the control plane",
-        "full high availability needs three servers with one controller each",
+        "full high availability requires three servers with one controller each",
     ]
-    assert report(servers(8), [])["ha"] == ["none: nothing here needs a majority (quorum_roles: controller)"]
+    assert report(servers(8), [])["ha"] == ["none: no role needs a majority (quorum_roles: controller)"]
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,15 @@ def test_availability_in_plain_words():
         (servers(8), [{"id": "v", "ram": 1, "hypervisor": "lxc"}], {}, "v: containers share the kernel"),
         (servers(8, hypervisors=["qemu"]), [{"id": "v", "ram": 1}], {}, "v will be emulated (qemu)"),
         (servers(8), [{"id": "v", "ram": 1, "roles": ["compute"], "nested": True}], {}, "v run tenants inside a VM"),
-        (servers(8, 8), controllers(2), {}, "2 members of controller survive no more losses than 1: use an odd number"),
-        (servers(8), [{"id": "v", "ram": 1}], {}, "Which hypervisors metal1 can run is not known"),
+        (servers(8, 8), controllers(2), {}, "2 members of controller tolerate no more failures than 1: use an odd number"),
+        (servers(8), [{"id": "v", "ram": 1}], {}, "The usable hypervisor types of metal1 are not known"),
         (servers(8), [{"id": "v", "ram": 1, "nics": [{"bridge": "b"}]}], {}, "The bridges of metal1 are not known"),
         (servers(8), [{"id": "v", "ram": 1, "nics": [{"network": "n"}]}], {}, "The networks of metal1 are not known"),
-        (servers(8), [{"id": "v", "ram": 1, "disks": [{"size": 1}]}], {}, "How much the pools of metal1 hold is not known"),
+        (servers(8), [{"id": "v", "ram": 1, "disks": [{"size": 1}]}], {}, "The size of the pools of metal1 is not known"),
         (servers(8), [{"id": "v", "ram": 1, "disks": [{"image": "debian"}]}], {}, "Disks of v take their size from an image"),
         ([server(), {"name": "metal2"}], [], {}, "metal2 was not measured"),
-        ([server(runs=["stranger"])], [], {}, "metal1 runs stranger, which no VM details of this plan name"),
-        (servers(8), [], {"thin_ratio": 1.5}, "disks may be promised 1.5 times"),
+        ([server(runs=["foreign"])], [], {}, "metal1 runs foreign, which are not in the VM details of this plan"),
+        (servers(8), [], {"thin_ratio": 1.5}, "pools are overcommitted up to 1.5 times"),
     ],
 )
 def test_assumptions(machines, vms, policy, words):
@@ -125,16 +125,16 @@ def test_no_assumptions():
 def test_alternative_1_is_labelled():
     both = {"name": "both", "roles": ["controller", "compute"], "host": "metal2"}
     found = report([server("metal1", roles=["controller", "compute"]), server("metal2")], wanted=[both])
-    assert [label.partition(" directly")[0] for label in found["labels"]] == [
+    assert [label.partition(" on metal")[0] for label in found["labels"]] == [
         "alternative 1: metal1 is controller and compute",
         "alternative 1: metal2 is controller and compute",
     ]
     assert report([server(roles=["virt", "compute"])], controllers())["labels"] == []
 
 
-def test_over_commit_is_told():
+def test_overcommit_is_reported():
     found = report([server(cpus=1, pools={"default": 10})], [{"id": "v", "ram": 1, "cpu": 3, "disks": [{"size": 15}]}], thin_ratio=2)
-    assert found["overcommit"] == ["metal1: 3 vCPUs on 1 CPUs (3 per CPU)", "metal1: disks in pool default may grow to 1.5 times what it holds"]
+    assert found["overcommit"] == ["metal1: 3 vCPUs on 1 CPUs (3 per CPU)", "metal1: disks in pool default may grow to 1.5 times its capacity"]
 
 
 def test_auto_becomes_what_is_proven():

@@ -20,12 +20,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.mark.parametrize("case", plans.CASES)
 def test_the_pictures_of_the_documentation_are_those_that_are_drawn(case):
-    assert plans.picture(case) == (plans.PICTURES / f"{case}.svg").read_text("utf-8"), "draw them anew: python -m tests.support.plans"
+    assert plans.picture(case) == (plans.PICTURES / f"{case}.svg").read_text("utf-8"), "redraw them with python -m tests.support.plans"
 
 
 @pytest.mark.parametrize("case", [case for case in plans.CASES if case != "plan-30"])
 def test_the_text_is_the_one_that_is_kept(case):
-    assert plans.text(case) == (plans.TEXTS / f"{case}.txt").read_text("utf-8"), "write it anew: python -m tests.support.plans"
+    assert plans.text(case) == (plans.TEXTS / f"{case}.txt").read_text("utf-8"), "rewrite it with python -m tests.support.plans"
 
 
 @pytest.mark.parametrize("case", plans.CASES)
@@ -63,7 +63,7 @@ def test_a_vm_is_as_high_as_its_memory():
 
 
 @pytest.mark.parametrize("number", [0, 1, 5, 9, 61, 200])
-def test_any_number_of_servers_can_be_drawn_and_told(number):
+def test_any_number_of_servers_has_picture_and_text(number):
     report = build_report(plan_placement(question(servers(*[8] * number), [{"id": index, "ram": 1, "roles": [f"role{index}"]} for index in range(number * 2)])))
     assert ElementTree.fromstring(plan_svg(report)).tag == f"{SVG}svg"
     text = plan_text(report)

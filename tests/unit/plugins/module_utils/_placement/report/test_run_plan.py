@@ -20,11 +20,11 @@ def plan(**more):
 def test_a_plan():
     result = plan(servers=servers(8, 8, 8), vms=controllers(), svg=True)
     assert result.error is None
-    told = result.as_dict()
-    assert told["changed"] is False and told["ha_grade"] == "quorum" and told["feasible"]
-    assert told["svg"].startswith("<svg ") and told["text"][0].startswith("Plan for cluster lab")
-    assert "warnings" not in told and told["assumptions"]
-    json.dumps(told)
+    returned = result.as_dict()
+    assert returned["changed"] is False and returned["ha_grade"] == "quorum" and returned["feasible"]
+    assert returned["svg"].startswith("<svg ") and returned["text"][0].startswith("Plan for cluster lab")
+    assert "warnings" not in returned and returned["assumptions"]
+    json.dumps(returned)
 
 
 def test_the_picture_is_drawn_when_asked_for():
@@ -35,8 +35,8 @@ def test_what_is_short_by_how_much_and_what_would_help():
     result = plan(servers=servers(8), vms=[{"id": "v", "ram": 10}])
     assert isinstance(result.error, CapacityError)
     message = result.as_dict()["msg"]
-    assert "vms: VM v has no server (metal1 is short of 2 GiB of memory (asked 10 GiB, free 8 GiB))" in message
-    assert "The smallest change that would do: give metal1 2 GiB more memory." in message
+    assert "vms: VM v has no server (metal1 is short of 2 GiB of memory (requested 10 GiB, free 8 GiB))" in message
+    assert "The smallest change that is sufficient: add 2 GiB of memory to metal1." in message
     assert result.as_dict()["unplaced"][0]["id"] == "v"
     assert plan(servers=servers(8), vms=[{"id": "v", "ram": 10}], unplaced="report").error is None
 
@@ -74,5 +74,5 @@ def test_secrets_are_found_to_be_hidden():
 
 
 def test_secrets_are_not_in_the_report():
-    told = json.dumps(plan(servers=servers(8), vms=[{"id": "v", "ram": 1, "password": "hunter2"}], svg=True).as_dict())
-    assert "hunter2" not in told
+    returned = json.dumps(plan(servers=servers(8), vms=[{"id": "v", "ram": 1, "password": "hunter2"}], svg=True).as_dict())
+    assert "hunter2" not in returned

@@ -23,20 +23,20 @@ def test_what_is_given():
     assert (found.hypervisors, found.bridges, found.networks, found.roles) == ({"kvm"}, {"br0"}, frozenset(), ("virt",))
 
 
-def test_what_nobody_told_is_not_known():
+def test_missing_values_are_unknown():
     found = only({"name": "metal1"})
     assert found.capacity is None and found.roles == ("virt",)
     assert (found.hypervisors, found.bridges, found.networks, found.pools, found.arch, found.disk) == (None,) * 6
 
 
 def test_what_virt_node_returns():
-    told = {
+    measured = {
         "memory_mib": 24105, "memory_reserve_mib": 2048, "memory_for_vms_mib": 23081, "others_mib": 100, "cpus": 8, "vcpu_ratio": 2.0, "vcpus_for_vms": 15,
         "others_vcpus": 1, "arch": "x86_64", "cpu_model": "AMD EPYC", "kernel": "6.1", "qemu_version": "7.2.9",
         "pools": {"default": {"path": "/p", "capacity_bytes": 100 * GIB, "available_bytes": 90 * GIB}, "recorded": {"path": "/q"}},
     }  # fmt: skip
     proofs = {"kvm": {"usable": False, "reason": "hung"}, "lxc": {"usable": True, "reason": "ran", "cached": True}}
-    found = only({"name": "metal1", "capacity": told, "hypervisors": proofs}, memory_reserve=9, vcpu_ratio=9)
+    found = only({"name": "metal1", "capacity": measured, "hypervisors": proofs}, memory_reserve=9, vcpu_ratio=9)
     assert found.capacity.memory_for_vms_mib == 24105 - 2048 - 100
     assert found.capacity.vcpus_for_vms == 15
     assert found.capacity.pools["default"].available == 90 * GIB
@@ -45,7 +45,7 @@ def test_what_virt_node_returns():
     assert found.hypervisors == {"lxc"} and found.hypervisor_reasons == {"kvm": "hung"}
 
 
-def test_what_is_given_beats_what_was_told():
+def test_given_values_override_measured_ones():
     found = only({"name": "m", "capacity": {"memory_mib": 1, "cpus": 1, "arch": "arm64"}, "memory": 4, "cpus": 2, "memory_reserve": "0 MiB", "vcpu_ratio": 1})
     assert (found.capacity.memory_for_vms_mib, found.capacity.vcpus_for_vms, found.arch) == (4096, 2, "arm64")
 
@@ -57,7 +57,7 @@ def test_three_spellings_of_servers_are_one():
 
 
 def test_where_vms_stand_now():
-    machines = [server("a", vms=[{"id": 0}, {"id": 1}, {"id": 2}]), server("b", runs=[1, "stranger"]), server("c")]
+    machines = [server("a", vms=[{"id": 0}, {"id": 1}, {"id": 2}]), server("b", runs=[1, "foreign"]), server("c")]
     asked = question(machines, [{"id": 3}], current={"2": "c"})
     assert {vm.details.id: vm.current for vm in asked.vms} == {"0": "a", "1": "b", "2": "c", "3": None}
 

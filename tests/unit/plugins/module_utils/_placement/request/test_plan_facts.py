@@ -82,19 +82,19 @@ def test_recorded_facts_alone_are_enough():
     assert asked.pools == {"default"} and asked.sized == frozenset()
 
 
-def test_the_operator_knows_better():
+def test_node_capacity_overrides_facts():
     asked = question([entry(ansible_facts=FACTS, node_capacity={"memory": 64, "cpus": 32, "hypervisors": ["kvm"], "pools": {"default": 1000}})]).servers[0]
     assert asked.memory_mib == 64 * 1024 and asked.hypervisors == {"kvm"}
     assert asked.capacity.pools["default"].capacity == 1000 * GIB
 
 
 @pytest.mark.parametrize("state, holds", [("running", True), ("paused", True), ("suspended", True), ("crashed", True), ("shutdown", False)])
-def test_a_guest_that_stands_still_holds_its_memory(state, holds):
+def test_memory_of_a_stopped_or_paused_guest(state, holds):
     found = entry(plan_found={"vms": [{"id": None, "cluster": None, "state": state, "memory_mib": 512, "cpu": 2}]})
     assert found.get("others_memory") == ("512 MiB" if holds else None)
 
 
-def test_a_vm_that_was_moved_away_does_not_stand_here():
+def test_moved_vm_is_not_counted():
     vms = [{"id": "c1", "cluster": "lab", "state": "shutdown", "moved": "metal3"}, {"id": "c2", "cluster": "lab", "state": "running", "moved": None}]
     assert entry(plan_found={"vms": vms})["runs"] == ["c2"]
 
@@ -105,7 +105,7 @@ LOGICAL = {"capacity": {"memory_mib": 16000, "cpus": 8, "pools": {"fast": {"path
 @pytest.mark.parametrize(
     "measured, live, free",
     [
-        # as it was measured when it was recorded; better: as libvirt tells it now
+        # the recorded measurement; current values of libvirt override it
         ({"pools": {"fast": {"capacity_bytes": 10 * GIB, "available_bytes": 8 * GIB}}}, {}, 7),
         ({"pools": {"fast": {"capacity_bytes": 10 * GIB, "available_bytes": 8 * GIB}}}, {"fast": {"capacity_bytes": 10 * GIB, "available_bytes": 3 * GIB}}, 2),
     ],

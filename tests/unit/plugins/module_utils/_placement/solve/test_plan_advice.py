@@ -18,21 +18,21 @@ def hint(machines, vms, **more):
 @pytest.mark.parametrize(
     ("machines", "vms", "policy", "kind", "text"),
     [
-        (servers(8), [{"id": "v", "ram": 9}], {}, "memory", "give metal1 1 GiB more memory"),
+        (servers(8), [{"id": "v", "ram": 9}], {}, "memory", "add 1 GiB of memory to metal1"),
         # the VM that fits in the larger server needs the smaller one no larger
-        (servers(8, 4), [{"id": "a", "ram": 8}, {"id": "b", "ram": 5}], {}, "memory", "give metal2 1 GiB more memory"),
-        # what stands there may move: with 8 GiB each, less is missing than the VM asks
-        (servers(4, 4), [{"id": "a", "ram": 3}, {"id": "b", "ram": 3}, {"id": "c", "ram": 2}], {}, "memory", "give metal1 1 GiB more memory"),
-        (servers(8), [{"id": "v", "ram": 9}], {}, "smaller_vm", "make v 8 GiB instead of 9 GiB"),
+        (servers(8, 4), [{"id": "a", "ram": 8}, {"id": "b", "ram": 5}], {}, "memory", "add 1 GiB of memory to metal2"),
+        # placed VMs may move: with 8 GiB each, less is missing than the VM requests
+        (servers(4, 4), [{"id": "a", "ram": 3}, {"id": "b", "ram": 3}, {"id": "c", "ram": 2}], {}, "memory", "add 1 GiB of memory to metal1"),
+        (servers(8), [{"id": "v", "ram": 9}], {}, "smaller_vm", "reduce the memory of v from 9 GiB to 8 GiB"),
         (servers(8), [{"id": "v", "ram": 9}], {}, "server", "add a server with at least 10 GiB of memory and 1 CPU"),
-        (servers(8), [{"id": "v", "ram": 1, "cpu": 18}], {}, "vcpu_ratio", "raise vcpu_ratio to 4.5"),
-        ([server(pools={"default": 10})], [{"id": "v", "ram": 1, "disks": [{"size": 25}]}], {}, "pool", "give the pool default of metal1 15 GiB more"),
-        ([server(pools={})], [{"id": "v", "ram": 1, "disks": [{"size": 25}]}], {}, "pool", "give metal1 the pool default"),
-        ([server(bridges=["a"])], [{"id": "v", "ram": 1, "nics": [{"bridge": "b"}]}], {}, "bridge", "give metal1 the bridge b"),
-        ([server(networks=[])], [{"id": "v", "ram": 1, "nics": [{"network": "n"}]}], {}, "network", "give metal1 the network n"),
-        ([server(hypervisors=["lxc"])], [{"id": "v", "ram": 1, "hypervisor": "kvm"}], {}, "hypervisor", "make kvm work on metal1"),
+        (servers(8), [{"id": "v", "ram": 1, "cpu": 18}], {}, "vcpu_ratio", "increase vcpu_ratio to 4.5"),
+        ([server(pools={"default": 10})], [{"id": "v", "ram": 1, "disks": [{"size": 25}]}], {}, "pool", "add 15 GiB to the pool default of metal1"),
+        ([server(pools={})], [{"id": "v", "ram": 1, "disks": [{"size": 25}]}], {}, "pool", "add the pool default to metal1"),
+        ([server(bridges=["a"])], [{"id": "v", "ram": 1, "nics": [{"bridge": "b"}]}], {}, "bridge", "add the bridge b to metal1"),
+        ([server(networks=[])], [{"id": "v", "ram": 1, "nics": [{"network": "n"}]}], {}, "network", "add the network n to metal1"),
+        ([server(hypervisors=["lxc"])], [{"id": "v", "ram": 1, "hypervisor": "kvm"}], {}, "hypervisor", "make kvm usable on metal1"),
         (servers(2, 8), [{"id": "v", "ram": 4, "host": "metal1"}], {}, "host", "do not pin v to metal1"),
-        (servers(8, 8), controllers(), {"strict_groups": ["controller"]}, "strict_groups", "leave strict_groups out"),
+        (servers(8, 8), controllers(), {"strict_groups": ["controller"]}, "strict_groups", "remove strict_groups"),
         (
             servers(8, 8),
             [{"id": "a", "ram": 3}, {"id": "b", "ram": 3}, {"id": "c", "ram": 8}],
@@ -47,7 +47,7 @@ def test_the_smallest_change(machines, vms, policy, kind, text):
     assert kind in found and text in found[kind].text and found[kind].least
 
 
-def test_nothing_is_told_where_nothing_is_short():
+def test_no_change_if_every_vm_has_a_server():
     assert hint(servers(8), [{"id": "v", "ram": 1}]) == {}
 
 
@@ -60,19 +60,19 @@ def test_less_than_the_change_is_not_enough():
     assert not plan_placement(question(less, vms)).feasible
 
 
-def test_a_change_that_does_not_help_alone_is_not_told():
+def test_change_that_is_not_sufficient_alone_is_omitted():
     found = hint([server(memory=2, hypervisors=["lxc"])], [{"id": "v", "ram": 4, "hypervisor": "kvm"}])
     assert set(found) == {"server"}
 
 
-def test_what_a_change_brings_about_is_told():
+def test_change_names_moves_and_availability():
     vms = [*controllers(2, 2), {"id": "large", "ram": 10}]
     found = hint(servers(8, 8), vms, current={"c1": "metal1", "c2": "metal2"})
-    assert found["memory"].text == "give metal1 2 GiB more memory (1 VM moves then)"
+    assert found["memory"].text == "add 2 GiB of memory to metal1 (then 1 VM moves)"
     vms = [*controllers(3, 2), {"id": "large", "ram": 10}]
     found = hint(servers(6, 6, 6), vms)
-    assert found["memory"].text == "give metal1 4 GiB more memory (high availability becomes restart then)"
-    # what keeps the availability is told first
+    assert found["memory"].text == "add 4 GiB of memory to metal1 (then high availability becomes restart)"
+    # what keeps the availability comes first
     assert next(iter(found)) == "server" and found["server"].ha_grade == "quorum" and found["memory"].ha_grade == "restart"
 
 

@@ -58,11 +58,11 @@ def test_a_wish(memories, wish, name):
     assert found[0].reason
 
 
-def test_the_reason_names_what_is_wrong_and_what_would_do():
+def test_reason_names_mismatch_and_alternative():
     unused, found = match(sized(128), [{"name": "w", "ram": 16}])
-    assert found[0].reason == "m128 has 128 GiB memory, not exactly 16 GiB. With match: at_least m128 would do"
+    assert found[0].reason == "m128 has 128 GiB memory, not exactly 16 GiB. m128 would match with match: at_least"
     unused, found = match(sized(16), [{"name": "w1", "ram": 16}, {"name": "w2", "ram": 16}])
-    assert found[1].reason == "every server that would do is taken: m16 (goes to w1)"
+    assert found[1].reason == "every matching server is used: m16 (by w1)"
 
 
 def test_a_server_is_never_split():

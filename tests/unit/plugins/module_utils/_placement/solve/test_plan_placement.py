@@ -29,16 +29,16 @@ def why(placement, vm_id):
     ("machine", "vm", "words"),
     [
         ({}, {"ram": 8}, ""),
-        ({}, {"ram": "8193 MiB"}, "short of 1 MiB of memory (asked 8 GiB, free 8 GiB)"),
-        ({"memory_reserve": 2}, {"ram": 7}, "short of 1 GiB of memory (asked 7 GiB, free 6 GiB)"),
+        ({}, {"ram": "8193 MiB"}, "short of 1 MiB of memory (requested 8 GiB, free 8 GiB)"),
+        ({"memory_reserve": 2}, {"ram": 7}, "short of 1 GiB of memory (requested 7 GiB, free 6 GiB)"),
         ({"others_memory": 2}, {"ram": 7}, "short of 1 GiB of memory"),
         ({"memory_reserve": 9}, {"ram": 1}, "free nothing"),
         ({}, {"cpu": 16}, ""),
-        ({}, {"cpu": 17}, "short of 1 vCPUs (asked 17, free 16)"),
+        ({}, {"cpu": 17}, "short of 1 vCPUs (requested 17, free 16)"),
         ({"vcpu_ratio": 1}, {"cpu": 5}, "short of 1 vCPUs"),
         ({"others_vcpus": 15}, {"cpu": 2}, "short of 1 vCPUs"),
         ({"pools": {"default": 10}}, {"disks": [{"size": 10}]}, ""),
-        ({"pools": {"default": 10}}, {"disks": [{"size": 11}]}, "short of 1 GiB in pool default (asked 11 GiB, free 10 GiB)"),
+        ({"pools": {"default": 10}}, {"disks": [{"size": 11}]}, "short of 1 GiB in pool default (requested 11 GiB, free 10 GiB)"),
         ({"pools": {"default": 10}}, {"disks": [{"size": 1, "pool": "fast"}]}, "has no pool fast"),
         ({"pools": {}}, {"disks": [{"size": 1}]}, "has no pool default"),
         ({}, {"disks": [{"size": 9999}]}, ""),
@@ -51,7 +51,7 @@ def why(placement, vm_id):
         ({"bridges": ["br0"]}, {"nics": [{"bridge": "br0"}, {"bridge": "br1"}]}, "has no bridge br1"),
         ({"bridges": []}, {"nics": [{"network": "n1"}]}, ""),
         ({"networks": []}, {"nics": [{"network": "n1"}]}, "has no network n1"),
-        ({"roles": ["compute"]}, {}, "has not the role virt"),
+        ({"roles": ["compute"]}, {}, "does not have the role virt"),
         ({"memory": None, "cpus": None}, {}, "was not measured"),
     ],
 )
@@ -68,7 +68,7 @@ def test_what_a_server_can_carry(machine, vm, words):
         ({"default": 100}, {}, [60, 60], 1),
         ({"default": 100}, {"thin_ratio": 1.2}, [60, 60], 2),
         ({"default": 100}, {"thin_ratio": 1.2, "pool_reserve": 1}, [60, 60], 1),
-        # free bytes: what stands there takes its part already
+        # available bytes already exclude the existing VMs
         ({"default": {"capacity": 100, "available": 60}}, {}, [60], 1),
         ({"default": {"capacity": 100, "available": 60}}, {}, [61], 0),
         ({"default": {"capacity": 100, "available": 60}}, {"thin_ratio": 1.5}, [60, 50], 2),
@@ -86,7 +86,7 @@ def test_bytes_of_a_pool(pool, policy, sizes, placed):
 @pytest.mark.parametrize(
     ("volumes", "placed"),
     [
-        (None, True),  # nobody looked into the pool: what stands there is taken as grown
+        (None, True),  # volumes unknown: assumed to be fully allocated
         ([{"name": "v-disk0.img", "capacity": 60 * 1024**3, "allocation": 55 * 1024**3}], True),
         ([{"name": "v-disk0.img", "capacity": 60 * 1024**3, "allocation": 40 * 1024**3}], False),
     ],
@@ -109,7 +109,7 @@ def test_the_members_of_a_group_by_name_stand_apart():
     assert len({placement.assignment()[str(index)] for index in range(3)}) == 3
 
 
-def test_of_a_strict_group_one_rather_has_no_server():
+def test_strict_group_leaves_a_member_without_server():
     placement = plan(servers(8, 8), controllers(), strict_groups=["controller"])
     assert len(placement.assignment()) == 2
     assert "already carries another member of controller" in why(placement, "c3")
@@ -118,24 +118,24 @@ def test_of_a_strict_group_one_rather_has_no_server():
 def test_a_controller_on_metal_counts():
     placement = plan([server("metal1", roles=["virt", "controller"]), server("metal2"), server("metal3")], controllers(2))
     assert set(placement.assignment().values()) == {"metal2", "metal3"}
-    assert why(placement, "c1") == "apart from c2 and metal1"
+    assert why(placement, "c1") == "on a different server than c2 and metal1"
 
 
 def test_a_pin_is_kept_and_nothing_else_is_worth_breaking_it():
     vms = controllers(host="metal1")
     placement = plan(servers(8, 8, 8), vms)
     assert set(placement.assignment().values()) == {"metal1"}
-    assert why(placement, "c1") == "pinned to it by host"
+    assert why(placement, "c1") == "pinned by host"
     full = plan(servers(2, 8), vms)
     assert len(full.assignment()) == 1
-    assert why(full, "c3") == "metal1 is short of 2 GiB of memory (asked 2 GiB, free nothing); metal2 is not metal1, where host pins it"
+    assert why(full, "c3") == "metal1 is short of 2 GiB of memory (requested 2 GiB, free nothing); metal2 is not metal1, to which host pins the VM"
 
 
 def test_what_runs_stays_although_another_server_is_empty():
     vms = [{"id": index, "ram": 1} for index in range(4)]
     placement = plan(servers(8, 8), vms, current={str(index): "metal1" for index in range(4)})
     assert set(placement.assignment().values()) == {"metal1"}
-    assert why(placement, "0") == "stands there already"
+    assert why(placement, "0") == "stays on its current server"
 
 
 @pytest.mark.parametrize(
@@ -164,19 +164,19 @@ def test_a_move_has_a_cause(machines, vms, current, mover, words):
 def test_no_moves_when_they_are_not_allowed():
     placement = plan(servers(8, 8), controllers(), current={"c1": "metal1", "c2": "metal1", "c3": "metal1"}, allow_moves=False)
     assert set(placement.assignment().values()) == {"metal1"}
-    # a pin is the operator's own word
+    # a pin overrides allow_moves
     placement = plan(servers(8, 8), [{"id": "a", "ram": 1, "host": "metal2"}], current={"a": "metal1"}, allow_moves=False)
     assert placement.assignment() == {"a": "metal2"}
 
 
-def test_what_stands_on_a_server_nobody_could_measure_stays_there():
+def test_vms_on_an_unmeasured_server_stay():
     machines = [{"name": "metal1", "vms": controllers(2)}, server("metal2"), server("metal3")]
     placement = plan(machines, [{"id": "c3", "ram": 2, "cpu": 1, "roles": ["controller"]}])
     assert placement.assignment()["c1"] == placement.assignment()["c2"] == "metal1"
     assert placement.assignment()["c3"] != "metal1"
 
 
-def test_growth_moves_one_controller_and_nothing_else():
+def test_a_third_server_moves_one_controller_and_nothing_else():
     vms = [*controllers(), {"id": "master", "ram": 2, "cpu": 1}]
     placement = plan(servers(8, 8, 8), vms, current={"c1": "metal1", "c2": "metal1", "c3": "metal2", "master": "metal2"})
     moved = {vm.details.id for vm in placement.question.vms if placement.assignment()[vm.details.id] != vm.current}
@@ -211,7 +211,7 @@ def test_a_server_wanted_whole_carries_no_vms_unless_it_is_to():
     placement = plan([server("small", 16)], [{"id": "v", "ram": 1}], wanted=[{**wish, "roles": ["compute", "virt"]}])
     assert placement.assignment() == {"v": "small"}
     placement = plan([server("small", 16)], [{"id": "v", "ram": 1}], wanted=[wish])
-    assert not placement.feasible and "taken whole" in why(placement, "v")
+    assert not placement.feasible and "assigned as a whole server" in why(placement, "v")
 
 
 def test_a_large_vm_finds_room_when_a_small_one_moves_over():

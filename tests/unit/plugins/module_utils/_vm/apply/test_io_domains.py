@@ -23,7 +23,7 @@ XML = f"<domain type='test'><name>a</name><uuid>{UUID}</uuid><memory unit='MiB'>
 
 @pytest.fixture(name="host")
 def fixture_host() -> t.Iterator[DomainHost]:
-    """A host with one domain of ours and the one libvirt's driver brings."""
+    """A host with one managed domain and the one of libvirt's test driver."""
     with DomainHost("test:///default") as host:
         host.define(XML.format(32))
         yield host
@@ -60,7 +60,7 @@ def test_foreign_domains_are_listed_too(host: DomainHost) -> None:
     assert {"a", "test"} <= {record.name for record in host.domains()}
 
 
-def test_all_at_once_tells_what_one_by_one_does(host: DomainHost) -> None:
+def test_domains_in_bulk_equal_single_reads(host: DomainHost) -> None:
     other = UUID.replace("6d1d", "7d1d")
     third = UUID.replace("6d1d", "8d1d")
     for name, uuid in (("b", other), ("c", third)):
@@ -106,7 +106,7 @@ def test_one_that_cannot_be_read_does_not_count_as_one_that_is_not_there(failure
         io_domains._all(range(10), read)
 
 
-def test_a_daemon_that_goes_while_domains_are_read_is_told(host: DomainHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_daemon_while_reading_domains_is_reported(host: DomainHost, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*unused: object) -> None:
         raise _refusal(libvirt.VIR_ERR_RPC)
 
@@ -135,7 +135,7 @@ def test_a_container_whose_init_is_not_systemd_gets_a_signal_too(kind: str, call
         shutdown=lambda: said.append("shutdown"),
         shutdownFlags=lambda flags: said.append("signal" if flags == libvirt.VIR_DOMAIN_SHUTDOWN_SIGNAL else "?"),
     )
-    assert DomainHost._ask(guest)
+    assert DomainHost._request_shutdown(guest)
     assert said == calls
 
 
@@ -145,9 +145,9 @@ def test_a_container_libvirt_lost_sight_of_is_off_when_its_process_is(host: Doma
     host.start(UUID)
     process = subprocess.Popen(["true" if ended else "sleep", "60"][: 1 if ended else 2])
     try:
-        monkeypatch.setattr(io_domains, "_NOTICES", 0)
+        monkeypatch.setattr(io_domains, "_EXIT_DETECTION", 0)
         monkeypatch.setattr(io_domains.io_container_process, "controller", lambda domain: process.pid)
-        monkeypatch.setattr(DomainHost, "_ask", staticmethod(lambda domain: True))
+        monkeypatch.setattr(DomainHost, "_request_shutdown", staticmethod(lambda domain: True))
         if ended:
             process.wait()
             host.shutdown(UUID, timeout=10, force=False)
@@ -166,9 +166,9 @@ def test_a_refused_document_comes_with_libvirts_words(host: DomainHost) -> None:
     assert host.domain(UUID) is not None
 
 
-def test_a_guest_that_does_not_obey_is_told_and_forced_only_when_allowed(host: DomainHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignored_shutdown_is_reported_and_forced_only_when_allowed(host: DomainHost, monkeypatch: pytest.MonkeyPatch) -> None:
     host.start(UUID)
-    monkeypatch.setattr(DomainHost, "_ask", staticmethod(lambda domain: True))
+    monkeypatch.setattr(DomainHost, "_request_shutdown", staticmethod(lambda domain: True))
     with pytest.raises(BackendError, match="still runs 0 s after"):
         host.shutdown(UUID, timeout=0, force=False)
     assert host.domain(UUID).active
@@ -176,7 +176,7 @@ def test_a_guest_that_does_not_obey_is_told_and_forced_only_when_allowed(host: D
     assert not host.domain(UUID).active
 
 
-def test_nobody_there() -> None:
+def test_unreachable_daemon_is_an_error() -> None:
     with pytest.raises(BackendError, match="cannot connect to qemu:///system") as raised:
         DomainHost("qemu:///system?socket=/nonexistent")
     assert "libvirtd" in str(raised.value.hint)
@@ -196,20 +196,20 @@ class Rising:
         return lambda *unused: "<domain/>" if name == "XMLDesc" else 1
 
 
-def test_a_domain_on_its_way_up_is_waited_for() -> None:
-    record = DomainHost._ask_all(Rising())
+def test_starting_domain_is_waited_for() -> None:
+    record = DomainHost._read_domain(Rising())
     assert (record.state, record.active) == ("running", True)
 
 
-def test_somebody_else_resumed_it() -> None:
+def test_resume_by_another_process_is_accepted() -> None:
     class Resumed(Rising):
         def resume(self) -> None:
             raise libvirt.libvirtError("domain is already running")
 
     domain = Resumed()
     domain.looks = 1
-    DomainHost._wake(domain)
+    DomainHost._resume(domain)
     stuck = Resumed()
     stuck.looks = -10
     with pytest.raises(libvirt.libvirtError):
-        DomainHost._wake(stuck)
+        DomainHost._resume(stuck)

@@ -24,7 +24,7 @@ def test_a_note_is_kept_and_forgotten(tmp_path):
     assert io_moved.read(NOTE.uuid, tmp_path) is None
 
 
-def test_a_note_nobody_understands_still_forbids(tmp_path):
+def test_unreadable_note_still_counts(tmp_path):
     (tmp_path / f"{NOTE.uuid}.json").write_text("{half", "utf-8")
     (tmp_path / f".{NOTE.uuid}.json.tmp").write_text("left over", "utf-8")
     found = io_moved.read_all(tmp_path)

@@ -179,7 +179,7 @@ def test_a_foreign_domain_of_the_same_name_is_refused_untouched(farm: Farm) -> N
     assert (result.vms[0].changed, result.vms[1].state) == (False, "running")
 
 
-def test_a_failed_start_is_told_and_made_up_for(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_is_reported_and_repeated(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
     real = DomainHost.start
 
     def fails(self: DomainHost, uuid: str) -> None:
@@ -207,26 +207,26 @@ def test_the_specifications_template_says_what_it_filled_in(farm: Farm) -> None:
     template = "<domain type='test'>\n<name>{id}</name>\n<memory unit='GiB'>{ram}</memory>\n<vcpu placement='static'>{cpu}</vcpu>\n</domain>"
     result = farm.run([{"id": 0, "rack": "r1", "disks": [{"size": 1}]}], template=template)
     assert (result.vms[0].unused_attributes, result.vms[0].missing_variables) == (["rack", "disks"], ["ram", "cpu"])
-    assert "VM 0: the memory was empty and is now 2048 MiB" in result.warnings
+    assert "VM 0: the memory was empty and is set to 2048 MiB" in result.warnings
     assert list(farm.folder.iterdir()) == []
 
 
 REFUSED: list[tuple[dict[str, t.Any], type[Exception], str]] = [
     ({"vms": [{"id": 1, "ram": -1}]}, InputError, r"^vms\[0\]\.ram: -1 is negative"),
-    ({"state": "paused"}, InputError, "^state: 'paused' is no state"),
+    ({"state": "paused"}, InputError, "^state: 'paused' is not a valid state"),
     ({"template": "my-template"}, InputError, "^template: 'my-template' is neither"),
     ({"node_roles": ["compute"]}, RefusedError, r"^vms: this host has VM details but not the role virt \(its roles: compute\)"),
     ({"template": "<domain>\n{{ x( }}</domain>"}, TemplateError, "^template line 2: "),
     ({"template": "<domain>\n{{ 1/0 }}</domain>"}, TemplateError, "^VM '0', template line 2: division by zero"),
-    ({"template": "<domain type='test'>\n<name>{id}<name>\n</domain>"}, TemplateError, "^VM '0', template line 3: the result is not well-formed XML"),
+    ({"template": "<domain type='test'>\n<name>{id}<name>\n</domain>"}, TemplateError, "^VM '0', template line 3: the result is malformed XML"),
     ({"template": "{% for x in [1,2] %}\n<a>\n</a>\n{% endfor %}"}, TemplateError, "^VM '0', template line 2: .* Extra content"),
     ({"template": "{% for x in [1,2] %}\n<a>\n<b></a>\n{% endfor %}"}, TemplateError, "^VM '0', template line 3: .*b line 3 and a"),
     ({"template": "<network><name>{id}</name></network>"}, TemplateError, "^VM '0': the outermost element is <network>"),
     ({"vms": [dict(VMS[1], rack=1)], "strict": True}, InputError, r"^vms\[0\]: strict: the template does not use rack"),
-    ({"vms": [{"id": 1}], "strict": True}, InputError, r"^vms\[0\]: strict: the template wants memory_mb, cpu"),
+    ({"vms": [{"id": 1}], "strict": True}, InputError, r"^vms\[0\]: strict: the template uses memory_mb, cpu"),
     ({"vms": [dict(VMS[1], boot=["a\0"])]}, InputError, r"^vms\[0\]\..*U\+0000"),
     ({"vms": [dict(VMS[1], disks=[{"size": 1, "pool": "x"}])]}, InputError, r"^vms\[0\]\.disks\[0\]\.pool: the host has no"),
-    ({"vms": [dict(VMS[1], disks=[{"image": "x"}])]}, InputError, r"^vms\[0\]\.disks\[0\]\.image: there is no base image"),
+    ({"vms": [dict(VMS[1], disks=[{"image": "x"}])]}, InputError, r"^vms\[0\]\.disks\[0\]\.image: the base image"),
 ]
 
 
@@ -244,7 +244,7 @@ def test_bad_input_touches_nothing(farm: Farm, options: dict[str, t.Any], kind: 
     [
         ({}, {"pool": "nowhere"}, "pool: the host has no storage pool 'nowhere'"),
         ({"disks": [{"size": 1, "pool": "x"}]}, {}, "vms[0].disks[0].pool: the host has no storage pool 'x'"),
-        ({"disks": [{"image": "x"}]}, {}, "vms[0].disks[0].image: there is no base image 'x'"),
+        ({"disks": [{"image": "x"}]}, {}, "vms[0].disks[0].image: the base image 'x'"),
         ({"boot": ["a\0"]}, {}, "U+0000"),
         ({}, {"template": BREAKS_FOR_0}, "VM '0', template line 2: division by zero"),
     ],
@@ -308,8 +308,8 @@ CHOICES: list[tuple[str, t.Any, str | None, str]] = [
     ("qemu", None, None, "qemu qemu:///system"),
     ("lxc", None, None, "lxc lxc:///system"),
     ("kvm", PROOFS, None, "kvm is not usable on this host: it hung."),
-    ("lxc", PROOFS, "qemu:///session", "is lxc, which qemu:///session does not serve."),
-    ("auto", PROOFS, "lxc:///system", "is auto, which never means a container."),
+    ("lxc", PROOFS, "qemu:///session", "lxc is not supported by qemu:///session."),
+    ("auto", PROOFS, "lxc:///system", "auto never selects lxc."),
 ]
 
 
@@ -341,7 +341,7 @@ def test_a_vm_that_is_there_keeps_its_hypervisor_and_another_host_is_asked(tmp_p
     HypervisorChoice(None, str(tmp_path / "none")).check(vm, "kvm", exists=True)
     remote = HypervisorChoice("qemu+ssh://other/system", str(tmp_path / "none"))
     remote.check(vm, "kvm", host=t.cast(DomainHost, Remote({"kvm"})))
-    with pytest.raises(InputError, match="the libvirt at qemu.ssh://other/system does not offer kvm") as raised:
+    with pytest.raises(InputError, match="libvirt at qemu.ssh://other/system does not support kvm") as raised:
         remote.check(vm, "kvm", host=t.cast(DomainHost, Remote({"qemu"})))
     assert raised.value.path == "vms[0].hypervisor" and raised.value.hint
 
@@ -394,7 +394,7 @@ def test_only_some_of_the_list(farm: Farm) -> None:
     assert (actions(again), again.unlisted) == ({"b": []}, [])
     assert actions(farm.run(only=["b"], state="absent")) == {"b": ["shutdown", "undefine"]}
     assert farm.state("c") == "running"
-    with pytest.raises(InputError, match="only: names x"):
+    with pytest.raises(InputError, match="only: unknown VM id x"):
         farm.run(only=["x"])
     with pytest.raises(InputError, match=r"vms\[1\]"):
         farm.run([VMS[1], {"id": "z", "ram": -1}], only=["b"])

@@ -64,7 +64,7 @@ def fixture_call(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.I
                     domain.undefine()
 
 
-def test_what_somebody_else_changed_is_told_and_put_right(call: Call) -> None:
+def test_drift_is_reported_and_corrected(call: Call) -> None:
     call(A, state="present")
     call.host.define(call.domain("a").XMLDesc(0).replace("<vcpu placement='static'>1<", "<vcpu placement='static'>3<"))
     foreseen = call.one(A, state="present", check=True)
@@ -118,7 +118,7 @@ def test_going_back_keeps_to_it_and_forward_again(call: Call) -> None:
     assert "<memory unit='KiB'>32768<" in call.domain("a").XMLDesc(0)
     assert not call.one({"id": "a"}, state="rolled_back").changed
     assert call.one(dict(A, memory_mb=48), state="present").actions == ["redefine"]
-    assert "is not there" in str(call.one({"id": "nobody"}, state="rolled_back").error)
+    assert "does not exist" in str(call.one({"id": "missing"}, state="rolled_back").error)
 
 
 def test_adoption_keeps_what_was_there_for_good(call: Call) -> None:
@@ -136,14 +136,16 @@ def test_adoption_keeps_what_was_there_for_good(call: Call) -> None:
     assert (gone.state, gone.uuid) == ("absent", "11111111-2222-4333-8444-555555555555")
 
 
-def test_nothing_of_somebody_else_is_removed(call: Call) -> None:
+def test_unmanaged_domain_is_not_removed(call: Call) -> None:
     call.host.define(FOREIGN)
     for options in ({"state": "absent", "adopt": True}, {"state": "rolled_back", "adopt": True}):
-        assert "which is not ours" in str(call.one({"id": "a"}, **options).error)
+        assert "which is not managed by this collection" in str(call.one({"id": "a"}, **options).error)
     assert call.domain("a")
 
 
-@pytest.mark.parametrize("change, words", [({"uuid": "11111111-2222-4333-8444-555555555555"}, "another VM"), ({"name": "z"}, "under the name 'a'")])
+@pytest.mark.parametrize(
+    "change, words", [({"uuid": "11111111-2222-4333-8444-555555555555"}, "the UUID of a VM cannot be changed"), ({"name": "z"}, "under the name 'a'")]
+)
 def test_another_identity_is_refused_with_a_hint(call: Call, change: dict[str, t.Any], words: str) -> None:
     call(A, state="present")
     result = call.one(dict(A, **change), state="present")
@@ -161,14 +163,14 @@ def test_a_domain_without_a_definition_gets_one(call: Call) -> None:
     assert not call.one(A).changed
 
 
-def test_after_a_failed_restart_nobody_else_is_restarted(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_restart_stops_further_restarts(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     call(A, B)
     monkeypatch.setattr(DomainHost, "start", lambda self, uuid: (nothing for nothing in ()).throw(BackendError("no memory left.")))
     result = call(dict(A, memory_mb=48), dict(B, memory_mb=48), allow_power_cycling=True)
     assert [(vm.error, vm.restart_required) for vm in result.vms][1] == (None, True)
     assert "no memory left" in str(result.vms[0].error)
     assert result.vms[1].actions == ["redefine"]
-    assert any("is not restarted, because a did not come through" in warning for warning in result.warnings)
+    assert any("is not restarted, because the restart of a failed" in warning for warning in result.warnings)
     monkeypatch.undo()
 
 
@@ -185,6 +187,6 @@ def test_a_lost_connection_is_named_for_each_vm(call: Call, monkeypatch: pytest.
     monkeypatch.setattr(DomainHost, "define", breaks)
     result = call(dict(A, memory_mb=48), dict(B, memory_mb=48), state="present")
     assert (result.vms[0].error, result.vms[0].actions) == (None, ["redefine"])
-    assert "the connection to test:///default broke (client socket is closed); its guests run on." in str(result.vms[1].error)
+    assert "the connection to test:///default was lost (client socket is closed); its guests keep running." in str(result.vms[1].error)
     assert result.vms[1].state == "shutdown"
     monkeypatch.undo()

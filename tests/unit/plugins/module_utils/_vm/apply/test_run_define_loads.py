@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run without a change loads: on a host each module is compiled anew in each run, so what only a change needs waits for one."""
+"""What a run without a change loads: on a host each module is compiled again in each run, so what only a change needs waits for one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def call(uri: str, folder: pathlib.Path) -> dict[str, t.Any]:
 def test_what_only_a_change_needs_is_not_loaded_without_one(tmp_path: pathlib.Path) -> None:
     first = call("test:///default", tmp_path)
     assert first["actions"] == [["define"]] * 3
-    # libvirt's test driver forgets with its process, and can be told what to begin with
+    # libvirt's test driver forgets with its process, and can be given an initial state
     node = tmp_path / "node.xml"
     node.write_text(f"<node>{''.join(first['documents'])}</node>", "utf-8")
     second = call(f"test://{node}", tmp_path)

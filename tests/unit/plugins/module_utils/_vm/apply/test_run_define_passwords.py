@@ -41,8 +41,8 @@ class Farm:
         result = define_vms(DefineRequest(**asked), check_mode=check)
         (vm,) = result.vms
         assert vm.error is None, vm.error
-        told = json.dumps(result.as_result(), default=str) + repr(result.warnings)
-        assert FIRST not in told and SECOND not in told and THIRD not in told
+        output = json.dumps(result.as_result(), default=str) + repr(result.warnings)
+        assert FIRST not in output and SECOND not in output and THIRD not in output
         return vm
 
     @property
@@ -55,7 +55,7 @@ class Farm:
         return [xml_metadata.etree.fromstring(text).find("devices/graphics").get("passwd") for text in texts]
 
     def readable(self):
-        """What everybody may read."""
+        """What any user of libvirt can read."""
         return self.domain.XMLDesc(INACTIVE) + self.domain.XMLDesc(LIVE)
 
 
@@ -100,7 +100,7 @@ def test_another_password_is_noticed_and_the_old_one_is_forgotten(farm: Farm) ->
     assert again.actions == [] and again.restart_required == done.restart_required
 
 
-def test_a_password_somebody_else_set_is_drift(farm: Farm) -> None:
+def test_password_set_outside_is_drift(farm: Farm) -> None:
     farm.run()
     farm.host.connection.defineXML(farm.domain.XMLDesc(INACTIVE | SECURE).replace(FIRST, THIRD))
     assert farm.passwords()[0] == THIRD
@@ -133,7 +133,7 @@ def test_metadata_of_what_runs_are_cleaned_by_the_run_after_one_that_was_killed(
     farm.run()
     earlier.undo()
     with monkeypatch.context() as killed:
-        killed.setattr(run_apply.Doing, "_conceal_live", staticmethod(lambda work: None))
+        killed.setattr(run_apply.Applier, "_conceal_live", staticmethod(lambda work: None))
         farm.run(SECOND)
     assert FIRST in farm.readable()
     assert "update_metadata" in farm.run(SECOND).actions
@@ -148,7 +148,7 @@ def test_the_previous_definition_keeps_the_present_password(farm: Farm) -> None:
     assert farm.run(state="rolled_back").actions == []
 
 
-def test_a_previous_password_that_nobody_knows_is_not_left_out(farm: Farm) -> None:
+def test_rollback_with_an_unknown_password_is_refused(farm: Farm) -> None:
     farm.run(state="shutdown")
     farm.run(inside="<title>x</title>", state="shutdown")
     vms = [{"id": "a"}]
@@ -167,10 +167,10 @@ def test_a_domain_taken_over_keeps_no_password_of_its_maker(farm: Farm) -> None:
     assert FIRST not in farm.readable() and SECOND not in farm.readable() and farm.passwords()[0] == SECOND
 
 
-def test_what_is_told_of_a_vm_shows_no_password(farm: Farm) -> None:
+def test_info_shows_no_password(farm: Farm) -> None:
     farm.run()
     farm.host.connection.defineXML(farm.domain.XMLDesc(INACTIVE | SECURE).replace(FIRST, THIRD))
-    told = read_vms(InfoRequest(uri="test:///default", drift=True, xml=True))
-    text = json.dumps(told, default=str)
+    output = read_vms(InfoRequest(uri="test:///default", drift=True, xml=True))
+    text = json.dumps(output, default=str)
     assert "devices/graphics[vnc]/@passwd" in text
     assert FIRST not in text and THIRD not in text

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host is told to carry, over libvirt's test driver: filters, what is kept of a VM, and that looking changes nothing."""
+"""The VMs of a host over libvirt's test driver: filters, returned values, and that nothing is changed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def document(name: str, origin: str | None, path: str = "/nowhere/disk0") -> str
 
 
 def edited(host: DomainHost, name: str, *edits: tuple[str, str, str]) -> None:
-    """Change the definition as somebody does who knows nothing of us: path, attribute (or ``text``) and new value."""
+    """Change the definition outside the collection: path, attribute (or ``text``) and new value."""
     domain = host.connection.lookupByName(name)
     root = xml_domain.parse(domain.XMLDesc(2))
     for path, attribute, value in edits:
@@ -94,10 +94,10 @@ def test_filters(host: DomainHost, asked: dict[str, t.Any], found: list[str]) ->
     assert names(**asked) == found
 
 
-def test_what_is_told(host: DomainHost) -> None:
+def test_returned_values(host: DomainHost) -> None:
     web = read_vms(InfoRequest(uri=URI, names=["web"]))[0]
-    told = {"id": "web", "cluster": "lab", "origin": "vm_define", "protected": True, "state": "running", "persistent": True, "cpu": 2, "memory_mib": 64}
-    assert {key: web[key] for key in told} == told
+    found = {"id": "web", "cluster": "lab", "origin": "vm_define", "protected": True, "state": "running", "persistent": True, "cpu": 2, "memory_mib": 64}
+    assert {key: web[key] for key in found} == found
     assert not {"xml", "live_xml", "volumes"} & set(web)
     foreign = read_vms(InfoRequest(uri=URI, owner="foreign"))[0]
     assert (foreign["id"], foreign["cluster"], foreign["origin"], foreign["restart_required"]) == (None, None, None, False)
@@ -110,7 +110,7 @@ def test_documents_on_request(host: DomainHost) -> None:
     assert "<name>web</name>" in web["live_xml"]
 
 
-def test_snapshots_and_a_saved_memory_are_told(host: DomainHost) -> None:
+def test_snapshots_and_managed_saves_are_returned(host: DomainHost) -> None:
     domain = host.connection.lookupByName("web")
     snapshot = domain.snapshotCreateXML("<domainsnapshot><name>s</name></domainsnapshot>", 0)
     domain.managedSave(0)
@@ -130,20 +130,20 @@ def test_a_transient_domain(host: DomainHost) -> None:
 
 
 @pytest.mark.parametrize("name", ["web", "db", "test"])
-def test_no_drift_where_nobody_did_anything(host: DomainHost, name: str) -> None:
+def test_no_drift_without_outside_changes(host: DomainHost, name: str) -> None:
     assert standing(name) == NOTHING
 
 
-def test_an_outside_change_is_told_with_its_class_and_left_alone(host: DomainHost) -> None:
+def test_outside_change_is_returned_with_its_class_and_not_corrected(host: DomainHost) -> None:
     for name in ("web", "db"):
         edited(host, name, ("memory", "text", "131072"), ("currentMemory", "text", "131072"))
         before = host.connection.lookupByName(name).XMLDesc(2)
-        told = standing(name)
-        memory = next(drift for drift in told["drift"] if drift["path"] == "memory")
+        found = standing(name)
+        memory = next(drift for drift in found["drift"] if drift["path"] == "memory")
         assert (memory["applied"], memory["config"]) == ("65536 KiB", "131072 KiB")
         assert memory["live"] == ("65536 KiB" if name == "web" else None)
         # what runs is still as applied, so putting the definition right needs no restart
-        assert (told["pending"], told["restart_required"]) == ([], False)
+        assert (found["pending"], found["restart_required"]) == ([], False)
         assert host.connection.lookupByName(name).XMLDesc(2) == before
 
 
@@ -155,8 +155,8 @@ def test_a_change_of_ours_that_waits_is_pending_and_no_drift(host: DomainHost) -
     applied.find("memory").text = "131072"
     xml_metadata.attach(root, owned._replace(applied=xml_domain.canonical(applied), previous=owned.applied))
     host.connection.defineXML(xml_domain.text_of(root))
-    told = standing("web")
-    assert (told["drift"], told["pending"], told["restart_required"]) == ([], ["currentMemory", "memory"], True)
+    found = standing("web")
+    assert (found["drift"], found["pending"], found["restart_required"]) == ([], ["currentMemory", "memory"], True)
     # exact without the comparison being asked for, too
     web = read_vms(InfoRequest(uri=URI, names=["web"]))[0]
     assert (web["restart_required"], web["has_previous"]) == (True, True)
@@ -168,9 +168,9 @@ def test_what_a_bmc_emulator_set_is_kept_and_no_drift(host: DomainHost) -> None:
     for boot in root.findall("os/boot"):
         boot.set("dev", "network")
     host.connection.defineXML(xml_domain.text_of(root))
-    told = standing("db")
-    assert told["drift"] == []
-    assert any("boot" in path for path in told["kept"])
+    found = standing("db")
+    assert found["drift"] == []
+    assert any("boot" in path for path in found["kept"])
 
 
 def test_volumes_on_request(host: DomainHost, tmp_path: pathlib.Path) -> None:
@@ -186,12 +186,12 @@ def test_volumes_on_request(host: DomainHost, tmp_path: pathlib.Path) -> None:
 def test_a_driver_that_is_not_there_has_no_vms_and_none_at_all_is_an_error(host: DomainHost) -> None:
     def some(uri: str) -> DomainHost:
         if uri.startswith("lxc"):
-            raise BackendError("nobody there")
+            raise BackendError("no daemon")
         return DomainHost(URI)
 
     def none(uri: str) -> DomainHost:
-        raise BackendError("nobody there")
+        raise BackendError("no daemon")
 
     assert [vm["name"] for vm in read_vms(InfoRequest(), connect=some)] == ["db", "master", "web"]
-    with pytest.raises(BackendError, match="nobody there"):
+    with pytest.raises(BackendError, match="no daemon"):
         read_vms(InfoRequest(), connect=none)

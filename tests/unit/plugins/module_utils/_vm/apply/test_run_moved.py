@@ -70,11 +70,11 @@ def test_the_notes_are_looked_for_where_they_are_written() -> None:
     [
         ("moved", "moved", "was moved to metal2"),
         ("confirmed", "moved", "was moved to metal2"),
-        ("moving", "moving", "is on its way to metal2"),
-        ("arriving", "arriving", "is on its way to this host"),
+        ("moving", "moving", "is being moved to metal2"),
+        ("arriving", "arriving", "is being moved to this host"),
     ],
 )
-def test_it_is_not_made_anew(host: Host, note: str, state: str, says: str, wanted: str, check: bool) -> None:
+def test_moved_vm_is_not_created_again(host: Host, note: str, state: str, says: str, wanted: str, check: bool) -> None:
     host.note(note)
     result = host.run(state=wanted, check=check)
     away, here = result.vms
@@ -120,7 +120,7 @@ def test_one_that_was_taken_over_is_known_by_its_own_uuid_and_by_its_id(host: Ho
     assert (away.state, away.moved_to) == ("moved", "another host")
 
 
-def test_where_nobody_answers_check_mode_knows_it_too(host: Host) -> None:
+def test_moved_vm_in_check_mode_without_libvirt(host: Host) -> None:
     host.note("moved")
     vms = [dict(vm, hypervisor="qemu") for vm in (AWAY, HERE)]
     result = host.run(vms, check=True, uri="qemu:///system?socket=/nonexistent")
@@ -131,7 +131,7 @@ def test_where_nobody_answers_check_mode_knows_it_too(host: Host) -> None:
 
 def test_notes_that_cannot_be_looked_for_stop_a_run(host: Host) -> None:
     host.notes.write_text("", "utf-8")
-    with pytest.raises(BackendError, match="cannot tell which VMs were moved"):
+    with pytest.raises(BackendError, match="cannot read which VMs were moved"):
         host.run()
 
 
@@ -141,7 +141,7 @@ def test_a_host_of_libvirt_elsewhere_has_notes_of_its_own(host: Host) -> None:
         host.run([dict(AWAY, hypervisor="qemu")], uri="qemu+tcp://127.0.0.1:1/system")
 
 
-def test_info_tells_copies_apart(host: Host) -> None:
+def test_info_distinguishes_copies(host: Host) -> None:
     host.run()
     host.note("moved")
     found = read_vms(InfoRequest(uri=URI, moved_path=str(host.notes)))

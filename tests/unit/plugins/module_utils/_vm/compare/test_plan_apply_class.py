@@ -117,7 +117,9 @@ def test_who_is_out_of_reach_is_not_asked() -> None:
     assert (change.cls, change.now, change.waits) == ("next_boot", False, True)
 
 
-@pytest.mark.parametrize("path, words", [("uuid", "another VM"), ("devices/disk[vdb]/driver/@type", "keeps its format")])
+@pytest.mark.parametrize(
+    "path, words", [("uuid", "cannot be changed in an existing VM"), ("devices/disk[vdb]/driver/@type", "the format of an existing volume cannot be changed")]
+)
 def test_what_cannot_be_is_refused_with_path_and_hint(path: str, words: str) -> None:
     with pytest.raises(RefusedError, match=words) as raised:
         refuse([classify(differs("memory"), OFF), classify(differs(path), OFF)])

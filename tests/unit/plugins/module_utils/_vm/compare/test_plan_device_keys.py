@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.plan_device_keys import Entry, alike, find_doubt, likely
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.plan_device_keys import Entry, alike, find_ambiguity, likely
 
 
 def listed(text: str) -> list[Entry]:
@@ -23,7 +23,7 @@ def listed(text: str) -> list[Entry]:
 
 def doubt(applied: str, wanted: str) -> tuple[str, str] | None:
     """Path of the wanted entry and key of the applied one."""
-    found = find_doubt(listed(applied), listed(wanted))
+    found = find_ambiguity(listed(applied), listed(wanted))
     return found and (found.wanted.path, found.applied.key)
 
 
@@ -92,25 +92,25 @@ def test_what_is_not_certain(applied: str, wanted: str, found: tuple[str, str]) 
 
 
 def test_a_name_for_what_cannot_be_the_old_one() -> None:
-    assert find_doubt(listed("A"), listed("x=B"), alike_only) is None
-    assert find_doubt(listed("A"), listed("x=A"), alike_only) is not None
+    assert find_ambiguity(listed("A"), listed("x=B"), alike_only) is None
+    assert find_ambiguity(listed("A"), listed("x=A"), alike_only) is not None
 
 
 def alike_only(mine: Entry, old: Entry) -> bool:
-    return alike(mine.looks, old.looks)
+    return alike(mine.attributes, old.attributes)
 
 
 def test_a_template_that_changed_with_the_list() -> None:
     applied = [Entry(str(number), number, (f"old {name}",), (name,)) for number, name in enumerate("AB")]
-    assert find_doubt(applied, [Entry(str(number), number, (f"new {name}",), (name,)) for number, name in enumerate("AB")]) is None
-    assert find_doubt(applied, [Entry(str(number), number, (f"new {name}",), (name,)) for number, name in enumerate("DAB")]) is not None
+    assert find_ambiguity(applied, [Entry(str(number), number, (f"new {name}",), (name,)) for number, name in enumerate("AB")]) is None
+    assert find_ambiguity(applied, [Entry(str(number), number, (f"new {name}",), (name,)) for number, name in enumerate("DAB")]) is not None
 
 
 def test_what_is_not_known_says_nothing() -> None:
     applied = [Entry("0", 0, ("raw", 16)), Entry("1", 1, ("raw", None))]
-    assert find_doubt(applied, [Entry("0", 0, ("raw", None)), Entry("1", 1, (None, 5))]) is None
+    assert find_ambiguity(applied, [Entry("0", 0, ("raw", None)), Entry("1", 1, (None, 5))]) is None
     # what is missing could be the second as well as the first
-    assert find_doubt(applied, [Entry("0", 0, ("raw", 16))]) is not None
+    assert find_ambiguity(applied, [Entry("0", 0, ("raw", 16))]) is not None
 
 
 @pytest.mark.parametrize(

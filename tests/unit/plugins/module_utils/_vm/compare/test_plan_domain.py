@@ -35,7 +35,7 @@ CASES: list[tuple[str, dict[str, t.Any], t.Any, Needs, bool, tuple[str, ...], st
     ("a stopped one is not done", {}, OFF, NONE, False, ("start",), "running", False),
     ("a paused one is not done", {}, PAUSED, NONE, False, ("resume",), "running", False),
     ("a suspended one is not done", {}, RUNS._replace(state="suspended"), NONE, False, ("resume",), "running", False),
-    ("a paused one goes on before it is changed", {}, PAUSED, LIVE, False, ("resume", "change_live"), "running", False),
+    ("a paused one is resumed before it is changed", {}, PAUSED, LIVE, False, ("resume", "change_live"), "running", False),
     ("a crashed one is not done", {}, OFF._replace(state="crashed"), NONE, False, ("start",), "running", False),
     ("the remains of a crash, may cycle", {}, KEPT_CRASH, NONE, True, ("power_cycle",), "running", False),
     ("the remains of a crash, only defined", {"state": "present"}, KEPT_CRASH, NONE, False, (), "crashed", False),
@@ -92,7 +92,7 @@ STAYS: list[tuple[str, dict[str, t.Any], t.Any, str]] = [
     ("protected on the host", {"state": "absent"}, OFF._replace(owned=OWNED._replace(protected=True)), "is protected"),
     ("remains of a crash", {}, KEPT_CRASH, "has crashed"),
     ("nothing to go back to", {"state": "rolled_back"}, RUNS, "has no previous definition"),
-    ("nobody to go back", {"state": "rolled_back"}, None, "is not there"),
+    ("no domain to roll back", {"state": "rolled_back"}, None, "does not exist"),
 ]
 
 
@@ -107,7 +107,7 @@ OTHER = RUNS._replace(uuid="other")
 ADOPTED = OTHER._replace(owned=OWNED._replace(adopted=True, applied="<uuid>other</uuid>"))
 FOUND: list[tuple[str, dict[str, t.Any], list[Actual], bool, Actual | None]] = [
     ("ours", {}, [OTHER._replace(name="b"), RUNS], False, RUNS),
-    ("nobody", {}, [], True, None),
+    ("no domain", {}, [], True, None),
     ("taken over once, by its mark", {}, [ADOPTED], False, ADOPTED),
     ("a copy bears the mark and is none", {"name": "x"}, [OTHER._replace(name="a-clone")], False, None),
     ("of its name, to be taken over", {"uuid": "w"}, [FOREIGN_RUNS], True, FOREIGN_RUNS),
@@ -122,20 +122,20 @@ def test_whose_it_is(changes: dict[str, t.Any], there: list[Actual], adopt: bool
 
 
 FOREIGN: list[tuple[str, dict[str, t.Any], Actual, bool, str]] = [
-    ("same name, not ours", {}, RUNS._replace(uuid="other", owned=None), False, "which is not ours. Take it over with adopt: true"),
-    ("same name, a copy of ours", {}, OTHER, False, "is the VM 'a' of the cluster 'lab'"),
-    ("same UUID, not ours", {}, FOREIGN_RUNS, False, "does not say that it is ours"),
+    ("same name, unmanaged", {}, RUNS._replace(uuid="other", owned=None), False, "which is not managed by this collection. Adopt it with adopt: true"),
+    ("same name, a copy of a managed one", {}, OTHER, False, "is the VM 'a' of the cluster 'lab'"),
+    ("same UUID, unmanaged", {}, FOREIGN_RUNS, False, "is not managed by this collection"),
     ("same UUID, another cluster", {}, RUNS._replace(owned=OWNED._replace(cluster="x")), True, "belongs to the cluster 'x'"),
     ("same UUID, another name", {}, RUNS._replace(name="b"), False, "exists under the name 'b'"),
     ("adopted by UUID, another name", {}, FOREIGN_RUNS._replace(name="b"), True, "exists under the name 'b'"),
     ("the details give another UUID", {"uuid": "w"}, RUNS, False, "exists with the UUID u, wanted is w"),
-    ("absent, of somebody else", {"state": "absent"}, FOREIGN_RUNS, True, "does not say that it is ours"),
-    ("absent, of somebody else by name", {"state": "absent", "uuid": "w"}, FOREIGN_RUNS, True, "which is not ours"),
+    ("absent, unmanaged", {"state": "absent"}, FOREIGN_RUNS, True, "is not managed by this collection"),
+    ("absent, unmanaged by name", {"state": "absent", "uuid": "w"}, FOREIGN_RUNS, True, "which is not managed by this collection"),
 ]
 
 
 @pytest.mark.parametrize("changes, there, adopt, message", [case[1:] for case in FOREIGN], ids=[case[0] for case in FOREIGN])
-def test_what_is_not_ours_is_refused(changes: dict[str, t.Any], there: Actual, adopt: bool, message: str) -> None:
+def test_domain_of_another_owner_is_refused(changes: dict[str, t.Any], there: Actual, adopt: bool, message: str) -> None:
     with pytest.raises(RefusedError, match=message) as raised:
         find(WANTED._replace(**changes), [there], adopt)
     assert raised.value.hint

@@ -176,7 +176,7 @@ def test_what_stays_keeps_what_it_has(disks: list[t.Any], nics: list[t.Any], dis
     for now, before in enumerate(nics_before):
         if before is not None:
             assert second[1][now] == first[1][before]
-    # nobody gets what another one has, or had: a new disk is a new volume
+    # no disk gets the volume of another one: a new disk is a new volume
     assert len({target for unused, target in second[0]}) == len(second[0])
     assert len(set(second[1])) == len(second[1])
     if None in disks_before:
@@ -188,7 +188,7 @@ def test_what_stays_keeps_what_it_has(disks: list[t.Any], nics: list[t.Any], dis
 
 @given(DISKS, NICS, st.integers(0, 5), st.integers(0, 5))
 def test_the_way_out_leads_out(disks: list[t.Any], nics: list[t.Any], first_gone: int, second_gone: int) -> None:
-    """Every refused removal is made once the others have what the error tells."""
+    """Every refused removal is made once the others have what the error names."""
     footprint = Footprint()
     try:
         first = identities(footprint.run(disk_entries(disks), nic_entries(nics)))
@@ -214,9 +214,13 @@ def test_mac_of_a_position_is_as_ever() -> None:
         ([disk(10), disk(20)], [disk(20)], "vms[0].disks: it is not certain which disk is which: disks[0] could be vdb (a-disk1.img)"),
         ([disk(10), disk(20)], [disk(20)], "name: a-disk1.img in disks[0]; the VM has vda (a-disk0.img), vdb (a-disk1.img)."),
         ([disk(10), disk(10), disk(10, name="x.img")], [disk(10), disk(10, name="x.img")], "it is not certain which disk is which"),
-        ([disk(10)], [disk(10, name="root.img")], "A new disk in the place of one that goes takes two runs"),
+        ([disk(10)], [disk(10, name="root.img")], "Replacing a disk by a new one takes two runs"),
         ([disk(10, name="x.img")], [disk(10)], "Write name: x.img into disks[0] to keep that disk"),
-        ([disk(10, name="x.img"), disk(10, name="y.img")], [disk(10, name="x.img", target="vdb"), disk(10, name="y.img")], "'vdb' is the target of disks[1]"),
+        (
+            [disk(10, name="x.img"), disk(10, name="y.img")],
+            [disk(10, name="x.img", target="vdb"), disk(10, name="y.img")],
+            "'vdb' is already the target of disks[1]",
+        ),
     ],
 )
 def test_the_error_says_what_to_write(before: list[Entry], after: list[Entry], said: str) -> None:
@@ -254,7 +258,7 @@ def test_a_disk_that_was_moved_to_another_pool_by_hand() -> None:
         (["y.img", "z.img", "new.img", "newer.img"], ["vdb", "vdc", "vdd", "vde"]),
         (["x.img", "z.img", "new.img"], ["vda", "vdc", "vdd"]),
         (["x.img", "y.img", "new.img"], ["vda", "vdb", "vdc"]),
-        # in front of the others only what stands there
+        # in front of the others only existing ones
         (["new.img", "y.img"], ["vda", "vdb"]),
         (["z.img", "x.img"], ["vdc", "vda"]),
     ],

@@ -85,12 +85,12 @@ def test_sizes_are_shown_in_one_unit() -> None:
     ]
 
 
-def test_devices_nobody_named() -> None:
+def test_unnamed_devices() -> None:
     said, more = domain("", NIC), domain("", NIC + NIC.replace(":01", ":02") + DISK + DRIVE)
     extra = {"devices/interface[52:54:00:00:00:02]": "oc"}
     # a template without disks says nothing about disks, and drives belong to a BMC emulator
     assert letters(compare(said, said, more, echo={})) == extra
-    # nobody knows what was there when it was defined, or it was taken over with them
+    # unknown what existed when it was defined, or it was adopted with them
     assert letters(compare(said, said, more, echo=None)) == {}
     assert letters(compare(said, None, more, echo={})) == {}
     assert letters(compare(said, said, more, echo=echo_of(said, more))) == {}
@@ -151,7 +151,7 @@ def test_what_waits_for_a_restart() -> None:
     assert letters(compare(new, new, new, old, old, {})) == {"on_reboot": "l"}
     # what it was started with is not known
     assert letters(compare(new, new, new, old, None, {})) == {"on_reboot": "l"}
-    # taken back before it was restarted
+    # reverted before it was restarted
     assert letters(compare(old, new, new, old, old, {})) == {"on_reboot": "c"}
     # the template says nothing any more, and libvirt takes for granted what runs
     silent = domain()
@@ -179,10 +179,10 @@ def test_memory_qemu_rounds() -> None:
     assert compare(said, said, said, live, said, {}).differences == ()
 
 
-def test_outside_is_what_nobody_applied() -> None:
+def test_outside_changes_were_never_applied() -> None:
     old, new, other = (parse(f"<domain><memory>65536</memory><vcpu>{count}</vcpu></domain>") for count in (1, 2, 3))
     assert letters(compare(new, old, other, echo={})) == {"vcpu": "oc", "vcpu/@current": "oc"}
-    # somebody else did what is wanted now
+    # the wanted value was already set outside
     assert letters(compare(new, old, new, echo={})) == {}
     # nothing was applied yet
     assert letters(compare(new, None, other)) == {"vcpu": "c", "vcpu/@current": "c"}

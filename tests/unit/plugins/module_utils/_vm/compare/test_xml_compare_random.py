@@ -133,7 +133,7 @@ def domains(draw: st.DrawFn) -> str:
 
 @st.composite
 def defined(draw: st.DrawFn) -> str:
-    """A document as libvirt might have it: with what nobody asked for."""
+    """A document as libvirt might have it: with parts that no template contains."""
     text = draw(domains())
     text = text.replace("</domain>", draw(some(*ALIENS)) + "</domain>")
     return text.replace("</devices>", draw(some(*ALIEN_DEVICES)) + "</devices>")
@@ -195,7 +195,7 @@ def test_what_is_merged_is_as_wanted(wanted: str, applied: str | None, config: s
 
 @FEW
 @given(domains(), domains(), defined())
-def test_what_nobody_spoke_of_survives(wanted: str, applied: str, config: str) -> None:
+def test_unspecified_parts_are_kept(wanted: str, applied: str, config: str) -> None:
     said, before, found = parse(wanted), parse(applied), parse(config)
     spoken = {path.partition("/@")[0] for document in (said, before) for path in flatten(document)}
     aliens = (

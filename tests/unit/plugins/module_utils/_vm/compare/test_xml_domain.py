@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Domain documents: what is filled in, what counts as equal, what is ours."""
+"""Domain documents: added values, equality, metadata."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ WHOLE = "<domain type='qemu'><name>a</name><memory unit='GiB'>1</memory><vcpu>1<
 
 
 def finished(text: str, hypervisor: str = "qemu", **details: t.Any) -> tuple[t.Any, tuple[str, ...]]:
-    """A document after its completion, and what was told."""
+    """A document after its completion, and what was notices."""
     vm = parse_vms([dict({"id": "a"}, **details)], cluster="lab")[0]
     document = xml_domain.parse(text)
     return document, xml_domain.finish(document, vm, "lab", hypervisor)
 
 
-def test_empty_memory_and_vcpu_get_what_upstream_gave_and_that_is_told() -> None:
-    document, told = finished("<domain type='qemu'><name/><memory unit='GiB'></memory><vcpu placement='static'> </vcpu><os><type>hvm</type></os></domain>")
+def test_empty_memory_and_vcpu_get_defaults_with_a_notice() -> None:
+    document, notices = finished("<domain type='qemu'><name/><memory unit='GiB'></memory><vcpu placement='static'> </vcpu><os><type>hvm</type></os></domain>")
     assert (document.findtext("memory"), document.find("memory").get("unit"), document.findtext("vcpu")) == ("2048", "MiB", "2")
-    assert told == ("the memory was empty and is now 2048 MiB", "the number of CPUs was empty and is now 2")
+    assert notices == ("the memory was empty and is set to 2048 MiB", "the number of CPUs was empty and is set to 2")
 
 
 def test_a_whole_document_is_left_alone() -> None:
-    document, told = finished(WHOLE.format(""))
-    assert not told
+    document, notices = finished(WHOLE.format(""))
+    assert not notices
     assert document.findtext("uuid") == parse_vms([{"id": "a"}], cluster="lab")[0].uuid
 
 
 def test_fractions_of_memory_become_whole_kibibytes() -> None:
-    document, told = finished(WHOLE.format("").replace(">1</memory>", ">1.5</memory>"))
+    document, notices = finished(WHOLE.format("").replace(">1</memory>", ">1.5</memory>"))
     assert (document.findtext("memory"), document.find("memory").get("unit")) == ("1572864", "KiB")
-    assert not told
+    assert not notices
 
 
 def test_interfaces_without_mac_get_the_ones_of_the_details_then_derived_ones() -> None:
@@ -54,16 +54,16 @@ def test_interfaces_without_mac_get_the_ones_of_the_details_then_derived_ones() 
 
 
 def test_kvm_in_a_template_yields_to_the_type_the_vm_gets() -> None:
-    document, told = finished(WHOLE.format("").replace("'qemu'", "'kvm'"))
+    document, notices = finished(WHOLE.format("").replace("'qemu'", "'kvm'"))
     assert document.get("type") == "qemu"
-    assert "type kvm" in told[0]
+    assert "type kvm" in notices[0]
 
 
 @pytest.mark.parametrize(
     "text, hypervisor, message",
     [
         ("<network/>", "qemu", "the outermost element is <network>"),
-        (WHOLE.format(""), "lxc", "the template makes a domain of type 'qemu', the VM's hypervisor is 'lxc'"),
+        (WHOLE.format(""), "lxc", "the template defines a domain of type 'qemu', but the VM's hypervisor is 'lxc'"),
         (WHOLE.format("<uuid>6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11</uuid>"), "qemu", "the template sets the UUID"),
     ],
 )

@@ -36,7 +36,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_
         ("<devices><graphics type='vnc' port='-1'/></devices>", {"devices/graphics[vnc]/@type": "vnc", "devices/graphics[vnc]/@autoport": "yes"}),
         ("<metadata><a xmlns='https://reduced.footprint/xmlns/live/1'/></metadata>", {}),
         ("<q:commandline xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:arg value='-x'/></q:commandline>", {"qemu:commandline/qemu:arg/@value": "-x"}),
-        ("<devices> <!-- a word --> </devices>", {"devices": ""}),
+        ("<devices> <!-- comment --> </devices>", {"devices": ""}),
     ],
 )
 def test_flatten(inner: str, found: dict[str, str]) -> None:

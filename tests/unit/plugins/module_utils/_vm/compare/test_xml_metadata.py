@@ -31,7 +31,7 @@ def test_there_and_back(ownership: Ownership) -> None:
     assert xml_domain.text_of(again) == xml_domain.text_of(xml_domain.parse(DOCUMENT))
 
 
-def test_metadata_of_ours_alone_goes_wholly() -> None:
+def test_metadata_without_other_content_is_removed() -> None:
     document = xml_domain.parse("<domain><name>a</name></domain>")
     xml_metadata.attach(document, PLAIN)
     xml_metadata.strip(document)

@@ -30,11 +30,11 @@ def test_list_and_json_text_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, "", "  ", [], "[]", "null"])
-def test_no_details_are_no_error(nothing: object) -> None:
+def test_empty_details_are_accepted(nothing: object) -> None:
     assert parse_vms(nothing, cluster="lab") == ()
 
 
-def test_id_zero_is_legal_and_names_the_vm() -> None:
+def test_id_zero_is_valid_and_is_the_default_name() -> None:
     vm = one(id=0)
     assert (vm.id, vm.name, vm.uuid) == ("0", "0", vm_uuid("lab", "0"))
 
@@ -49,7 +49,7 @@ def test_memory_aliases(details: dict[str, t.Any]) -> None:
     assert one(**details).memory_mib == 2048
 
 
-def test_defaults_can_be_told_from_values() -> None:
+def test_defaults_are_distinguished_from_given_values() -> None:
     vm = one()
     assert (vm.cpu, vm.memory_mib, vm.cpu_given, vm.memory_given) == (2, 2048, False, False)
     assert (one(cpu=2).cpu_given, one(mem=2).memory_given) == (True, True)
@@ -66,17 +66,17 @@ def test_disks_get_names_and_targets_in_order() -> None:
     assert [disk.target for disk in disks] == ["vda", "vdb", "sda", "vdc"]
 
 
-def test_a_container_sees_its_disks_at_places() -> None:
+def test_container_disks_have_mount_points() -> None:
     disks = one(hypervisor="lxc", disks=[{"image": "root"}, {"mount": "/srv"}]).disks
     assert [(disk.format, disk.mount, disk.name) for disk in disks] == [("dir", "/", "a-disk0"), ("dir", "/srv", "a-disk1")]
 
 
-def test_macs_derive_and_given_ones_stay() -> None:
+def test_macs_are_derived_unless_given() -> None:
     vm = one(nics=[{"bridge": "br0"}, {"network": "default", "mac": "52-54-00-AA-BB-CC"}])
     assert vm.macs == (nic_mac("lab", "a", 0), "52:54:00:aa:bb:cc")
 
 
-def test_given_uuid_stays() -> None:
+def test_given_uuid_is_used() -> None:
     assert one(uuid="6D1D2C5E-52F4-5D0B-9C7A-0F2B7E5F4A11").uuid == "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11"
 
 
@@ -93,35 +93,35 @@ def test_a_long_value_is_shortened_in_its_message() -> None:
     assert len(str(raised.value)) < 300
 
 
-def test_other_keys_are_free() -> None:
+def test_other_keys_are_free_variables() -> None:
     assert one(rack="r1", new_value=None).free == {"rack": "r1", "new_value": None}
 
 
 BAD: list[tuple[t.Any, str]] = [
-    ({"id": 1}, "vms: is one mapping, not a list."),
+    ({"id": 1}, "vms: is a mapping, not a list."),
     ("[{", "vms: is not valid JSON: "),
-    ("{}", "vms: is one mapping, not a list."),
+    ("{}", "vms: is a mapping, not a list."),
     (7, "vms: is int, not a list."),
     (["a"], "vms[0]: is str, not a mapping."),
     ([{"cpu": 1}], "vms[0].id: is missing."),
     ([{"id": None}], "vms[0].id: is missing."),
     ([{"id": -1}], "vms[0].id: -1 is negative."),
-    ([{"id": True}], "vms[0].id: True is not a legal name."),
-    ([{"id": 1.5}], "vms[0].id: 1.5 is not a legal name."),
-    ([{"id": "../etc"}], "vms[0].id: '../etc' is not a legal name."),
-    ([{"id": "a\n"}], "vms[0].id: 'a\\n' is not a legal name."),
-    ([{"id": "."}], "vms[0].id: '.' is not a legal name."),
-    ([{"id": ".."}], "vms[0].id: '..' is not a legal name."),
-    ([{"id": "a."}], "vms[0].id: 'a.' is not a legal name."),
-    ([{"id": "-a"}], "vms[0].id: '-a' is not a legal name."),
-    ([{"id": "a b"}], "vms[0].id: 'a b' is not a legal name."),
-    ([{"id": "é"}], "vms[0].id: 'é' is not a legal name."),
-    ([{"id": "١"}], "vms[0].id: '١' is not a legal name."),
+    ([{"id": True}], "vms[0].id: True is not a valid name."),
+    ([{"id": 1.5}], "vms[0].id: 1.5 is not a valid name."),
+    ([{"id": "../etc"}], "vms[0].id: '../etc' is not a valid name."),
+    ([{"id": "a\n"}], "vms[0].id: 'a\\n' is not a valid name."),
+    ([{"id": "."}], "vms[0].id: '.' is not a valid name."),
+    ([{"id": ".."}], "vms[0].id: '..' is not a valid name."),
+    ([{"id": "a."}], "vms[0].id: 'a.' is not a valid name."),
+    ([{"id": "-a"}], "vms[0].id: '-a' is not a valid name."),
+    ([{"id": "a b"}], "vms[0].id: 'a b' is not a valid name."),
+    ([{"id": "é"}], "vms[0].id: 'é' is not a valid name."),
+    ([{"id": "١"}], "vms[0].id: '١' is not a valid name."),
     ([{"id": "a" * 64}], "vms[0].id: 'aaaa"),
     ([{"id": "a" * 100000}], "vms[0].id: 'aaaa"),
-    ([{"id": 10**5000}], "vms[0].id: None is not a legal name."),
-    ([{"id": "{{ 7 * 7 }}"}], "vms[0].id: '{{ 7 * 7 }}' is not a legal name."),
-    ([{"id": 1, "name": "a\0"}], "vms[0].name: 'a\\x00' is not a legal name."),
+    ([{"id": 10**5000}], "vms[0].id: None is not a valid name."),
+    ([{"id": "{{ 7 * 7 }}"}], "vms[0].id: '{{ 7 * 7 }}' is not a valid name."),
+    ([{"id": 1, "name": "a\0"}], "vms[0].name: 'a\\x00' is not a valid name."),
     ([{"id": 1, "cpu": "9" * 5000}], "vms[0].cpu: '9999"),
     ([{"id": 1, "ram": "9" * 5000}], "vms[0].ram: '9999"),
     ([{"id": 1, "ram": 1e300}], "vms[0].ram: 1e+300 is not a size."),
@@ -129,69 +129,72 @@ BAD: list[tuple[t.Any, str]] = [
     ([{"id": 1, "ram": float("nan")}], "vms[0].ram: nan is not a size."),
     ([{"id": 1, "x": json.loads("[" * 40 + "]" * 40)}], "vms[0].x: is nested more than 32 levels deep."),
     ("[" * 200000, "vms: is not valid JSON: "),
-    ([{"id": 1, "boot_firmware": "uefi"}], "vms[0].boot_firmware: 'uefi' is no firmware. Use bios or efi."),
-    ([{"id": 1, "boot_firmware": ["efi"]}], "vms[0].boot_firmware: ['efi'] is no firmware."),
-    ([{"id": 1, "boot_firmware": "efi", "hypervisor": "lxc"}], "vms[0].boot_firmware: is efi, and a container has no firmware."),
-    ([{"id": 1, "secure_boot": True}], "vms[0].secure_boot: needs boot_firmware: efi."),
-    ([{"id": 1, "secure_boot": True, "boot_firmware": "bios"}], "vms[0].secure_boot: needs boot_firmware: efi."),
+    ([{"id": 1, "boot_firmware": "uefi"}], "vms[0].boot_firmware: 'uefi' is not a valid firmware. Use bios or efi."),
+    ([{"id": 1, "boot_firmware": ["efi"]}], "vms[0].boot_firmware: ['efi'] is not a valid firmware."),
+    ([{"id": 1, "boot_firmware": "efi", "hypervisor": "lxc"}], "vms[0].boot_firmware: is not supported for containers."),
+    ([{"id": 1, "secure_boot": True}], "vms[0].secure_boot: requires boot_firmware: efi."),
+    ([{"id": 1, "secure_boot": True, "boot_firmware": "bios"}], "vms[0].secure_boot: requires boot_firmware: efi."),
     ([{"id": 1, "secure_boot": "maybe", "boot_firmware": "efi"}], "vms[0].secure_boot: 'maybe' is neither true nor false."),
-    ([{"id": 1, "secure_boot": True, "boot_firmware": "efi", "machine": "pc"}], "vms[0].secure_boot: needs a machine of type q35, not pc."),
-    ([{"id": 1, "disks": [{"size": 1, "target": "sda"}]}], "vms[0].disks[0].target: sda does not fit the bus virtio."),
-    ([{"id": 1, "disks": [{"size": 1, "bus": "scsi", "target": "vda"}]}], "vms[0].disks[0].target: vda does not fit the bus scsi."),
-    ([{"id": 1, "user_data": "x", "disks": [{"size": 1, "bus": "sata", "target": "sdz"}]}], "vms[0].disks[0].target: sdz is where cloud-init"),
+    ([{"id": 1, "secure_boot": True, "boot_firmware": "efi", "machine": "pc"}], "vms[0].secure_boot: requires the machine type q35, got pc."),
+    ([{"id": 1, "disks": [{"size": 1, "target": "sda"}]}], "vms[0].disks[0].target: sda is not a valid target on the bus virtio."),
+    ([{"id": 1, "disks": [{"size": 1, "bus": "scsi", "target": "vda"}]}], "vms[0].disks[0].target: vda is not a valid target on the bus scsi."),
+    ([{"id": 1, "user_data": "x", "disks": [{"size": 1, "bus": "sata", "target": "sdz"}]}], "vms[0].disks[0].target: sdz is reserved for the cloud-init seed"),
     ([{"id": 1}, {"id": "1"}], "vms[1].id: '1' is already used at vms[0].id."),
     ([{"id": 1, "name": "x"}, {"id": 2, "name": "x"}], "vms[1].name: 'x' is already used at vms[0].name."),
     ([{"id": 1}, {"id": 2}, {"id": 3, "ram": -4}], "vms[2].ram: -4 is negative."),
-    ([{"id": 1, "ram": 0}], "vms[0].ram: 0 is not more than nothing."),
-    ([{"id": 1, "ram": 131072}], "vms[0].ram: 128 TiB is not between 4 MiB and 64 TiB of memory. A bare number counts in GiB"),
+    ([{"id": 1, "ram": 0}], "vms[0].ram: 0 is not greater than 0."),
+    ([{"id": 1, "ram": 131072}], "vms[0].ram: 128 TiB is not between 4 MiB and 64 TiB of memory. A number without a unit is in GiB"),
     ([{"id": 1, "memory_mb": "lots"}], "vms[0].memory_mb: 'lots' is not a size."),
-    ([{"id": 1, "ram": 1, "memory_mb": 2048}], "vms[0].memory_mb: says something else than ram"),
+    ([{"id": 1, "ram": 1, "memory_mb": 2048}], "vms[0].memory_mb: conflicts with ram"),
     ([{"id": 1, "cpu": 0}], "vms[0].cpu: 0 is not between 1 and 4096 CPUs."),
     ([{"id": 1, "cpu": -2}], "vms[0].cpu: -2 is not between 1 and 4096 CPUs."),
     ([{"id": 1, "cpu": 1.5}], "vms[0].cpu: 1.5 is not a whole number of CPUs."),
     ([{"id": 1, "cpu": 100000}], "vms[0].cpu: 100000 is not between 1 and 4096 CPUs."),
-    ([{"id": 1, "cpu": 1, "vcpus": 2}], "vms[0].vcpus: says something else than cpu"),
-    ([{"id": 1, "hypervisor": "xen"}], "vms[0].hypervisor: 'xen' is no hypervisor type."),
+    ([{"id": 1, "cpu": 1, "vcpus": 2}], "vms[0].vcpus: conflicts with cpu"),
+    ([{"id": 1, "hypervisor": "xen"}], "vms[0].hypervisor: 'xen' is not a valid hypervisor type."),
     ([{"id": 1, "roles": 5}], "vms[0].roles: 5 is not a list of roles."),
     ([{"id": 1, "address": "10.0.0.300"}], "vms[0].address: '10.0.0.300' is not an IP address."),
     ([{"id": 1, "autostart": "maybe"}], "vms[0].autostart: 'maybe' is neither true nor false."),
     ([{"id": 1, "uuid": "no"}], "vms[0].uuid: 'no' is not a UUID."),
-    ([{"id": 1, "a b": 1}], "vms[0]: 'a b' cannot be the name of a template variable."),
+    ([{"id": 1, "a b": 1}], "vms[0]: 'a b' is not a valid template variable."),
     ([{"id": 1, "nics": {}}], "vms[0].nics: is dict, not a list."),
-    ([{"id": 1, "nics": [{}]}], "vms[0].nics[0]: names neither a bridge nor a network."),
-    ([{"id": 1, "nics": [{"bridge": "a", "network": "b"}]}], "vms[0].nics[0]: names a bridge and a network."),
+    ([{"id": 1, "nics": [{}]}], "vms[0].nics[0]: has neither a bridge nor a network."),
+    ([{"id": 1, "nics": [{"bridge": "a", "network": "b"}]}], "vms[0].nics[0]: has both a bridge and a network."),
     ([{"id": 1, "nics": [{"bridge": "a-name-too-long-for-linux"}]}], "vms[0].nics[0].bridge: "),
-    ([{"id": 1, "nics": [{"bridge": "a", "vlan": 4095}]}], "vms[0].nics[0].vlan: 4095 is not a VLAN tag."),
+    ([{"id": 1, "nics": [{"bridge": "a", "vlan": 4095}]}], "vms[0].nics[0].vlan: 4095 is not a valid VLAN tag."),
     ([{"id": 1, "nics": [{"bridge": "a", "mac": "01:00:5e:00:00:01"}]}], "vms[0].nics[0].mac: "),
     (
         [{"id": i, "nics": [{"bridge": "a", "mac": "52:54:00:00:00:01"}]} for i in (1, 2)],
         "vms[1].nics[0].mac: '52:54:00:00:00:01' is already used at vms[0].nics[0].mac.",
     ),
-    ([{"id": 1, "disks": [{}]}], "vms[0].disks[0].size: is missing and there is no image"),
+    ([{"id": 1, "disks": [{}]}], "vms[0].disks[0].size: is required for a disk without an image"),
     ([{"id": 1, "disks": [{"size": "1 KiB"}]}], "vms[0].disks[0].size: 1 KiB is not between"),
     ([{"id": 1, "disks": [{"size": 1}, {"size": -1}]}], "vms[0].disks[1].size: -1 is negative."),
-    ([{"id": 1, "disks": [{"size": 1, "format": "vmdk"}]}], "vms[0].disks[0].format: 'vmdk' is no format"),
-    ([{"id": 1, "disks": [{"size": 1, "image": "../x"}]}], "vms[0].disks[0].image: '../x' is not a legal image."),
-    ([{"id": 1, "disks": [{"size": 1, "backing": True}]}], "vms[0].disks[0].backing: needs format qcow2 and an image."),
-    ([{"id": 1, "disks": [{"size": 1, "bus": "ide"}]}], "vms[0].disks[0].bus: 'ide' is no bus"),
+    ([{"id": 1, "disks": [{"size": 1, "format": "vmdk"}]}], "vms[0].disks[0].format: 'vmdk' is not a valid disk format"),
+    ([{"id": 1, "disks": [{"size": 1, "image": "../x"}]}], "vms[0].disks[0].image: '../x' is not a valid image."),
+    ([{"id": 1, "disks": [{"size": 1, "backing": True}]}], "vms[0].disks[0].backing: requires format qcow2 and an image."),
+    ([{"id": 1, "disks": [{"size": 1, "bus": "ide"}]}], "vms[0].disks[0].bus: 'ide' is not a valid disk bus"),
     ([{"id": 1, "disks": [{"size": 1}, {"size": 1, "target": "vda"}]}], "vms[0].disks[1].target: 'vda' is already used at vms[0].disks[0]."),
     ([{"id": i, "disks": [{"size": 1, "name": "x"}]} for i in (1, 2)], "vms[1].disks[0].name: the volume x of the VM 2 is also the disk vms[0].disks[0]"),
-    ([{"id": 1, "vda_size": 1, "disks": [{"size": 2}]}], "vms[0].vda_size: says something else than disks[0].size"),
+    ([{"id": 1, "vda_size": 1, "disks": [{"size": 2}]}], "vms[0].vda_size: conflicts with disks[0].size"),
     ([{"id": 1, "hypervisor": "lxc", "disks": [{"image": "r"}, {}]}], "vms[0].disks[1].mount: is missing."),
     ([{"id": 1, "hypervisor": "lxc", "disks": [{"image": "r"}, {"mount": "/a/../.."}]}], "vms[0].disks[1].mount: "),
-    ([{"id": 1, "hypervisor": "lxc", "disks": [{"image": "r", "format": "qcow2"}]}], "vms[0].disks[0].format: 'qcow2' is no format for a disk of a container."),
+    (
+        [{"id": 1, "hypervisor": "lxc", "disks": [{"image": "r", "format": "qcow2"}]}],
+        "vms[0].disks[0].format: 'qcow2' is not a valid disk format for a container.",
+    ),
 ]
 
 
 @pytest.mark.parametrize("value, message", BAD, ids=[case[1] for case in BAD])
-def test_bad_input_is_told_with_its_path_and_the_hint(value: t.Any, message: str) -> None:
+def test_invalid_input_is_refused_with_path_and_hint(value: t.Any, message: str) -> None:
     with pytest.raises(InputError) as raised:
         parse_vms(value, cluster="lab")
     assert str(raised.value).startswith(message)
     assert raised.value.hint
 
 
-def test_a_cluster_needs_a_name() -> None:
+def test_cluster_name_is_required() -> None:
     with pytest.raises(InputError, match="^cluster: "):
         parse_vms([], cluster="")
 
@@ -205,7 +208,7 @@ KEYS = st.sampled_from(["id", "cpu", "ram", "name", "nics", "disks", "hypervisor
 
 
 @given(st.lists(st.dictionaries(KEYS, ANYTHING, max_size=5) | ANYTHING, max_size=3))
-def test_nothing_but_input_errors_escapes(value: list[t.Any]) -> None:
+def test_arbitrary_input_raises_only_input_errors(value: list[t.Any]) -> None:
     try:
         parse_vms(value, cluster="lab")
     except InputError as error:
@@ -216,7 +219,7 @@ PARTS = st.sampled_from(["size", "pool", "format", "image", "backing", "name", "
 
 
 @given(st.sampled_from(["qemu", "lxc"]), st.lists(st.dictionaries(PARTS, ANYTHING | st.just("x"), max_size=5), max_size=2))
-def test_nothing_but_input_errors_escapes_from_the_parts(hypervisor: str, parts: list[t.Any]) -> None:
+def test_arbitrary_nics_and_disks_raise_only_input_errors(hypervisor: str, parts: list[t.Any]) -> None:
     for kind in ("disks", "nics"):
         try:
             parse_vms([{"id": 1, "hypervisor": hypervisor, kind: parts}], cluster="lab")
@@ -238,7 +241,7 @@ SHARED = {"size": 1, "name": "x", "shareable": True}
         (SHARED, {"size": 1, "name": "x"}, True),
     ],
 )
-def test_a_volume_is_the_disk_of_one_vm_alone(first: t.Any, second: t.Any, refused: bool) -> None:
+def test_volume_of_two_vms_is_refused_unless_shareable(first: t.Any, second: t.Any, refused: bool) -> None:
     vms = [{"id": 1, "disks": [first]}, {"id": 2, "disks": [second]}]
     try:
         parse_vms(vms, cluster="lab", pool="p")
@@ -248,12 +251,12 @@ def test_a_volume_is_the_disk_of_one_vm_alone(first: t.Any, second: t.Any, refus
 
 
 @pytest.mark.parametrize("disk", [{"format": "qcow2"}, {"format": "dir"}])
-def test_only_a_raw_disk_of_a_machine_is_shareable(disk: t.Any) -> None:
+def test_shareable_is_refused_except_for_raw_disks_of_machines(disk: t.Any) -> None:
     vm = {"id": 1, "hypervisor": "lxc" if disk["format"] == "dir" else "qemu", "disks": [dict(SHARED, **disk)]}
-    with pytest.raises(InputError, match="is for raw disks of machines"):
+    with pytest.raises(InputError, match="is only supported for raw disks of machines"):
         parse_vms([vm], cluster="lab")
 
 
-def test_one_vm_does_not_have_one_volume_twice() -> None:
+def test_volume_twice_in_one_vm_is_refused() -> None:
     with pytest.raises(InputError, match="of the VM 1 is also the disk"):
         parse_vms([{"id": 1, "disks": [SHARED, SHARED]}], cluster="lab")

@@ -9,17 +9,17 @@ from __future__ import annotations
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.plan_isolation import container_warnings
 
 
-def test_machines_are_not_spoken_of() -> None:
+def test_machines_get_no_warning() -> None:
     assert container_warnings([("a", "kvm", False), ("b", "qemu", False), ("c", None, False)]) == []
 
 
-def test_containers_are_named_in_one_sentence() -> None:
+def test_containers_get_one_warning() -> None:
     said = container_warnings([("a", "lxc", False), ("m", "qemu", False), ("b", "lxc", False)])
     assert len(said) == 1
     assert said[0].startswith("a, b: containers share the kernel")
     assert "Root in them is root on the host (privileged)" in said[0]
 
 
-def test_a_mapped_root_is_no_root() -> None:
+def test_mapped_root_is_not_privileged() -> None:
     assert "privileged" not in container_warnings([("a", "lxc", True)])[0]
     assert "Root in b is root on the host" in container_warnings([("a", "lxc", True), ("b", "lxc", False)])[0]

@@ -25,5 +25,5 @@ def test_selection(only: list[str], found: list[str]) -> None:
 
 
 def test_an_id_that_no_vm_has_is_refused() -> None:
-    with pytest.raises(InputError, match=r"only: names x, which the VM details of this host do not have \(0, b, c\)"):
+    with pytest.raises(InputError, match=r"only: unknown VM id x; the VM details of this host have 0, b, c"):
         select(VMS, ["b", "x"])

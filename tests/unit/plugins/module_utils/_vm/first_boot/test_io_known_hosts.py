@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot i
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs"
 
 
-def test_entries_are_read_and_the_rest_is_passed_over(tmp_path: pathlib.Path) -> None:
+def test_entries_are_read_and_other_lines_are_ignored(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "known"
     path.write_text(f"# mine\n\nc1,c2 {KEY} comment\n@revoked c3 {KEY}\n|1|abc|def {KEY}\nc4 ssh-rsa AAAA\nc5\n")
     assert io_known_hosts.read(path) == {"c1": KEY, "c2": KEY}
@@ -31,7 +31,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: pathlib.Path) -> None:
         io_known_hosts.read(tmp_path)
 
 
-def test_ssh_takes_the_options_as_meant(tmp_path: pathlib.Path) -> None:
+def test_ssh_accepts_the_options(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "a folder" / "known"
     variables = io_known_hosts.connection_variables("c1", path)
     assert sorted(variables) == ["ansible_scp_extra_args", "ansible_sftp_extra_args", "ansible_ssh_extra_args"]

@@ -24,7 +24,7 @@ def files(**details: t.Any) -> dict[str, str]:
     return {name: content.decode() for name, content in seed.files().items()}
 
 
-def test_none_asked_for_none_made() -> None:
+def test_details_without_cloud_init_have_no_seed() -> None:
     assert parse_cloud_init({"user_data": "", "meta_data": None}, "v", "u", "n") is None
 
 
@@ -54,19 +54,19 @@ META = [
 
 
 @pytest.mark.parametrize("meta, expected", META)
-def test_the_instance_is_the_vm(meta: t.Any, expected: dict[str, t.Any]) -> None:
+def test_instance_id_is_the_uuid_of_the_vm(meta: t.Any, expected: dict[str, t.Any]) -> None:
     assert yaml.safe_load(files(user_data="#", meta_data=meta)["meta-data"]) == expected
 
 
 @pytest.mark.parametrize("key", ["user_data", "network_config", "meta_data"])
 @pytest.mark.parametrize("value", [["hunter2"], 5, {"a": {"hunter2"}}, {"a": b"hunter2"}, "hunter2\ud800", "hunter2" * 4000000], ids=range(6))
-def test_bad_values_are_told_by_their_path_alone(key: str, value: t.Any) -> None:
+def test_invalid_values_are_reported_by_path_only(key: str, value: t.Any) -> None:
     with pytest.raises(InputError) as raised:
         parse_cloud_init({key: value}, "vms[3]", "u", "n")
     assert (raised.value.path, "hunter2" in str(raised.value), bool(raised.value.hint)) == (f"vms[3].{key}", False, True)
 
 
-def test_the_content_is_in_no_representation() -> None:
+def test_content_is_excluded_from_repr() -> None:
     vms = [{"id": "a", "rack": "r1", "user_data": {"password": "hunter2"}, "meta_data": "hunter2", "network_config": "hunter2"}]
     for details in (vms, json.dumps(vms)):
         vm = parse_vms(details, cluster="lab")[0]

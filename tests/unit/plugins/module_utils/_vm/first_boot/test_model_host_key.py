@@ -18,11 +18,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot i
 def generated(folder: pathlib.Path, kind: str = "ed25519", passphrase: str = "") -> tuple[str, str]:
     """Private and public file as ssh-keygen writes them."""
     path = folder / f"{kind}{len(passphrase)}"
-    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "somebody", "-f", str(path)], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "comment", "-f", str(path)], check=True)
     return path.read_text(), path.with_suffix(".pub").read_text()
 
 
-def test_the_public_half_is_the_one_ssh_keygen_writes(tmp_path: pathlib.Path) -> None:
+def test_public_key_equals_that_of_ssh_keygen(tmp_path: pathlib.Path) -> None:
     private, public = generated(tmp_path)
     key = model_host_key.parse(private, "here")
     assert key.public == " ".join(public.split()[:2]) == model_host_key.public_key(public)
@@ -30,7 +30,7 @@ def test_the_public_half_is_the_one_ssh_keygen_writes(tmp_path: pathlib.Path) ->
     assert "PRIVATE" not in repr(key)
 
 
-def test_a_key_of_ours_is_one_for_openssh(tmp_path: pathlib.Path) -> None:
+def test_generated_key_is_valid_for_openssh(tmp_path: pathlib.Path) -> None:
     key = model_host_key.parse(io_certificates.make_ssh_key(), "here")
     path = tmp_path / "key"
     path.write_text(key.private)
@@ -59,12 +59,12 @@ def test_a_truncated_key_is_refused(tmp_path: pathlib.Path) -> None:
         model_host_key.parse("\n".join([lines[0], lines[1], lines[-1]])[:60] + "\n" + lines[-1], "here")
 
 
-def test_no_text_means_no_key() -> None:
+def test_empty_text_is_ignored() -> None:
     assert model_host_key.parse_all({"a": "", "b": None}, "host_keys") == {}
     assert model_host_key.parse_all(None, "host_keys") == {}
 
 
-def test_vendor_data_tells_its_public_key() -> None:
+def test_vendor_data_contains_its_public_key() -> None:
     key = model_host_key.parse(io_certificates.make_ssh_key(), "here")
     text = model_host_key.vendor_data(key)
     assert text.startswith("#cloud-config\n")
@@ -72,10 +72,10 @@ def test_vendor_data_tells_its_public_key() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "#cloud-config\n{}", "#cloud-config\n[1]", "#!/bin/sh", b"\xff", "#cloud-config\n{"])
-def test_other_vendor_data_tells_none(text: object) -> None:
+def test_other_vendor_data_has_no_public_key(text: object) -> None:
     assert model_host_key.public_in(text) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("user_data", "expected"), [("#cloud-config\nssh_keys: {}", True), ("vendor_data: {enabled: false}", True), ("#!/bin/sh", False)])
-def test_user_data_may_decide_itself(user_data: str, expected: bool) -> None:
+def test_user_data_with_host_keys_is_detected(user_data: str, expected: bool) -> None:
     assert model_host_key.decided_by_user(user_data) is expected

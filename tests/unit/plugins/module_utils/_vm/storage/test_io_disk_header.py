@@ -13,7 +13,14 @@ import subprocess
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_disk_header import chain, image_state, look, note_origin, origin_of, read_header
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_disk_header import (
+    chain,
+    image_state,
+    inspect,
+    note_origin,
+    origin_of,
+    read_header,
+)
 
 
 def create(path: pathlib.Path, form: str, *options: str) -> pathlib.Path:
@@ -67,7 +74,7 @@ def test_a_volume_remembers_its_image(tmp_path: pathlib.Path) -> None:
     image, volume = create(tmp_path / "image", "raw"), create(tmp_path / "volume", "raw")
     assert origin_of(str(volume)) is None
     note_origin(volume, "deb", str(image))
-    origin = look(str(volume)).origin
+    origin = inspect(str(volume)).origin
     assert origin is not None and (origin.image, origin.path, (origin.size, origin.changed)) == ("deb", str(image), image_state(str(image)))
     os.setxattr(volume, "user.footprint.image", b"{broken")
     assert origin_of(str(volume)) is None
@@ -78,10 +85,10 @@ def test_sizes_are_sparse(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "disk"
     with path.open("wb") as stream:
         stream.truncate(12 * 1024**2)
-        assert (look(str(path)).capacity, look(str(path)).allocation) == (12 * 1024**2, 0)
+        assert (inspect(str(path)).capacity, inspect(str(path)).allocation) == (12 * 1024**2, 0)
         stream.write(b"x" * 65536)
         stream.flush()
         os.fsync(stream.fileno())
-        assert (look(str(path)).capacity, look(str(path)).allocation) == (12 * 1024**2, 65536)
-    folder = look(str(tmp_path))
+        assert (inspect(str(path)).capacity, inspect(str(path)).allocation) == (12 * 1024**2, 65536)
+    folder = inspect(str(tmp_path))
     assert (folder.format, folder.capacity, folder.allocation) == ("dir", None, None)

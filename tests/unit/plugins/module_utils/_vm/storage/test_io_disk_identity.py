@@ -45,7 +45,7 @@ def test_the_images_behind_a_layer(tmp_path: pathlib.Path) -> None:
     real = [os.path.realpath(tmp_path / name) for name in ("middle", "base")]
     identities = Identities()
     assert list(identities.of(str(tmp_path / "top"), "qcow2").behind) == real
-    # what a guest wrote into a raw disk is no header
+    # the content of a raw disk is not parsed as a header
     assert identities.of(str(tmp_path / "top"), "raw").behind == ()
     assert identities.of(str(tmp_path / "top")).behind == ()
 

@@ -147,7 +147,7 @@ def test_filled_from_an_image_with_a_marker(bench: Bench) -> None:
 
 @pytest.mark.parametrize("stubborn, said", [(False, ["delete", "create"]), (True, [])])
 @pytest.mark.parametrize("image", [None, IMAGE])
-def test_what_a_killed_run_left_is_made_anew(bench: Bench, stubborn: bool, said: list[str], image: Image | None) -> None:
+def test_leftover_of_a_killed_run_is_created_again(bench: Bench, stubborn: bool, said: list[str], image: Image | None) -> None:
     bench.group.sizes[NAME], bench.group.stubborn = 12 * MIB, stubborn
     bench.marker.write_text("")
     assert bench.volumes.find(NAME, "d") is None and bench.volumes.leaving(NAME)
@@ -156,10 +156,10 @@ def test_what_a_killed_run_left_is_made_anew(bench: Bench, stubborn: bool, said:
     assert bench.volumes.find(NAME, "d") is not None and not bench.marker.exists()
 
 
-def test_what_a_killed_run_left_too_small_is_told(bench: Bench) -> None:
+def test_leftover_that_is_too_small_is_reported(bench: Bench) -> None:
     bench.group.sizes[NAME], bench.group.stubborn = 4 * MIB, True
     bench.marker.write_text("")
-    with pytest.raises(BackendError, match="cannot make the volume a-disk0.img: it does not want to"):
+    with pytest.raises(BackendError, match="cannot create the volume a-disk0.img: it does not want to"):
         bench.volumes.create(bench.plan(IMAGE))
     assert bench.volumes.find(NAME, "d") is None
 
@@ -169,7 +169,7 @@ def test_it_grows(bench: Bench) -> None:
     plan = bench.plan(size="30 MiB")
     assert plan.how == "grow"
     bench.volumes.grow(NAME, plan.size)
-    # a run that is killed here has not told the running domain: the next one does
+    # a run that is killed here has not resized the running domain: the next one does
     assert bench.plan(size="30 MiB").how == "grow"
     bench.volumes.grow(NAME, plan.size)
     bench.volumes.grown(NAME)
@@ -205,7 +205,7 @@ def test_half_a_wipe_is_never_used(bench: Bench) -> None:
 def test_what_only_the_network_reaches_is_refused(bench: Bench) -> None:
     bench.volumes.create(bench.plan())
     bench.group.kind = 3
-    with pytest.raises(InputError, match="is reached over the network only"):
+    with pytest.raises(InputError, match="is accessible only over the network"):
         bench.volumes.find(NAME, "d")
 
 

@@ -198,20 +198,20 @@ def test_a_failure_leaves_nothing_usable(place: Place, details: dict[str, t.Any]
 
 
 def bad_image(place: Place, name: str, content: bytes) -> None:
-    """A file that is not what its name says."""
+    """A file with the wrong suffix."""
     (place.folder / "images" / name).write_bytes(content)
 
 
 WRONG = [
-    ("missing", "qemu", "deb", "there is no base image 'deb' in "),
-    ("not qcow2", "qemu", "broken", "is not what its name says"),
+    ("missing", "qemu", "deb", "the base image 'deb' does not exist in "),
+    ("not qcow2", "qemu", "broken", "has the suffix .qcow2, but its format is raw"),
     ("not a tar", "lxc", "broken", "is not a tar"),
-    ("on top of another", "qemu", "layered", "needs another image"),
+    ("on top of another", "qemu", "layered", "needs a backing file"),
 ]
 
 
 @pytest.mark.parametrize("hypervisor, image, message", [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
-def test_a_wrong_image_is_told(place: Place, hypervisor: str, image: str, message: str) -> None:
+def test_invalid_image_is_refused(place: Place, hypervisor: str, image: str, message: str) -> None:
     bad_image(place, "broken.qcow2", b"hello")
     bad_image(place, "broken.tar", b"hello" * 1000)
     base = image_in(place, "base.qcow2", "qcow2")
@@ -223,14 +223,14 @@ def test_a_wrong_image_is_told(place: Place, hypervisor: str, image: str, messag
     assert raised.value.hint
 
 
-def test_a_tar_without_init_is_told_and_leaves_nothing(place: Place) -> None:
+def test_tar_without_init_is_refused_and_leaves_nothing(place: Place) -> None:
     root_tar(place, init=False)
-    with pytest.raises(BackendError, match="holds no /sbin/init"):
+    with pytest.raises(BackendError, match="contains no /sbin/init"):
         place.make("lxc", image="root")
     assert sorted(entry.name for entry in place.folder.iterdir()) == ["images"]
 
 
-def test_a_truncated_tar_is_told_and_leaves_nothing(place: Place) -> None:
+def test_truncated_tar_is_refused_and_leaves_nothing(place: Place) -> None:
     root_tar(place, "root.tar.gz")
     path = place.folder / "images" / "root.tar.gz"
     path.write_bytes(path.read_bytes()[:-40])
@@ -239,9 +239,9 @@ def test_a_truncated_tar_is_told_and_leaves_nothing(place: Place) -> None:
     assert sorted(entry.name for entry in place.folder.iterdir()) == ["images"]
 
 
-def test_a_file_where_a_folder_should_be_is_told(place: Place) -> None:
+def test_file_in_place_of_a_folder_is_refused(place: Place) -> None:
     (place.folder / "a-disk0").write_text("")
-    with pytest.raises(RefusedError, match="is no directory"):
+    with pytest.raises(RefusedError, match="is not a directory"):
         place.make("lxc", image="root")
 
 

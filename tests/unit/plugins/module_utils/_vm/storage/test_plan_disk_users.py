@@ -27,7 +27,7 @@ LAYER: dict[str, t.Any] = {"writes": False, "layer": True}
 CASES: list[tuple[str, Use, Use, str | None]] = [
     ("different disks", use("a", "/p/a"), use("b", "/p/b"), None),
     ("one disk", use("a", "/p/x"), use("b", "/p/x"), "/p/x (vda of the VM a) is also vda of the VM b."),
-    ("one disk, two names", use("a", "/p/x", keys=("/p/x", "inode:1:2")), use("b", "/q/y", keys=("/q/y", "inode:1:2")), "there named /q/y."),
+    ("one disk, two names", use("a", "/p/x", keys=("/p/x", "inode:1:2")), use("b", "/q/y", keys=("/q/y", "inode:1:2")), "with the path /q/y."),
     ("both only read it", use("a", "/p/x.iso", **READ), use("b", "/p/x.iso", **READ), None),
     ("one of them writes", use("a", "/p/b-seed.iso"), use("b", "/p/b-seed.iso", **READ), "is also vda of the VM b."),
     ("the other one writes", use("a", "/p/x", **READ), use("b", "/p/x"), "is also vda of the VM b."),
@@ -35,22 +35,22 @@ CASES: list[tuple[str, Use, Use, str | None]] = [
     ("only one shares it", use("a", "/p/x", shareable=True), use("b", "/p/x"), "is also vda of the VM b."),
     ("only the other one shares it", use("a", "/p/x"), use("b", "/p/x", shareable=True), "is also vda of the VM b."),
     ("one image behind both", use("a", "/p/base", **LAYER), use("b", "/p/base", **LAYER), None),
-    ("its image is written to", use("a", "/p/base", **LAYER), use("b", "/p/base"), "is an image behind this disk, and the VM b writes to it (vda)."),
-    ("writes to the other one's image", use("a", "/p/base"), use("b", "/p/base", **LAYER), "is an image behind the disk vda of the VM b; writing to it"),
+    ("its image is written to", use("a", "/p/base", **LAYER), use("b", "/p/base"), "is a backing file of this disk, and the VM b writes to it (vda)."),
+    ("writes to the other one's image", use("a", "/p/base"), use("b", "/p/base", **LAYER), "is a backing file of the disk vda of the VM b; writing to it"),
     ("one folder of the host", use("a", "/srv", **FOLDER), use("b", "/srv", **FOLDER), None),
     ("one volume of a pool", use("a", "/p/x", volume=True, **FOLDER), use("b", "/p/x", **FOLDER), "is also"),
     ("one root", use("a", "/p/x", **ROOT), use("b", "/p/x", **ROOT), "is also"),
-    ("a folder with a disk in it", use("a", "/p", **FOLDER), use("b", "/p/x"), "contain one another."),
-    ("a folder with a root in it", use("a", "/p", **FOLDER), use("b", "/p/x", **ROOT), "contain one another."),
-    ("a folder with an image in it", use("a", "/p", **FOLDER), use("b", "/p/images/base", **LAYER), "contain one another."),
+    ("a folder with a disk in it", use("a", "/p", **FOLDER), use("b", "/p/x"), "overlap: one contains the other."),
+    ("a folder with a root in it", use("a", "/p", **FOLDER), use("b", "/p/x", **ROOT), "overlap: one contains the other."),
+    ("a folder with an image in it", use("a", "/p", **FOLDER), use("b", "/p/images/base", **LAYER), "overlap: one contains the other."),
     ("a folder that is only read", use("a", "/p", **FOLDER, **READ), use("b", "/p/x"), None),
-    ("in the root of a container", use("a", "/p/x/disk"), use("b", "/p/x", **ROOT), "contain one another."),
+    ("in the root of a container", use("a", "/p/x/disk"), use("b", "/p/x", **ROOT), "overlap: one contains the other."),
     ("in a folder a container has of the host", use("a", "/p/x"), use("b", "/p", **FOLDER), None),
     ("a container that has all of the host", use("a", "/p/x"), use("b", "/", **ROOT), None),
     ("nearly the same name", use("a", "/p/xy", **ROOT), use("b", "/p/x", **ROOT), None),
-    ("a device and its partition", use("a", "/sys/devices/sda"), use("b", "/sys/devices/sda/sda1"), "contain one another."),
-    ("a partition and its device", use("a", "/sys/devices/sda/sda1"), use("b", "/sys/devices/sda"), "contain one another."),
-    ("a device another one's is made of", use("a", "/sys/devices/sda"), use("b", "/sys/devices/sda/sda1", **LAYER), "contain one another."),
+    ("a device and its partition", use("a", "/sys/devices/sda"), use("b", "/sys/devices/sda/sda1"), "overlap: one contains the other."),
+    ("a partition and its device", use("a", "/sys/devices/sda/sda1"), use("b", "/sys/devices/sda"), "overlap: one contains the other."),
+    ("a device another one's is made of", use("a", "/sys/devices/sda"), use("b", "/sys/devices/sda/sda1", **LAYER), "overlap: one contains the other."),
     ("two devices made of one", use("a", "/sys/devices/sda", **LAYER), use("b", "/sys/devices/sda", **LAYER), None),
 ]
 
@@ -63,7 +63,7 @@ def test_two_vms(mine: Use, other: Use, says: str | None) -> None:
     assert (says is not None) == bool(sentences)
     if says is not None:
         assert says in sentences[0] and mine.path in sentences[0]
-        # both VMs are named, and nothing is told twice
+        # both VMs are named, and nothing is reported twice
         assert "the VM a" in sentences[0] and "the VM b" in sentences[0]
         assert len(sentences) == len(set(sentences)) == 1
 

@@ -45,7 +45,7 @@ def test_decision(wanted: t.Any, pool: Pool, image: Image | None, how: str, size
 
 REFUSED = [
     ("smaller than its image", disk(image="deb", size=1), FILES, QCOW2, "d.size: 1 GiB is less than the 2 GiB of the base image deb"),
-    ("a container without image", disk("lxc"), FILES, None, "d.image: is missing"),
+    ("a container without image", disk("lxc"), FILES, None, "d.image: is required"),
     ("a container in a volume group", disk("lxc", image="root"), BLOCKS, TAR, "d.pool: the pool vg0 is of type logical"),
     ("a container from a disk image", disk("lxc", image="deb"), FILES, QCOW2, "d.image: /pool/images/deb.qcow2 is qcow2"),
     ("a machine from a tar", disk(image="root"), FILES, TAR, "d.image: /pool/images/root.tar is tar"),
@@ -80,17 +80,17 @@ EXISTING = [
     ("a larger layer", disk(size=3, format="qcow2", image="deb", backing=True), FILES, volume("qcow2", backing="/i"), "grow", 3 * GIB, None),
     ("rounded up by a volume group", disk(size="2000 MiB"), BLOCKS, volume(), "keep", 2 * GIB, None),
     ("a folder of any size", disk("lxc", size=1, image="root"), FILES, volume("dir", None), "keep", 0, None),
-    ("another image", disk(image="deb"), FILES, volume(origin=OTHER), "keep", 2 * GIB, "was made from the image suse and stays so"),
-    ("a layer after all", disk(image="deb", format="qcow2", backing=True), FILES, volume("qcow2"), "keep", 2 * GIB, "is no layer over an image"),
-    ("a copy after all", disk(image="deb", format="qcow2"), FILES, volume("qcow2", backing="/i"), "keep", 2 * GIB, "stays a layer over /i"),
+    ("another image", disk(image="deb"), FILES, volume(origin=OTHER), "keep", 2 * GIB, "was created from the image suse and is kept"),
+    ("a layer after all", disk(image="deb", format="qcow2", backing=True), FILES, volume("qcow2"), "keep", 2 * GIB, "is not a layer over an image"),
+    ("a copy after all", disk(image="deb", format="qcow2"), FILES, volume("qcow2", backing="/i"), "keep", 2 * GIB, "remains a layer over /i"),
 ]
 
 
-@pytest.mark.parametrize("wanted, pool, found, how, size, told", [case[1:] for case in EXISTING], ids=[case[0] for case in EXISTING])
-def test_a_volume_that_exists(wanted: t.Any, pool: Pool, found: Volume, how: str, size: int, told: str | None) -> None:
+@pytest.mark.parametrize("wanted, pool, found, how, size, notice", [case[1:] for case in EXISTING], ids=[case[0] for case in EXISTING])
+def test_a_volume_that_exists(wanted: t.Any, pool: Pool, found: Volume, how: str, size: int, notice: str | None) -> None:
     plan = plan_volume(wanted, pool, found, None, "d")
     assert (plan.how, plan.size, plan.creates) == (how, size, False)
-    assert [told in said for said in plan.told] == ([True] if told else [])
+    assert [notice in each for each in plan.notices] == ([True] if notice else [])
 
 
 NEVER = [
@@ -115,7 +115,7 @@ def test_growing_says_from_where_to_where() -> None:
     assert (plan.describe_found(), plan.describe()) == ("default/a-disk0.img, raw, 2 GiB", "default/a-disk0.img, raw, 3 GiB")
 
 
-@pytest.mark.parametrize("origin, now, wrong", [(OTHER, (1, 1), None), (None, (5, 5), None), (OTHER, (2, 1), "is not the one"), (OTHER, None, "is gone")])
+@pytest.mark.parametrize("origin, now, wrong", [(OTHER, (1, 1), None), (None, (5, 5), None), (OTHER, (2, 1), "has changed"), (OTHER, None, "is missing")])
 def test_the_image_behind_a_layer(origin: Origin | None, now: tuple[int, int] | None, wrong: str | None) -> None:
     said = image_changed(origin, now)
     assert said is None if wrong is None else said is not None and said.startswith(wrong)
@@ -134,7 +134,7 @@ def test_what_stays_when_its_vm_goes() -> None:
 
 def test_disks_that_fit_and_disks_that_do_not() -> None:
     check_room(BLOCKS, 5, 5, "vms[0]")
-    with pytest.raises(RefusedError, match=r"need 3 GiB more of the pool vg0, which has 1 GiB left") as raised:
+    with pytest.raises(RefusedError, match=r"need 3 GiB more in the pool vg0, which has 1 GiB left") as raised:
         check_room(BLOCKS, 3 * GIB, GIB, "vms[0]")
     assert raised.value.path == "vms[0].disks" and raised.value.hint
     # others took it meanwhile

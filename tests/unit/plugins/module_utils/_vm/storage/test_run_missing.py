@@ -48,6 +48,6 @@ def test_a_disk_goes_by_the_name_it_was_created_with() -> None:
     run_missing.check_names(["a-disk7.img"], works, "default")
     with pytest.raises(InputError, match="Did you mean a-disk7.img"):
         run_missing.check_names(["a-disk0.img"], works, "default")
-    # whether a VM that was refused has it nobody knows, and nothing is done for it
+    # the disks of a refused VM are unknown, and nothing is done for it
     works.append(types.SimpleNamespace(vm=vms[1], steps=None))
     run_missing.check_names(["b-disk9.img"], works, "default")

@@ -15,14 +15,14 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.io_bounds import TooLongError, bounded
 
 
-def test_time() -> None:
+def test_time_is_limited() -> None:
     with pytest.raises(TooLongError, match="more than 0.1 s"), bounded(0.1):
         while True:
             pass
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
-def test_memory() -> None:
+def test_memory_is_limited() -> None:
     before = resource.getrlimit(resource.RLIMIT_AS)
     with pytest.raises(MemoryError), bounded(room=1 << 26):
         bytearray(1 << 28)
@@ -31,7 +31,7 @@ def test_memory() -> None:
         bytearray(1 << 20)
 
 
-def test_another_thread() -> None:
+def test_other_threads_are_not_limited() -> None:
     found = []
 
     def work() -> None:

@@ -45,7 +45,7 @@ def filled(source: str, **details: t.Any) -> t.Any:
         "\U0001f600 ß \u202e",
     ],
 )
-def test_a_value_arrives_as_it_is_and_is_never_evaluated(source: str, value: str) -> None:
+def test_values_are_unchanged_and_never_evaluated(source: str, value: str) -> None:
     document = filled(source, note=value)
     assert document.findtext("title") == value
     assert [child.tag for child in document] == ["name", "title", "description"]
@@ -68,15 +68,15 @@ def test_a_deep_value_arrives_as_json(source: str) -> None:
         (JINJA2, {"nics": [{"bridge": "b"}, {"bridge": "b", "x": "\ufffe"}]}, "vms[0].nics[1].x"),
     ],
 )
-def test_what_xml_cannot_carry_is_told_with_its_place(source: str, details: dict[str, t.Any], path: str) -> None:
-    with pytest.raises(InputError, match="which XML cannot carry") as raised:
+def test_character_not_allowed_in_xml_is_reported_with_its_path(source: str, details: dict[str, t.Any], path: str) -> None:
+    with pytest.raises(InputError, match="which XML does not allow") as raised:
         filled(source, **details)
     assert raised.value.path == path
 
 
 @pytest.mark.parametrize("source", [BRACES, JINJA2], ids=["braces", "jinja2"])
 def test_a_huge_document_is_refused(source: str) -> None:
-    with pytest.raises(TemplateError, match="^VM 'c1': the document comes to 4 MiB. "):
+    with pytest.raises(TemplateError, match=r"^VM 'c1': the rendered document is 4 MiB, the limit is 1 MiB\. "):
         filled(source, note="x" * 4 * 1024 * 1024)
 
 
@@ -94,7 +94,7 @@ def test_a_huge_document_is_refused(source: str) -> None:
         "<domain>{{ id | attr('__class__') }}</domain>",
     ],
 )
-def test_a_template_does_not_leave_its_sandbox(source: str) -> None:
+def test_template_cannot_escape_the_sandbox(source: str) -> None:
     with pytest.raises(FootprintError) as raised:
         filled(source, nics=[{"bridge": "b"}])
     assert "root:" not in str(raised.value)

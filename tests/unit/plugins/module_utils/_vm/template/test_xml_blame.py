@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From libvirt's words to a place, and from a schema to the parts it does not know."""
+"""Elements that libvirt messages refer to, and parts that a schema does not allow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from lxml import etree
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_blame import spoken_of, strangers
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_blame import find_element, invalid_parts
 
 DOCUMENT = """\
 <domain type='qemu'><name>a</name><memory>1</memory><vcpu>1</vcpu>
@@ -29,8 +29,8 @@ DOCUMENT = """\
 </devices></domain>
 """
 
-# words of versions that are not on every machine
-SAID = [
+# messages of various libvirt versions
+MESSAGES = [
     ("XML error: Invalid value for attribute 'bus' in element 'target': 'omni'.", 7),
     ("unsupported configuration: unknown disk bus type 'omni'", 7),
     ("XML error: target 'vda' duplicated for disk sources '/a' and '/b'", 7),
@@ -46,9 +46,9 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize("message, line", SAID, ids=[case[0] for case in SAID])
-def test_the_place_of_a_sentence(message: str, line: int | None) -> None:
-    found = spoken_of(parse(DOCUMENT), message)
+@pytest.mark.parametrize("message, line", MESSAGES, ids=[case[0] for case in MESSAGES])
+def test_element_of_a_message_is_found(message: str, line: int | None) -> None:
+    found = find_element(parse(DOCUMENT), message)
     assert (found.sourceline if found is not None else None) == line
 
 
@@ -57,22 +57,22 @@ def valid(document: t.Any) -> bool:
     return not any(each.tag.startswith("x") or any(key.startswith("x") for key in each.attrib) for each in document.iter())
 
 
-def test_strangers() -> None:
+def test_invalid_parts_are_found() -> None:
     text = DOCUMENT.replace("<serial", "<serial xa='1'").replace("</os>", "<xb/></os>")
     document = parse(text.replace("<mac ", "<xc><deep/></xc><mac ").replace("<vcpu>", "<vcpu xd=''>"))
     before = etree.tostring(document)
-    # two on the ground, so only the domain as such can be named; one by one they are found
-    assert [(element.tag, key) for element, key in strangers(document, valid)] == [("domain", None)]
+    # with two invalid required elements only the domain is reported; one at a time they are found
+    assert [(element.tag, key) for element, key in invalid_parts(document, valid)] == [("domain", None)]
     document.find("vcpu").attrib.clear()
-    assert [(element.tag, key) for element, key in strangers(document, valid)] == [("xb", None)]
+    assert [(element.tag, key) for element, key in invalid_parts(document, valid)] == [("xb", None)]
     document.find("os").remove(document.find("os/xb"))
-    assert [(element.tag, key) for element, key in strangers(document, valid)] == [("xc", None), ("serial", "xa")]
+    assert [(element.tag, key) for element, key in invalid_parts(document, valid)] == [("xc", None), ("serial", "xa")]
     assert etree.tostring(document) != before
-    assert strangers(parse(DOCUMENT), valid) == []
+    assert invalid_parts(parse(DOCUMENT), valid) == []
 
 
-def test_a_document_is_left_as_it_was() -> None:
+def test_document_is_not_modified() -> None:
     document = parse(DOCUMENT.replace("<serial", "<serial xa='1'"))
     before = etree.tostring(document)
-    strangers(document, valid)
+    invalid_parts(document, valid)
     assert etree.tostring(document) == before

@@ -12,10 +12,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml
 ALL = "a & b < c > d \" e ' f &amp; ü"
 
 
-def test_a_text_comes_back_as_it_was() -> None:
+def test_text_is_read_back_unchanged() -> None:
     assert parse(f"<domain>{escape(ALL)}</domain>").text == ALL
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
-def test_so_does_an_attribute_in_either_quotes(quote: str) -> None:
+def test_attribute_is_read_back_unchanged_with_either_quotes(quote: str) -> None:
     assert parse(f"<domain name={quote}{escape(ALL)}{quote}/>").get("name") == ALL

@@ -4,7 +4,7 @@
 
 """Templates in both syntaxes and the packaged ones, against golden files.
 
-``GOLDEN=write pytest tests/unit/plugins/module_utils/_vm/template/test_xml_golden.py`` writes them anew; read the
+``GOLDEN=write pytest tests/unit/plugins/module_utils/_vm/template/test_xml_golden.py`` writes them again; read the
 difference before you commit it. Each one is also defined on real libvirt, see ``tests/templates``.
 """
 
@@ -117,12 +117,12 @@ def test_packaged(name: str) -> None:
     [("bios", FULL, "kvm"), ("bios", BARE, "qemu"), ("bios", SEEDED, "qemu"), ("uefi", EFI, "kvm"), ("uefi", SECURE, "qemu"), ("lxc", CONTAINER, "lxc")],
     ids=["bios", "bios-bare", "bios-seeded", "uefi", "uefi-secure", "lxc"],
 )
-def test_default_is_the_one_of_them_that_fits(template: str, details: dict[str, t.Any], hypervisor: str) -> None:
+def test_default_equals_the_template_that_fits(template: str, details: dict[str, t.Any], hypervisor: str) -> None:
     assert document_of(PACKAGED["default"], details, hypervisor) == document_of(PACKAGED[template], details, hypervisor)
 
 
 @pytest.mark.parametrize("template", ["bios", "uefi", "lxc"])
-def test_the_same_in_single_braces(template: str) -> None:
+def test_single_brace_form_renders_the_same(template: str) -> None:
     source = (FOLDER / f"{template}-braces-in.xml").read_text(encoding="utf-8")
     details, hypervisor = (ONE_CONTAINER, "lxc") if template == "lxc" else (ONE, "qemu")
     text = document_of(source, details, hypervisor)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a template may do, and how its failures are told."""
+"""Features of templates, and their errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml
 @pytest.mark.parametrize(
     "source, jinja2", [("<a>{id}</a>", False), ("<a>{{ id }}</a>", True), ("<a>{% if x %}{% endif %}</a>", True), ("<a>{# x #}</a>", True), ("<a/>", False)]
 )
-def test_the_syntax_is_chosen_by_the_content(source: str, jinja2: bool) -> None:
+def test_format_is_detected_by_the_content(source: str, jinja2: bool) -> None:
     assert is_jinja2(source) is jinja2
 
 
@@ -36,7 +36,7 @@ def test_a_variable_without_a_value_is_missing(source: str, value: t.Any) -> Non
     assert Template(source).render({"x": value}).missing == ("x",)
 
 
-def test_asking_whether_it_is_there_is_no_use() -> None:
+def test_existence_test_does_not_count_as_missing() -> None:
     rendered = Template("{% if x %}{{ x }}{% endif %}{{ y | default('d') }}{% for z in zs %}{{ z }}{% endfor %}").render({})
     assert (rendered.text, rendered.missing) == ("d", ())
 
@@ -68,7 +68,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("source, message", BROKEN, ids=[case[0] for case in BROKEN])
-def test_broken_jinja2_is_told_with_its_line(source: str, message: str) -> None:
+def test_invalid_jinja2_is_reported_with_its_line(source: str, message: str) -> None:
     with pytest.raises(TemplateError) as raised:
         Template(source).render({"x": [1]})
     assert str(raised.value).startswith(message)
@@ -84,7 +84,7 @@ def test_broken_jinja2_is_told_with_its_line(source: str, message: str) -> None:
         ("{% if x is defined and y[z] %}{% endif %}", {"x", "y", "z"}),
     ],
 )
-def test_what_a_template_speaks_of(source: str, used: set[str]) -> None:
+def test_used_variables_are_found(source: str, used: set[str]) -> None:
     template = Template(source)
     names = ("disks", "disk", "cpu", "row", "nic", "rack", "range", "x", "y", "z", "loop")
     assert {name for name in names if template.uses(name)} == used
@@ -93,17 +93,17 @@ def test_what_a_template_speaks_of(source: str, used: set[str]) -> None:
 @pytest.mark.parametrize(
     "source, line", [("a\n{% if x %}\n{% for y in z %}\n{% endfor %}\n", 2), ("{% if x %}\n{% for y in z %}\nb", 2), ("\n{{ x | nofilter }}", 2)]
 )
-def test_a_block_without_its_end_is_named_by_its_line(source: str, line: int) -> None:
+def test_block_without_end_is_reported_with_its_line(source: str, line: int) -> None:
     with pytest.raises(TemplateError, match=f"^template line {line}: "):
         Template(source)
 
 
-def test_a_character_xml_cannot_carry_is_refused() -> None:
+def test_character_not_allowed_in_xml_is_refused() -> None:
     with pytest.raises(InputError, match="U\\+0007"):
         Template("<a>{x}</a>").render({"x": "bell\a"})
 
 
-def test_every_rendered_line_knows_its_origin() -> None:
+def test_rendered_lines_have_their_template_line() -> None:
     source = "<a>\n{% for i in items %}\n  <b/>\n  <c>{{ i }}</c>\n{% endfor %}\n</a>\n"
     lines = Template(source).marked({"items": [1, 2]})
     assert [(text.strip(), line) for text, line in lines[:6]] == [("<a>", 1), ("<b/>", 3), ("<c>1</c>", 4), ("<b/>", 3), ("<c>2</c>", 4), ("</a>", 6)]
@@ -118,7 +118,7 @@ XML_TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc"), blacklist_ch
 
 
 @given(XML_TEXT)
-def test_whatever_a_value_holds_it_is_read_back_as_written(value: str) -> None:
+def test_arbitrary_value_is_read_back_unchanged(value: str) -> None:
     for source in ("<a b='{x}'><c>{x}</c></a>", "<a b=\"{{ x }}\"><c>{{ x }}</c></a>"):
         document = parse(Template(source).render({"x": value}).text)
         assert document.get("b") == value

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What docs/templates.md says is so: its tables name every variable, its templates work."""
+"""docs/templates.md: its tables contain all variables, and its examples work."""
 
 from __future__ import annotations
 
@@ -50,33 +50,33 @@ def named(heading: str) -> set[str]:
     return {name.split(".")[-1] for cell in cells for name in re.findall("`([^`]+)`", cell)}
 
 
-def test_the_table_of_the_vm_is_whole() -> None:
+def test_vm_table_is_complete() -> None:
     free = {"rack", "shares"}
     flat = {name for name in variables() if re.match("(nic|disk)[0-9]+_|seed_", name)}
-    assert named("Of the VM") == set(variables()) - free - flat
+    assert named("VM variables") == set(variables()) - free - flat
 
 
-@pytest.mark.parametrize("heading, kind", [("Of each NIC", "nics"), ("Of each disk", "disks")])
-def test_the_tables_of_nics_and_disks_are_whole(heading: str, kind: str) -> None:
+@pytest.mark.parametrize("heading, kind", [("NIC variables", "nics"), ("Disk variables", "disks")])
+def test_nic_and_disk_tables_are_complete(heading: str, kind: str) -> None:
     assert named(heading) == set(variables()[kind][0]) - {"cache"}
 
 
-def test_the_table_of_the_seed_is_whole() -> None:
-    assert named("Of the seed") == set(SEED) == set(variables()["seed"])
+def test_seed_table_is_complete() -> None:
+    assert named("Seed variables") == set(SEED) == set(variables()["seed"])
 
 
-def test_the_table_of_packaged_templates_is_whole() -> None:
-    section = TEXT.split("## The packaged templates\n", 1)[1].split("\n##", 1)[0]
+def test_table_of_packaged_templates_is_complete() -> None:
+    section = TEXT.split("## Packaged templates\n", 1)[1].split("\n##", 1)[0]
     assert {line.split("`")[1] for line in section.splitlines() if line.startswith("| `")} == set(PACKAGED)
 
 
-def test_free_keys_of_the_packaged_templates_are_told() -> None:
+def test_free_variables_of_the_packaged_templates_are_documented() -> None:
     for name in {name for source in PACKAGED.values() for name in Template(source).variables} - set(variables()):
         assert f"`{name}`" in TEXT
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_the_templates_of_the_page_work(number: int) -> None:
+def test_examples_of_the_page_work(number: int) -> None:
     source = re.findall("```xml\n(.*?)```", TEXT, re.DOTALL)[number]
     vm = parse_vms([dict(ALL, vda_size=None, address=None, machine=None, user_data=None)], cluster="home")[0]
     template = Template(source)
