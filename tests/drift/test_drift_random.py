@@ -15,7 +15,6 @@ from drift_guest import Guest, Host
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_flatten import flatten
 
 
-
 def template(dice: random.Random) -> str:
     """A random template as a user could write it."""
     pick = dice.choice

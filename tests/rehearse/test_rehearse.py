@@ -64,7 +64,8 @@ def test_the_next_sweeps_them_and_a_check_that_never_passes_ends_it(lab: StageLa
     before = lab.identity()
     done = lab.rehearse(holds("three"), {"type": "tcp", "port": 9}, rehearse_timeout=lab.slow())
     assert done.rc != 0
-    for words in ("The rehearsal failed", "command grep --quiet --line-regexp three /srv/marker: exit code 1", "tcp 9: ", "refused", "Last lines of the console", "login:"):
+    failed = "command grep --quiet --line-regexp three /srv/marker: exit code 1"
+    for words in ("The rehearsal failed", failed, "tcp 9: ", "refused", "Last lines of the console", "login:"):
         assert words in done.output, f"{words!r} is not in:\n{done.output[-4000:]}"
     journal = lab.journal()
     assert journal["state"] == "failed" and "quiesce" not in journal["phases"] and not journal["facts"]["rehearsal"]["passed"]

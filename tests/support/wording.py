@@ -37,7 +37,7 @@ WORDS: t.Mapping[str, str] = {
     r"go(es)? on( with)?|went on|gone on with": "continues",
     r"gives? (it )?back|who gives back": "returns, rolls back",
     r"looks? away|see(s|n)? to it": "ignores, makes sure",
-    r"is no (?!longer\b|more\b|less\b|other\b|one\b|need\b|problem\b|limit\b|reason\b|way\b|difference\b)[a-z]+": "is not a, is not valid: say what is expected",
+    r"is no (?!longer\b|more\b|less\b|other\b|one\b|need\b|problem\b|limit\b|reason\b|way\b|difference\b)[a-z]+": "is not a, expected",
     r"stands? (on|still|for it|there|as)|how it stands|it stands": "runs on, is in use, state",
     r"not well|is well|are well|be well|all well": "healthy, unhealthy",
     r"all the while": "meanwhile, continuously",

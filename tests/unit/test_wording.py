@@ -12,7 +12,11 @@ from tests.support.wording import FOLDERS, ROOT, findings, tracked
 
 
 def test_collection_uses_no_unwanted_words() -> None:
-    found = [f"{path.relative_to(ROOT)}:{number}: {word!r}: write {instead}" for path in tracked(FOLDERS) for number, word, instead in findings(path.read_text("utf-8"))]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {word!r}: write {instead}"
+        for path in tracked(FOLDERS)
+        for number, word, instead in findings(path.read_text("utf-8"))
+    ]
     assert not found, "\n".join(found)
 
 

@@ -232,7 +232,8 @@ def keep(folder: str, incoming: str, backup: Backup, retain: int, *, check_mode:
                 arrived = pathlib.Path(incoming)
                 if not arrived.is_file() or digest(arrived) != backup.sha256:
                     raise BackendError(
-                        f"{incoming} does not match the backup that {backup.member} sent.", hint="Check the free space on this machine, then run the play again."
+                        f"{incoming} does not match the backup that {backup.member} sent.",
+                        hint="Check the free space on this machine, then run the play again.",
                     )
                 _publish(arrived, home, backup)
                 _clear_arrivals(arrived.parent)

@@ -113,7 +113,8 @@ def test_failed_migration_names_the_serving_machine(play, last, word):
 def test_a_host_that_cannot_be_asked_is_asked_again(play):
     result, _asked, lines = play({}, [AnsibleConnectionFailure("gone"), AnsibleConnectionFailure("gone"), migration("done", active=False)])
     assert result["migration"]["state"] == "done"
-    assert lines[0].startswith("master: the host cannot be reached, the migration continues") and len([each for each in lines if "cannot be reached" in each]) == 1
+    assert lines[0].startswith("master: the host cannot be reached, the migration continues")
+    assert len([each for each in lines if "cannot be reached" in each]) == 1
 
 
 def test_wait_timeout_ends_the_wait(play, monkeypatch):

@@ -175,7 +175,11 @@ def test_a_bond_that_its_ports_put_together():
 
 @pytest.mark.parametrize(
     "vlan, words",
-    [({"name": "tenant", "id": 5}, "cannot derive VLAN 5 of eno1 from the name tenant"), ({"name": "vlan6", "id": 5}, "cannot derive VLAN 5 of eno1 from the name vlan6"), ({"id": 5}, None)],
+    [
+        ({"name": "tenant", "id": 5}, "cannot derive VLAN 5 of eno1 from the name tenant"),
+        ({"name": "vlan6", "id": 5}, "cannot derive VLAN 5 of eno1 from the name vlan6"),
+        ({"id": 5}, None),
+    ],
 )
 def test_names_of_vlans(vlan, words):
     wanted = {"vlans": [{"link": "eno1", **vlan}]}
