@@ -30,7 +30,7 @@ def test_power_lost_while_parked(source: SourceMachine) -> None:
         assert f"{source.admin}/24" not in source.addresses()
         source.await_serving(60)
     assert watch.report()["seconds_two"] == 0
-    assert "not heard from" in source.state()["reason"]
+    assert "lease expired" in source.state()["reason"]
 
 
 def test_power_lost_after_the_hand_over_stays_aside(source: SourceMachine) -> None:
