@@ -18,14 +18,9 @@ description:
     member. Their connections are closed, as they would be when the member stops; clients repeat what was not acknowledged.
   - No setting lasts longer than two seconds, so nothing has to be reverted if the module is killed.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes_without_diff
   - reduced.footprint.attributes.linux
-attributes:
-  check_mode:
-    description: Can run in check_mode and return what would be handed over without doing it.
-    support: full
-  diff_mode:
-    description: No file is changed; RV(handed_over) lists what is handed over.
-    support: none
 options:
   member:
     description: Name of the controller to be moved, as configured in the load balancer.
@@ -75,6 +70,14 @@ handed_over:
   type: list
   elements: str
   sample: [writer of mysql]
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

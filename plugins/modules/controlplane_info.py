@@ -17,8 +17,9 @@ description:
   - Run it on all hosts of the control plane. The playbook C(reduced.footprint.status) combines the results, and
     C(reduced.footprint.rolling_restart) uses it to wait for each member that it restarted.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
 options:
   services:
     description: The services this host is a member of. A service that is not installed is reported as a problem. An empty list means all installed ones.
@@ -99,6 +100,14 @@ controlplane:
     waited:
       description: Seconds the module waited.
       type: float
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -17,16 +17,11 @@ description:
     under a label is not repeated.
   - The server is stopped where required, and is not started again.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Lists the actions.
-    support: full
 options:
   state:
     description:
@@ -73,6 +68,14 @@ aside:
   returned: success
   type: str
   sample: /var/lib/mysql.before-footprint-20261122T021500Z
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -18,16 +18,11 @@ description:
     P(reduced.footprint.galera_decision#filter) returns.
   - A member that is already in a Primary Component never starts another one.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Shows the member's state before and after.
-    support: full
 options:
   state:
     description:
@@ -72,6 +67,14 @@ galera:
   description: State of the member after the change, as RV(reduced.footprint.galera_info#module:galera).
   returned: success
   type: dict
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

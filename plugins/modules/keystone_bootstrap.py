@@ -16,14 +16,9 @@ description:
     C(keystone-manage bootstrap), which creates or updates both, and checks again.
   - Run it on one member, after its database was created. The password is never part of a command line.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Lists the missing objects, without secrets.
-    support: full
 options:
   url:
     description: URL of the keystone service on this host.
@@ -81,6 +76,14 @@ actions:
   type: list
   elements: str
   sample: ["set the public endpoint of RegionOne to https://192.0.2.20:5000/v3"]
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

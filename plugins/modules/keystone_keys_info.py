@@ -15,8 +15,9 @@ description:
   - Returns the fingerprints of the keys in a key repository.
   - On request returns the keys too, to copy them to other members. Such a task requires C(no_log).
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
 options:
   path:
     description: Directory of the key repository.
@@ -65,6 +66,14 @@ repository:
       returned: when O(secrets=true)
       type: dict
   sample: {fingerprints: {"0": 5f3c1d2a9b8e7f60, "1": 0a1b2c3d4e5f6071}, primary: 1, finished: true, written: {"0": 1767225600, "1": 1767225600}}
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

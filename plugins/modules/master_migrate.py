@@ -21,6 +21,8 @@ description:
     takes its address and services back, after it has checked that no other machine answers for the address.
   - The role P(reduced.footprint.master_migrate#role) places the one-time ssh key and gathers the source's facts.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes_diff_in_check_mode
   - reduced.footprint.attributes.linux
   - reduced.footprint.migration.source_at_rest
   - reduced.footprint.migration.copying
@@ -28,13 +30,11 @@ extends_documentation_fragment:
   - reduced.footprint.migration.course
 attributes:
   check_mode:
-    description: Runs all checks and shows what would be done; changes nothing.
-    support: full
-  diff_mode:
-    description: In check mode, with O(source_facts), shows the changes to the copy's configuration.
-    support: partial
     details:
-      - A run without check mode does not show them; the journal lists them.
+      - Runs all checks.
+  diff_mode:
+    details:
+      - Requires O(source_facts), and shows the changes to the copy's configuration. The journal of a real run lists them.
 options:
   name:
     description: Name of the migration and of the VM. The default is the name or the id in O(vm).
@@ -279,6 +279,14 @@ migration:
       type: dict
     source: {description: Identity of the source and its temporary address., type: dict}
     host: {description: The destination host., type: str}
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -15,8 +15,9 @@ description:
   - On a virt host, returns the state of its migrations from their journals, also while a migration runs.
   - On a source, returns the last reports about its migrations, and gathers the facts that M(reduced.footprint.master_migrate) requires.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
 options:
   gather:
     description: What to gather, the migrations of a virt host or facts of this machine as a source.
@@ -137,6 +138,14 @@ source_facts:
   description: Names, file systems, block devices without one, cards, tools, configuration files of this machine; passwords in them are redacted.
   returned: O(gather=source)
   type: dict
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

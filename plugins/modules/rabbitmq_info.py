@@ -17,8 +17,9 @@ description:
   - Pass the results of all members to the filter P(reduced.footprint.rabbitmq_decision#filter) to find the member that must start
     the cluster.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
   - reduced.footprint.rabbitmq.node
   - reduced.footprint.rabbitmq.cookie
 options:
@@ -125,6 +126,14 @@ rabbitmq:
       description: Names in O(peers) that do not resolve to the expected address.
       type: list
       elements: str
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -18,16 +18,11 @@ description:
   - A node that has contents never joins, because joining would wipe them.
   - Before a restart it waits until no quorum queue would lose its majority, and moves clients and queue leaders to other members.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
   - reduced.footprint.rabbitmq.node
   - reduced.footprint.rabbitmq.cookie
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Shows the member's state before and after.
-    support: full
 options:
   state:
     description:
@@ -88,6 +83,14 @@ rabbitmq:
   description: State of the member after the change, as RV(reduced.footprint.rabbitmq_info#module:rabbitmq).
   returned: success
   type: dict
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

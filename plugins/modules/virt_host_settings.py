@@ -23,15 +23,14 @@ description:
 requirements:
   - systemd and libvirt on the server
   - semanage, restorecon and matchpathcon if SELinux is enabled and O(pool_paths) is set
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
 attributes:
   check_mode:
-    support: full
-    description:
-      - Reports the same actions. With O(mask_broken_kvm) the hypervisor proof runs in check mode as well; its guest leaves nothing behind.
+    details:
+      - With O(mask_broken_kvm) the hypervisor proof runs in check mode as well; its guest leaves nothing behind.
       - The number of huge pages that the kernel can allocate is only known after the request.
-  diff_mode:
-    support: full
-    description: Shows files, values and units before and after; passwords are masked.
   platform:
     support: full
     platforms: linux
@@ -212,18 +211,9 @@ error:
   returned: failure
   type: dict
   contains:
-    path:
-      description: Path of the invalid value in the input.
-      type: str
-      returned: always
-    message:
-      description: The problem.
-      type: str
-      returned: always
-    hint:
-      description: How to fix it.
-      type: str
-      returned: always
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -23,14 +23,13 @@ description:
 requirements:
   - systemd and iproute2 on the server
   - bridge-utils on servers with ifupdown
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
 attributes:
   check_mode:
-    support: full
-    description:
-      - Reports whether a change would be made, with the same checks. Packages that ifupdown needs are assumed to be installed.
-  diff_mode:
-    support: full
-    description: Shows the configuration before and after, passwords masked.
+    details:
+      - Packages that ifupdown needs are assumed to be installed.
   platform:
     support: full
     platforms: linux
@@ -203,18 +202,9 @@ error:
   returned: failure
   type: dict
   contains:
-    path:
-      description: Path of the invalid value in the input.
-      type: str
-      returned: always
-    message:
-      description: The problem.
-      type: str
-      returned: always
-    hint:
-      description: How to fix it.
-      type: str
-      returned: always
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

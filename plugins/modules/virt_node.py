@@ -25,13 +25,9 @@ requirements:
   - python3-libvirt on the server, if it has the role V(virt)
 attributes:
   check_mode:
-    support: full
-    description:
-      - Nothing is recorded and no pool is created; the proofs run, their guests leave nothing behind.
+    details:
+      - The proofs run; their guests leave nothing behind.
       - If libvirt is not installed yet, a warning reports it, everything that depends on it is assumed to be present, and nothing is proven.
-  diff_mode:
-    support: full
-    description: Shows the storage pool and the recorded facts before and after.
   platform:
     support: full
     platforms: linux
@@ -123,6 +119,8 @@ options:
     choices: [present, checked, absent]
     default: present
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.virt_node.storage
   - reduced.footprint.virt_node.removal
 seealso:
@@ -283,22 +281,13 @@ removal:
       returned: always
       sample: ['controller2: cluster lab; running; roles controller; member of controller; is shut down and undefined']
 error:
-  description: The error. If the capacity is not sufficient, the message contains the requested, available, reserved and missing amounts.
+  description: The error.
   returned: failure
   type: dict
   contains:
-    path:
-      description: Path of the invalid value in the input.
-      type: str
-      returned: always
-    message:
-      description: The problem.
-      type: str
-      returned: always
-    hint:
-      description: How to fix it.
-      type: str
-      returned: always
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 import typing as t

@@ -16,8 +16,9 @@ description:
     in the network.
   - The network is probed by ARP with the sender 0.0.0.0 (RFC 5227), so no ARP cache is changed.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
 options:
   own:
     description: Address of this host in the network of the load balancers.
@@ -80,6 +81,14 @@ macs:
   returned: success
   type: list
   elements: str
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -36,13 +36,12 @@ requirements:
   - xorriso on the host, for VMs with C(user_data), C(network_config) or C(meta_data)
 attributes:
   check_mode:
-    support: full
-    description:
-      - Reports exactly what the real run would do, including volumes. Only refusals by a guest cannot be predicted.
+    details:
+      - Includes volumes. Only refusals by a guest cannot be predicted.
       - On a host where libvirt is not installed or does not answer yet, every VM counts as new, with a warning.
   diff_mode:
-    support: full
-    description: Shows the state, the volumes, each change with its class and the rendered document of each VM, before and after.
+    details:
+      - Shows the state, the volumes, each change with its class and the rendered document of each VM, before and after.
 options:
   cluster:
     description: Name of the cluster; identities are derived from it, and it is stored in the domains.
@@ -71,6 +70,8 @@ options:
       - libvirt connection URI. By default the hypervisor type of each VM selects the system driver, with one connection per driver.
     type: str
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.libvirt
   - reduced.footprint.vm_details
   - reduced.footprint.vm_details.run
@@ -320,6 +321,14 @@ unlisted:
   type: list
   elements: str
   sample: []
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

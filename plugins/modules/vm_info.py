@@ -18,8 +18,9 @@ description:
 requirements:
   - python3-libvirt and python3-lxml on the host
 extends_documentation_fragment:
-  - reduced.footprint.attributes.libvirt
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.libvirt
 options:
   cluster:
     description: Only VMs of this cluster.
@@ -282,6 +283,14 @@ vms:
       returned: when O(xml=true)
       type: str
       sample: <domain type="lxc">...</domain>
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

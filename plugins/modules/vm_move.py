@@ -22,17 +22,16 @@ description:
   - The tasks file C(playbooks/tasks/move_vm.yml) and the playbook C(reduced.footprint.move_vm) place the one-time ssh
     key and read the host keys of the destination.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes_diff_in_check_mode
   - reduced.footprint.attributes.libvirt
 attributes:
   check_mode:
-    description:
-      - Changes nothing. With O(destination_facts) it reports all obstacles and the method of the move.
-    support: full
-  diff_mode:
-    description: In check mode, with O(destination_facts), shows source and destination of the VM.
-    support: partial
     details:
-      - Outside of check mode no diff is shown.
+      - With O(destination_facts) it returns all obstacles and the method of the move.
+  diff_mode:
+    details:
+      - Requires O(destination_facts), and shows source and destination of the VM.
 options:
   id:
     description: ID of the VM.
@@ -264,6 +263,14 @@ move:
     kept: {description: Files of the VM that were not removed., type: list, elements: str}
     reason: {description: Why it failed., type: str}
     warnings: {description: Warnings of the move., type: list, elements: str}
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
+    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
