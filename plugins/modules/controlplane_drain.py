@@ -38,9 +38,9 @@ options:
     description: Services with their port at O(virtual_address). Other services are not changed.
     type: dict
     default: {mysql: 3306}
-  timeout:
-    description: Seconds to wait for the peers to take over.
-    type: float
+  wait_timeout:
+    description: Maximum number of seconds to wait until the peers have taken over.
+    type: int
     default: 30
   stats_socket:
     description: Admin socket of HAProxy.
@@ -93,14 +93,14 @@ def main() -> None:
             "here": {"type": "bool", "default": False},
             "virtual_address": {"type": "str", "required": True},
             "ports": {"type": "dict", "default": {"mysql": 3306}},
-            "timeout": {"type": "float", "default": 30},
+            "wait_timeout": {"type": "int", "default": 30},
             "stats_socket": {"type": "path", "default": "/run/haproxy-footprint.sock"},
         },
         supports_check_mode=True,
     )
     given = module.params
     try:
-        request = HandoverRequest(given["member"], given["here"], given["virtual_address"], parse_ports(given["ports"]), given["timeout"])
+        request = HandoverRequest(given["member"], given["here"], given["virtual_address"], parse_ports(given["ports"]), given["wait_timeout"])
         done = hand_over(request, local_balancer(given["stats_socket"]), module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())

@@ -42,7 +42,7 @@ options:
     required: true
   lock_timeout:
     description: Seconds to wait for another backup on this host to finish.
-    type: float
+    type: int
     default: 900
 seealso:
   - module: reduced.footprint.galera_backup_store
@@ -126,7 +126,7 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "cluster": {"type": "str", "required": True},
             "member": {"type": "str", "required": True},
-            "lock_timeout": {"type": "float", "default": 900},
+            "lock_timeout": {"type": "int", "default": 900},
             **SERVER_ARGUMENTS,
         },
         supports_check_mode=True,

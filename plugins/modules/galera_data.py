@@ -44,7 +44,7 @@ options:
     type: dict
   lock_timeout:
     description: Seconds to wait for another run of this module on this host to finish.
-    type: float
+    type: int
     default: 900
 seealso:
   - module: reduced.footprint.galera_backup_info
@@ -93,7 +93,7 @@ def main() -> None:
             "label": {"type": "str", "required": True},
             "file": {"type": "path"},
             "backup": {"type": "dict"},
-            "lock_timeout": {"type": "float", "default": 900},
+            "lock_timeout": {"type": "int", "default": 900},
             **SERVER_ARGUMENTS,
         },
         required_if=[("state", "prepared", ("file", "backup"))],

@@ -39,9 +39,9 @@ options:
     type: list
     elements: path
     default: []
-  timeout:
-    description: Seconds until the member must be ready. A new member copies all data first.
-    type: float
+  wait_timeout:
+    description: Maximum number of seconds to wait until the member is ready. A new member copies all data first.
+    type: int
     default: 600
 seealso:
   - module: reduced.footprint.galera_info
@@ -89,13 +89,13 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "bootstrapped"], "default": "present"},
             "cluster_uuid": {"type": "str"},
             "config_files": {"type": "list", "elements": "path", "default": []},
-            "timeout": {"type": "float", "default": 600},
+            "wait_timeout": {"type": "int", "default": 600},
             **SERVER_ARGUMENTS,
         },
         supports_check_mode=True,
     )
     given = module.params
-    request = MemberRequest(given["state"], given["cluster_uuid"] or None, tuple(given["config_files"]), given["timeout"])
+    request = MemberRequest(given["state"], given["cluster_uuid"] or None, tuple(given["config_files"]), given["wait_timeout"])
     try:
         result = ensure(request, local_database(given["unit"], given["datadir"]), check_mode=module.check_mode)
     except FootprintError as error:

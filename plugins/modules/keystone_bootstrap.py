@@ -54,8 +54,8 @@ options:
   admin_url:
     description: URL of the service for administrators. Defaults to O(internal_url).
     type: str
-  timeout:
-    description: Seconds to wait for a service that is starting.
+  wait_timeout:
+    description: Maximum number of seconds to wait for a service that is starting.
     type: int
     default: 60
 """
@@ -104,14 +104,14 @@ def main() -> None:
             "public_url": {"type": "str", "required": True},
             "internal_url": {"type": "str"},
             "admin_url": {"type": "str"},
-            "timeout": {"type": "int", "default": 60},
+            "wait_timeout": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
     )
     given = module.params
     try:
         keystone = local_keystone(given["url"])
-        result = ensure(wanted(given), given["password"], keystone, check_mode=module.check_mode, timeout=given["timeout"])
+        result = ensure(wanted(given), given["password"], keystone, check_mode=module.check_mode, wait_timeout=given["wait_timeout"])
     except FootprintError as error:
         module.fail_json(**error.as_result())
     diff = {"before": "", "after": "".join(f"{action}\n" for action in result.actions)}

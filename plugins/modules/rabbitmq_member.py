@@ -51,9 +51,9 @@ options:
       - Has no effect on a started node.
     type: bool
     default: false
-  timeout:
-    description: Seconds until the member must be healthy.
-    type: float
+  wait_timeout:
+    description: Maximum number of seconds to wait until the member is healthy.
+    type: int
     default: 600
 seealso:
   - module: reduced.footprint.rabbitmq_info
@@ -107,14 +107,14 @@ def main() -> None:
             "forget": {"type": "list", "elements": "str", "default": []},
             "config_files": {"type": "list", "elements": "path", "default": []},
             "force_boot": {"type": "bool", "default": False},
-            "timeout": {"type": "float", "default": 600},
+            "wait_timeout": {"type": "int", "default": 600},
             **SERVER_ARGUMENTS,
         },
         supports_check_mode=True,
     )
     given = module.params
     request = MemberRequest(
-        given["state"], given["seed"] or None, tuple(given["forget"]), tuple(given["config_files"]), given["force_boot"], given["timeout"]
+        given["state"], given["seed"] or None, tuple(given["forget"]), tuple(given["config_files"]), given["force_boot"], given["wait_timeout"]
     )
     try:
         result = ensure(request, local_broker(given["node"], given["unit"]), given["cookie"], check_mode=module.check_mode)

@@ -106,8 +106,8 @@ options:
     default: /etc/ansible/facts.d/reduced_footprint.fact
   proof_timeout:
     description: Seconds after which the test guest of a proof is considered hung.
-    type: float
-    default: 15.0
+    type: int
+    default: 15
 seealso:
   - module: reduced.footprint.virt_node
   - name: libvirt daemons
@@ -240,7 +240,7 @@ def main() -> None:
             "users": {"type": "list", "elements": "str", "default": []},
             "pool_paths": {"type": "list", "elements": "path", "default": []},
             "facts_file": {"type": "path", "default": "/etc/ansible/facts.d/reduced_footprint.fact"},
-            "proof_timeout": {"type": "float", "default": 15.0},
+            "proof_timeout": {"type": "int", "default": 15},
         },
         supports_check_mode=True,
     )

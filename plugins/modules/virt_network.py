@@ -136,7 +136,7 @@ options:
     type: str
     choices: [present, confirmed]
     default: present
-  timeout:
+  confirm_timeout:
     description: Seconds within which the change must be confirmed.
     type: int
     default: 60
@@ -253,7 +253,7 @@ def main() -> None:
             "bonds": {"type": "list", "elements": "dict", "default": [], "options": _BOND},
             "vlans": {"type": "list", "elements": "dict", "default": [], "options": _VLAN},
             "state": {"type": "str", "choices": ["present", "confirmed"], "default": "present"},
-            "timeout": {"type": "int", "default": 60},
+            "confirm_timeout": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
     )

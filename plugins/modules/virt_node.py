@@ -92,8 +92,8 @@ options:
     default: /etc/ansible/facts.d/reduced_footprint.fact
   proof_timeout:
     description: Seconds after which the test guest of a proof is considered hung.
-    type: float
-    default: 15.0
+    type: int
+    default: 15
   reprove:
     description:
       - Repeat the proof although the recorded one is still valid. A proof is valid for one kernel, QEMU, CPU and microcode.
@@ -314,7 +314,7 @@ _REMOVAL: dict[str, dict[str, t.Any]] = {
     "quorums": {"type": "dict"},
     "quorum_roles": {"type": "list", "elements": "str", "default": ["controller"]},
     "break_quorum": {"type": "bool", "default": False},
-    "shutdown_timeout": {"type": "float", "default": 120.0},
+    "shutdown_timeout": {"type": "int", "default": 120},
     "force": {"type": "bool", "default": False},
 }
 _BOTH = ("name", "cluster", "roles", "vms", "uri", "container_uri", "facts_file")
@@ -343,7 +343,7 @@ def main() -> None:
             "vcpu_ratio": {"type": "float", "default": 4.0},
             "pool_reserve": {"type": "str", "default": "0"},
             "facts_file": {"type": "path", "default": "/etc/ansible/facts.d/reduced_footprint.fact"},
-            "proof_timeout": {"type": "float", "default": 15.0},
+            "proof_timeout": {"type": "int", "default": 15},
             "reprove": {"type": "bool", "default": False},
             "uri": {"type": "str", "default": "qemu:///system"},
             "container_uri": {"type": "str", "default": "lxc:///system"},

@@ -95,7 +95,7 @@ class HandoverRequest:
     here: bool
     virtual_address: str
     ports: t.Mapping[str, int]
-    timeout: float = 30
+    wait_timeout: float = 30
     unit: str = "keepalived.service"
 
 
@@ -125,7 +125,7 @@ def _move_address(request: HandoverRequest, _balancer: HaProxy, check_mode: bool
         _await(
             lambda: request.virtual_address not in host.addresses() and all(host.touch(request.virtual_address, port) for port in request.ports.values()),
             f"no peer took over the virtual address {request.virtual_address}",
-            request.timeout,
+            request.wait_timeout,
             sleep,
             clock,
         )
@@ -150,7 +150,7 @@ def _redirect_clients(request: HandoverRequest, balancer: HaProxy, check_mode: b
             return balancer.frontends()[name]["in_use"] != request.member
 
         if not check_mode:
-            _await(others_serve, f"the load balancer still sends clients of {name} to {request.member}", request.timeout, sleep, clock)
+            _await(others_serve, f"the load balancer still sends clients of {name} to {request.member}", request.wait_timeout, sleep, clock)
         done.append(f"writer of {name}")
     return done
 
