@@ -17,7 +17,7 @@ description:
     VM with it. If the VM is not healthy in time, the migration is rolled back to the source automatically.
   - The unit keeps a journal. Run the module again at any time. It attaches to a running migration, resumes an interrupted
     one, and reports a finished one as unchanged.
-  - The source holds a lease while it is set aside. If it does not hear from the destination for O(return_after) seconds, it
+  - The source holds a lease while it is set aside. If it does not hear from the destination for O(lease_timeout) seconds, it
     takes its address and services back, after it has checked that no other machine answers for the address.
   - The role P(reduced.footprint.master_migrate#role) places the one-time ssh key and gathers the source's facts.
 extends_documentation_fragment:
@@ -116,7 +116,7 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: Maximum time to wait, in seconds; the migration itself continues after it.
+    description: Maximum number of seconds to wait; the migration itself continues.
     type: int
     default: 7200
 notes:

@@ -109,9 +109,8 @@ options:
     type: int
     default: 5
   bandwidth_limit:
-    description: Limit in MiB per second, V(0) for no limit.
-    type: int
-    default: 0
+    description: Bandwidth limit of the copies or of the live migration, for example V(100 MiB/s). No limit by default.
+    type: str
   live_timeout:
     description: Seconds after which a live migration is aborted and the VM stays on the source.
     type: int
@@ -143,7 +142,7 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: Maximum seconds to wait; the move itself continues.
+    description: Maximum number of seconds to wait; the move itself continues.
     type: int
     default: 7200
 notes:
@@ -300,7 +299,7 @@ def arguments() -> dict:
         "force": {"type": "bool", "default": False},
         "max_downtime": {"type": "float", "default": 1.0},
         "max_passes": {"type": "int", "default": 5, "no_log": False},
-        "bandwidth_limit": {"type": "int", "default": 0},
+        "bandwidth_limit": {"type": "str"},
         "live_timeout": {"type": "int", "default": 3600},
         "start_timeout": {"type": "int", "default": 60},
         "discard_changes": {"type": "bool", "default": False},

@@ -50,11 +50,11 @@ _JOB_KEYS = (
     "rehearse_timeout",
     "health_checks",
     "hooks",
-    "max_worktime",
+    "preparation_timeout",
     "max_passes",
     "max_downtime",
     "boot_timeout",
-    "return_after",
+    "lease_timeout",
     "source_after",
     "stop_after",
 )

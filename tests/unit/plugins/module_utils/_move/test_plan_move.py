@@ -190,12 +190,18 @@ def test_a_journal_survives_its_file():
         ({"destination": {"host": "h", "host_keys": ["nonsense"]}}, "destination.host_keys[0]"),
         ({"shutdown_timeout": 0}, "shutdown_timeout"),
         ({"max_downtime": 0.0}, "max_downtime"),
+        ({"bandwidth_limit": "fast"}, "bandwidth_limit"),
     ],
 )
 def test_bad_requests_name_the_value(params, path):
     with pytest.raises(InputError) as error:
         parse_spec({"id": "c1", "cluster": "lab", "destination": {"host": "192.0.2.13"}, **params})
     assert error.value.path == path
+
+
+def test_a_bandwidth_limit_is_a_rate_with_a_unit():
+    given = {"id": "c1", "destination": {"host": "h"}}
+    assert [parse_spec({**given, "bandwidth_limit": each}).bandwidth_limit for each in (None, "20 MiB/s", "1")] == [0, 20480, 1024]
 
 
 def test_an_address_becomes_a_name():
