@@ -71,8 +71,7 @@ options:
         elements: str
   source_facts:
     description:
-      - Facts that M(reduced.footprint.master_migrate_info) returned on the source with
-        O(reduced.footprint.master_migrate_info#module:gather=source).
+      - RV(reduced.footprint.master_source_info#module:source.facts) of the source.
     type: dict
   admin:
     description: The address that moves. Required for O(state=migrated).
@@ -126,6 +125,7 @@ notes:
 seealso:
   - module: reduced.footprint.one_time_key
   - module: reduced.footprint.master_migrate_info
+  - module: reduced.footprint.master_source_info
   - module: reduced.footprint.vm_define
 """
 
@@ -145,8 +145,7 @@ EXAMPLES = r"""
   delegate_to: laptop
 
 - name: Gather facts of the source
-  reduced.footprint.master_migrate_info:
-    gather: source
+  reduced.footprint.master_source_info:
     services: [footprint-api, mariadb]
     address: 192.0.2.2
   delegate_to: laptop
@@ -157,7 +156,7 @@ EXAMPLES = r"""
     admin:
       address: 192.0.2.2
       temporary_address: 192.0.2.3
-    source_facts: "{{ gathered.source_facts }}"
+    source_facts: "{{ gathered.source.facts }}"
     services: [footprint-api, dnsmasq, mariadb]
     cluster: lab
     vm:
@@ -180,7 +179,7 @@ EXAMPLES = r"""
     admin:
       address: 192.0.2.2
       temporary_address: 192.0.2.3
-    source_facts: "{{ gathered.source_facts }}"
+    source_facts: "{{ gathered.source.facts }}"
     services: [footprint-api, dnsmasq, mariadb]
     vm:
       id: master
@@ -214,7 +213,7 @@ plan:
     services: {description: Units that would be stopped., type: list, elements: str}
     fixups: {description: Files of the copy that would be changed., type: list, elements: str}
     partitions:
-      description: Partitions of the new disks, sizes in bytes; C(raw) is the device of the source that is copied block by block.
+      description: Partitions of the new disks, C(size_bytes) in bytes; C(raw) is the device of the source that is copied block by block.
       type: list
       elements: dict
 summary:
@@ -233,17 +232,17 @@ migration:
       type: str
     phase: {description: The current or last phase., type: str}
     phases:
-      description: State, start, end and seconds of every phase that has started.
+      description: State, start and end (UTC), and seconds of every phase that has started.
       type: dict
     attempt:
       description: Number of the attempt, incremented after every rollback to the source.
       type: int
     started:
-      description: Start, in Unix seconds.
-      type: float
+      description: Start (UTC).
+      type: str
     ended:
-      description: End, in Unix seconds.
-      type: float
+      description: End (UTC), null while it runs.
+      type: str
     passes:
       description: Every pass of the copy with its kind, seconds, files and bytes.
       type: list
@@ -251,18 +250,18 @@ migration:
     progress: {description: Progress of the current pass., type: dict}
     bytes: {description: Bytes of file content copied by all passes together., type: int}
     files: {description: Files copied by all passes together., type: int}
-    downtime:
+    downtime_seconds:
       description: Seconds from the first stopped service to the last passed health check, or to the rollback.
       type: float
-    downtime_predicted: {description: Downtime in seconds that was predicted before the pause., type: float}
-    downtime_parts:
-      description: The downtime by phases, in seconds.
+    predicted_downtime_seconds: {description: Downtime in seconds that was predicted before the pause., type: float}
+    downtime_seconds_by_phase:
+      description: The parts of the downtime in seconds.
       type: dict
     rehearsal:
       description: The latest rehearsal of the copy; null if there was none.
       type: dict
       contains:
-        at: {description: "Start, in Unix seconds.", type: float}
+        at: {description: Start (UTC)., type: str}
         passed: {description: Whether all health checks passed., type: bool}
         seconds: {description: Seconds from power on to the last answer; null if it failed., type: float}
         checks: {description: The health checks that were run., type: list, elements: str}
@@ -271,7 +270,6 @@ migration:
       description: Whether source and copy were found equal after the last copy, except for logs.
       type: bool
     reason: {description: Why it failed or was rolled back., type: str}
-    error: {description: The same as RV(migration.reason)., type: str}
     problems: {description: Problems found by preflight., type: list, elements: dict}
     warnings: {description: Warnings for the operator., type: list, elements: str}
     vm:

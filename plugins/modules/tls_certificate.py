@@ -85,9 +85,10 @@ ca:
   returned: success
   type: str
 not_after:
-  description: Expiry of the certificate, in seconds since the epoch; C(null) if it would be created in check mode.
+  description: Expiry of the certificate (UTC); C(null) if it would be created in check mode.
   returned: success
-  type: int
+  type: str
+  sample: "2027-12-25T02:15:00Z"
 fingerprint:
   description: SHA-256 fingerprint of the certificate; C(null) if it would be created in check mode.
   returned: success

@@ -239,13 +239,13 @@ move:
     from: {description: The source., type: str}
     to: {description: The destination., type: str}
     started:
-      description: Start time, in Unix seconds.
-      type: float
+      description: Start (UTC).
+      type: str
     ended:
-      description: End time, in Unix seconds.
-      type: float
+      description: End (UTC), null while it runs.
+      type: str
     phases:
-      description: State, start, end and duration in seconds of every started phase.
+      description: State, start and end (UTC), and seconds of every phase that has started.
       type: dict
     passes:
       description: Every copy pass with its path, kind, seconds, files and bytes.

@@ -60,7 +60,7 @@ moves:
       description: The destination of the move.
       type: str
     at:
-      description: Time of the note (UTC).
+      description: Time of the note, or start of a move without one yet (UTC).
       type: str
     state:
       description:

@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import Wanted, problems
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
@@ -205,6 +206,6 @@ def _at_work() -> t.Iterator[dict[str, t.Any]]:
             "name": str(vm.get("name") or name),
             "uuid": str(vm.get("uuid") or ""),
             "to": str(where.get("name") or where.get("host") or ""),
-            "at": "",
+            "at": utc(found.started) if found.started else None,
             "state": MOVING,
         }

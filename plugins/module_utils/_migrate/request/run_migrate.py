@@ -173,7 +173,7 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
             "services": facts.get("everything", []) if holds_everything(spec.services, spec.quiesce) else list(spec.services),
             "fixups": sorted(changes),
             "partitions": [
-                {"disk": each.disk, "mount": each.mount, "fs": each.fs, "size": each.size, "uuid": each.uuid, "raw": each.raw.path if each.raw else None}
+                {"disk": each.disk, "mount": each.mount, "fs": each.fs, "size_bytes": each.size, "uuid": each.uuid, "raw": each.raw.path if each.raw else None}
                 for each in layout.partitions
             ],
         }
