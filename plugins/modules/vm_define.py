@@ -284,7 +284,7 @@ vms:
       type: list
       elements: dict
       sample: [{name: controller1-disk0.qcow2, pool: default, path: /var/lib/libvirt/images/controller1-disk0.qcow2,
-                capacity: 21474836480, allocation: 1310720}]
+                capacity_bytes: 21474836480, allocation_bytes: 1310720}]
       contains:
         name:
           description: Name of the volume in its pool.
@@ -298,11 +298,11 @@ vms:
           description: Path on the host.
           type: str
           sample: /var/lib/libvirt/images/controller1-disk0.qcow2
-        capacity:
+        capacity_bytes:
           description: Size in bytes as seen by the VM. Null for the folder of a container, which has no limit.
           type: int
           sample: 21474836480
-        allocation:
+        allocation_bytes:
           description: Allocated bytes. Null for a folder, and in check mode for a volume that does not exist yet.
           type: int
           sample: 1310720

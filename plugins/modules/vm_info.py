@@ -265,11 +265,11 @@ vms:
           description: Name of the volume.
           type: str
           sample: controller1-disk0.qcow2
-        capacity:
+        capacity_bytes:
           description: Size in bytes as seen by the guest, null for a folder.
           type: int
           sample: 21474836480
-        allocation:
+        allocation_bytes:
           description: Bytes allocated on the host, null for a folder or if O(uri) is another host.
           type: int
           sample: 1638400
