@@ -100,7 +100,8 @@ controlplane:
           problems: []
           facts: {address: 192.0.2.11, version: 1.6.18}
           units:
-            memcached.service: {state: active, sub: running, pid: 811, since: "2026-01-01T00:00:00Z", invocation: 0f3a5c7e, path: /lib/systemd/system/memcached.service}
+            memcached.service:
+              {state: active, sub: running, pid: 811, since: "2026-01-01T00:00:00Z", invocation: 0f3a5c7e, path: /lib/systemd/system/memcached.service}
     waited_seconds:
       description: Seconds the module waited.
       type: float
@@ -110,8 +111,8 @@ error:
   type: dict
   contains:
     message: {description: The problem., type: str, returned: always}
-    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
-    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

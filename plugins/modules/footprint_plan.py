@@ -293,8 +293,8 @@ error:
   type: dict
   contains:
     message: {description: The problem., type: str, returned: always}
-    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
-    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

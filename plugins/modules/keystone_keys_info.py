@@ -65,15 +65,19 @@ repository:
       description: Mapping of number to key.
       returned: when O(secrets=true)
       type: dict
-  sample: {fingerprints: {"0": 5f3c1d2a9b8e7f60, "1": 0a1b2c3d4e5f6071}, primary: 1, finished: true, written: {"0": "2026-01-01T00:00:00Z", "1": "2026-01-01T00:00:00Z"}}
+  sample:
+    fingerprints: {"0": 5f3c1d2a9b8e7f60, "1": 0a1b2c3d4e5f6071}
+    primary: 1
+    finished: true
+    written: {"0": "2026-01-01T00:00:00Z", "1": "2026-01-01T00:00:00Z"}
 error:
   description: The error.
   returned: failure
   type: dict
   contains:
     message: {description: The problem., type: str, returned: always}
-    path: {description: Path of the invalid value in the options or on the host. Null if there is none., type: str, returned: always}
-    hint: {description: How to fix it. Null if there is no hint., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
