@@ -48,7 +48,7 @@ class ActionModule(ActionBase):
             for line in started.get("summary", []):
                 _show(line, "")
             return started
-        ended = self._watch(started["migration"]["name"], float(given.get("wait_timeout") or 7200), task_vars)
+        ended = self._watch(started["migration"]["name"], float(given.get("wait_timeout", 7200)), task_vars)
         if "migration" not in ended:
             return {**ended, "changed": True}
         return {**started, **_result(ended["migration"], _GOOD[state])}

@@ -234,7 +234,7 @@ def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Contain
     :arg good: states of the journal that are a success.
     """
     unit = io_units.unit_name(store.name)
-    until = time.monotonic() + float(params.get("wait_timeout") or 7200)
+    until = time.monotonic() + float(params.get("wait_timeout", 7200))
     while params.get("wait", True) and io_units.unit_active(unit):
         if time.monotonic() > until:
             raise still_running(store.name)
