@@ -14,6 +14,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, progress_line, still_running, summary
 
 _MODULE = "reduced.footprint.master_migrate"
@@ -47,7 +48,7 @@ class ActionModule(ActionBase):
             for line in started.get("summary", []):
                 _show(line, "")
             return started
-        ended = self._watch(started["migration"]["name"], float(given.get("wait_timeout") or 7200), task_vars)
+        ended = self._watch(started["migration"]["name"], float(given.get("wait_timeout", 7200)), task_vars)
         if "migration" not in ended:
             return {**ended, "changed": True}
         return {**started, **_result(ended["migration"], _GOOD[state])}
@@ -60,7 +61,7 @@ class ActionModule(ActionBase):
             left = until - time.monotonic()
             if left <= 0:
                 return {"failed": True, **still_running(name).as_result()}
-            arguments: dict[str, t.Any] = {"name": name, "wait": max(1, min(_POLL, round(left))), "log_lines": 5}
+            arguments: dict[str, t.Any] = {"name": name, "wait": True, "wait_timeout": max(1, min(_POLL, round(left))), "log_lines": 5}
             try:
                 answer = self._execute_module(module_name=_INFO, module_args=arguments, task_vars=task_vars)
             except AnsibleConnectionFailure as error:
@@ -68,8 +69,10 @@ class ActionModule(ActionBase):
                 last = _show(f"{name}: the host cannot be reached, the migration continues ({error})", last)
                 time.sleep(_RETRY)
                 continue
-            if answer.get("failed") or not answer.get("migrations"):
-                return answer if answer.get("failed") else {"failed": True, "msg": f"The migration {name} does not exist on its host any more."}
+            if answer.get("failed"):
+                return answer
+            if not answer.get("migrations"):
+                return {"failed": True, **FootprintError(f"The migration {name} does not exist on its host any more.").as_result()}
             migration = answer["migrations"][0]
             if not migration["active"]:
                 for line in summary(migration):

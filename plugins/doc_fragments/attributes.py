@@ -2,13 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Attributes of several modules."""
+"""Attributes of the modules."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Attribute blocks, each extended by name."""
+    """Every module extends the first block, and one of those about check mode and diff; it adds only C(details)."""
+
+    DOCUMENTATION = r"""
+options: {}
+attributes:
+  action_group:
+    description: Use C(group/reduced.footprint.footprint) in C(module_defaults) to set defaults for this module.
+    support: full
+    membership: [reduced.footprint.footprint]
+"""
 
     LINUX = r"""
 options: {}
@@ -37,4 +46,37 @@ attributes:
   diff_mode:
     support: none
     description: Changes nothing, so there is nothing to show.
+"""
+
+    CHANGES = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+    description: Returns the changes of a real run, and makes none.
+  diff_mode:
+    support: full
+    description: Shows the changes, without secrets.
+"""
+
+    CHANGES_WITHOUT_DIFF = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+    description: Returns the changes of a real run, and makes none.
+  diff_mode:
+    support: none
+    description: Has no text to compare; the result contains the changes.
+"""
+
+    CHANGES_DIFF_IN_CHECK_MODE = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+    description: Returns the changes of a real run, and makes none.
+  diff_mode:
+    support: partial
+    description: Shows the changes in check mode only.
 """

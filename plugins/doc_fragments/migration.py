@@ -73,26 +73,44 @@ options:
     description:
       - How the content is copied. V(rsync) copies files.
       - V(rsync_dd) also copies devices without a file system, block by block and only the blocks that changed since the previous copy.
-        With O(disk_schema=same) these are partitions, volumes and opened disks whose content the source does not recognise, otherwise the
-        C(raw) entries of O(disk_schema). They never shrink, keep their names and owners, and are verified by hashes during the pause.
+        Without O(disk_schema) these are partitions, volumes and opened disks whose content the source does not recognise, otherwise those
+        of O(disk_schema[].raw). They never shrink, keep their names and owners, and are verified by hashes during the pause.
     type: str
     choices: [rsync, rsync_dd]
     default: rsync
   disk_schema:
     description:
-      - Partitions of the new disks. V(same) creates the layout of the source, without LVM, md and encryption. Each partition has its
-        original size, except for the largest of a disk, which gets the remaining space; partitions that do not fit are shrunk as far as
-        their files allow.
-      - Otherwise a list of mappings with C(mount) (none for swap), C(fs) (ext4, xfs, btrfs, vfat, swap), C(size) and C(disk), the
-        number of the VM's disk, counted from 0. C(size) is a size with a unit (default GiB), a part of the disk
-        such as C(30%), or C(rest), the default, which is the remaining space.
-      - Instead of C(mount) and C(fs) an entry may have C(raw), any name below C(/dev) of a block device of the source that is
-        copied block by block, with O(sync=rsync_dd). C(size) defaults to its original size.
+      - Partitions of the new disks. An empty list creates the layout of the source, without LVM, md and encryption. Each partition has
+        its original size, except for the largest of a disk, which gets the remaining space; partitions that do not fit are shrunk as far
+        as their files allow.
       - File systems of the source without their own partition are copied into the parent file system.
-    type: raw
-    default: same
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      mount:
+        description: Mount point; none for swap.
+        type: str
+      fs:
+        description: File system. The default is V(vfat) for the EFI system partition, else V(ext4).
+        type: str
+        choices: [ext4, xfs, btrfs, vfat, swap]
+      size:
+        description:
+          - A size (a number without a unit is in GiB), a part of the disk such as V(30%), or V(rest) for the remaining space. The default
+            is V(rest), or the original size of O(disk_schema[].raw).
+        type: str
+      disk:
+        description: Number of the VM's disk, counted from 0.
+        type: int
+        default: 0
+      raw:
+        description:
+          - Any name below C(/dev) of a block device of the source that is copied block by block, with O(sync=rsync_dd). Excludes
+            O(disk_schema[].mount) and O(disk_schema[].fs).
+        type: str
   bandwidth_limit:
-    description: Bandwidth limit per second of the copies before the pause; a number without a unit is in KiB. No limit by default.
+    description: Bandwidth limit of the copies before the pause, for example V(100 MiB/s). No limit by default.
     type: str
   excludes:
     description: Absolute paths or rsync patterns to exclude from the copy.
@@ -180,13 +198,13 @@ options:
         type: list
         elements: str
         required: true
-      timeout:
-        description: Time limit in seconds.
+      command_timeout:
+        description: Seconds after which the command fails.
         type: int
         default: 600
-  max_worktime:
+  preparation_timeout:
     description:
-      - Time limit in seconds for all phases before the pause in one run; V(0) means no limit. A run that reaches the limit ends without an
+      - Seconds for all phases before the pause in one run; V(0) means no limit. A run that reaches the limit ends without an
         effect on the source, and the next run continues from the existing copy.
     type: int
     default: 0
@@ -202,7 +220,7 @@ options:
     description: Seconds to wait for the VM to boot and pass all checks before the migration is rolled back to the source.
     type: int
     default: 300
-  return_after:
+  lease_timeout:
     description: Seconds without contact to this host after which the source takes over again by itself.
     type: int
     default: 120

@@ -42,7 +42,7 @@ options:
             a pool whose file system is not mounted is refused before its directory is created or anything is written to it.
         type: bool
       reserve:
-        description: Bytes to keep free in this pool, overrides O(pool_reserve).
+        description: Space to keep free in this pool, overrides O(pool_reserve). A number without a unit is in GiB.
         type: str
   networks:
     description: libvirt networks that forward to a bridge of the host. They are created, started, and set to autostart.
@@ -92,8 +92,8 @@ options:
     default: false
   shutdown_timeout:
     description: Seconds to wait for a removed VM to shut down.
-    type: float
-    default: 120.0
+    type: int
+    default: 120
   force:
     description: Power off a VM that does not shut down in time.
     type: bool

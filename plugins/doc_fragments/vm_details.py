@@ -155,16 +155,16 @@ options:
     default: false
   shutdown_timeout:
     description: Seconds to wait for a VM to shut down, 0 or more.
-    type: float
-    default: 120.0
+    type: int
+    default: 120
   live_timeout:
     description: Seconds to wait for a guest to release a device or to change its CPUs; for memory, seconds without progress.
-    type: float
-    default: 10.0
+    type: int
+    default: 10
   lock_timeout:
     description: Seconds to wait for another run on the same host.
-    type: float
-    default: 300.0
+    type: int
+    default: 300
   parallel:
     description: Maximum number of VMs that are started, stopped or changed in parallel, 1 or more.
     type: int

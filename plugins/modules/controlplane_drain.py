@@ -18,14 +18,9 @@ description:
     member. Their connections are closed, as they would be when the member stops; clients repeat what was not acknowledged.
   - No setting lasts longer than two seconds, so nothing has to be reverted if the module is killed.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes_without_diff
   - reduced.footprint.attributes.linux
-attributes:
-  check_mode:
-    description: Can run in check_mode and return what would be handed over without doing it.
-    support: full
-  diff_mode:
-    description: No file is changed; RV(handed_over) lists what is handed over.
-    support: none
 options:
   member:
     description: Name of the controller to be moved, as configured in the load balancer.
@@ -43,9 +38,9 @@ options:
     description: Services with their port at O(virtual_address). Other services are not changed.
     type: dict
     default: {mysql: 3306}
-  timeout:
-    description: Seconds to wait for the peers to take over.
-    type: float
+  wait_timeout:
+    description: Maximum number of seconds to wait until the peers have taken over.
+    type: int
     default: 30
   stats_socket:
     description: Admin socket of HAProxy.
@@ -75,6 +70,14 @@ handed_over:
   type: list
   elements: str
   sample: [writer of mysql]
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -90,14 +93,14 @@ def main() -> None:
             "here": {"type": "bool", "default": False},
             "virtual_address": {"type": "str", "required": True},
             "ports": {"type": "dict", "default": {"mysql": 3306}},
-            "timeout": {"type": "float", "default": 30},
+            "wait_timeout": {"type": "int", "default": 30},
             "stats_socket": {"type": "path", "default": "/run/haproxy-footprint.sock"},
         },
         supports_check_mode=True,
     )
     given = module.params
     try:
-        request = HandoverRequest(given["member"], given["here"], given["virtual_address"], parse_ports(given["ports"]), given["timeout"])
+        request = HandoverRequest(given["member"], given["here"], given["virtual_address"], parse_ports(given["ports"]), given["wait_timeout"])
         done = hand_over(request, local_balancer(given["stats_socket"]), module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())

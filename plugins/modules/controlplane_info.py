@@ -17,8 +17,9 @@ description:
   - Run it on all hosts of the control plane. The playbook C(reduced.footprint.status) combines the results, and
     C(reduced.footprint.rolling_restart) uses it to wait for each member that it restarted.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
 options:
   services:
     description: The services this host is a member of. A service that is not installed is reported as a problem. An empty list means all installed ones.
@@ -36,12 +37,16 @@ options:
     elements: str
     default: []
   wait:
-    description: Seconds to wait for the services to become healthy. Then the state is returned; an unhealthy service does not make the module fail.
-    type: float
-    default: 0
-  timeout:
-    description: Timeout in seconds for the answer of each service.
-    type: float
+    description: Wait for the services to become healthy before their state is returned.
+    type: bool
+    default: false
+  wait_timeout:
+    description: Maximum number of seconds to wait. The state is returned in any case; an unhealthy service does not make the module fail.
+    type: int
+    default: 300
+  query_timeout:
+    description: Seconds to wait for the answer of each service.
+    type: int
     default: 15
   packages:
     description: Whether to return the package of each unit, and whether the unit was started before that package was installed.
@@ -60,7 +65,7 @@ EXAMPLES = r"""
   reduced.footprint.controlplane_info:
     services: [galera]
     sizes: {galera: 3}
-    wait: 300
+    wait: true
   register: result
   failed_when: result.controlplane.problems | length > 0
 """
@@ -82,7 +87,7 @@ controlplane:
       elements: str
     services:
       description:
-        - Each service with its C(units) (state, process, start time, unit file and systemd's invocation ID), its own C(problems), and
+        - Each service with its C(units) (state, process, start time (UTC), unit file and systemd's invocation ID), its own C(problems), and
           C(facts), which are C(null) if the service does not answer.
         - With O(packages=true) each unit has its C(package), and is C(stale) if it was started before that package was installed.
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) has C(members), C(running),
@@ -95,10 +100,19 @@ controlplane:
           problems: []
           facts: {address: 192.0.2.11, version: 1.6.18}
           units:
-            memcached.service: {state: active, sub: running, pid: 811, since: 1767225600, invocation: 0f3a5c7e, path: /lib/systemd/system/memcached.service}
-    waited:
+            memcached.service:
+              {state: active, sub: running, pid: 811, since: "2026-01-01T00:00:00Z", invocation: 0f3a5c7e, path: /lib/systemd/system/memcached.service}
+    waited_seconds:
       description: Seconds the module waited.
       type: float
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -113,15 +127,16 @@ def main() -> None:
             "services": {"type": "list", "elements": "str", "choices": list(SERVICE_NAMES), "default": []},
             "sizes": {"type": "dict", "default": {}},
             "frontends": {"type": "list", "elements": "str", "default": []},
-            "wait": {"type": "float", "default": 0},
-            "timeout": {"type": "float", "default": 15},
+            "wait": {"type": "bool", "default": False},
+            "wait_timeout": {"type": "int", "default": 300},
+            "query_timeout": {"type": "int", "default": 15},
             "packages": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     given = module.params
     try:
-        sizes, limits = parse_sizes(given["sizes"]), (given["wait"], given["timeout"])
+        sizes, limits = parse_sizes(given["sizes"]), (given["wait_timeout"] if given["wait"] else 0, given["query_timeout"])
         request = LookRequest(tuple(given["services"]), sizes, tuple(given["frontends"]), *limits, packages=given["packages"])
         module.exit_json(changed=False, controlplane=look(request))
     except FootprintError as error:

@@ -22,6 +22,7 @@ description:
   - Also assigns whole physical servers to requests; a server is never split.
   - Reads only its parameters and changes nothing, so it can run anywhere, also before the first server is bought.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 attributes:
   platform:
@@ -291,18 +292,9 @@ error:
   returned: failure
   type: dict
   contains:
-    path:
-      description: Path of the invalid value.
-      type: str
-      returned: always
-    message:
-      description: The error message.
-      type: str
-      returned: always
-    hint:
-      description: How to fix the error.
-      type: str
-      returned: always
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

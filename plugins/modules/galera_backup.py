@@ -18,16 +18,15 @@ description:
     metadata file (the name and C(.json)) with position, checksum and versions.
   - A killed run leaves no file with the final name; the next run removes its temporary files.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes_without_diff
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir
 attributes:
   check_mode:
-    description: Checks whether a backup is possible, and creates none.
-    support: full
-  diff_mode:
-    description: Creates a new file, so there is nothing to compare.
-    support: none
+    details:
+      - Checks whether a backup is possible.
 options:
   directory:
     description: Directory on this host where the file is created and verified. Requires free space of twice the size of the data.
@@ -43,7 +42,7 @@ options:
     required: true
   lock_timeout:
     description: Seconds to wait for another backup on this host to finish.
-    type: float
+    type: int
     default: 900
 seealso:
   - module: reduced.footprint.galera_backup_store
@@ -102,6 +101,14 @@ path:
   description: Path of the file, null in check mode.
   returned: success
   type: str
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 import os
@@ -119,7 +126,7 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "cluster": {"type": "str", "required": True},
             "member": {"type": "str", "required": True},
-            "lock_timeout": {"type": "float", "default": 900},
+            "lock_timeout": {"type": "int", "default": 900},
             **SERVER_ARGUMENTS,
         },
         supports_check_mode=True,

@@ -14,8 +14,9 @@ author:
 description:
   - Reads the metadata file of a backup and verifies that the backup file matches it.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
 options:
   file:
     description: The backup file. The metadata file has the same name and C(.json).
@@ -42,6 +43,14 @@ backup:
   description: As M(reduced.footprint.galera_backup) returns it.
   returned: success
   type: dict
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -17,16 +17,11 @@ description:
     under a label is not repeated.
   - The server is stopped where required, and is not started again.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Lists the actions.
-    support: full
 options:
   state:
     description:
@@ -49,7 +44,7 @@ options:
     type: dict
   lock_timeout:
     description: Seconds to wait for another run of this module on this host to finish.
-    type: float
+    type: int
     default: 900
 seealso:
   - module: reduced.footprint.galera_backup_info
@@ -73,6 +68,14 @@ aside:
   returned: success
   type: str
   sample: /var/lib/mysql.before-footprint-20261122T021500Z
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -90,7 +93,7 @@ def main() -> None:
             "label": {"type": "str", "required": True},
             "file": {"type": "path"},
             "backup": {"type": "dict"},
-            "lock_timeout": {"type": "float", "default": 900},
+            "lock_timeout": {"type": "int", "default": 900},
             **SERVER_ARGUMENTS,
         },
         required_if=[("state", "prepared", ("file", "backup"))],

@@ -17,17 +17,20 @@ description:
   - Pass the results of all members to the filter P(reduced.footprint.galera_decision#filter) to find the member that must start
     the cluster.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir
 options:
-  settle:
-    description:
-      - Seconds to wait for a member that is starting, or that has lost its peers, before its state is returned. Galera often
-        recovers by itself.
-    type: float
-    default: 0
+  wait:
+    description: Wait for a member that is starting, or that has lost its peers, before its state is returned. Galera often recovers by itself.
+    type: bool
+    default: false
+  wait_timeout:
+    description: Maximum number of seconds to wait. The state is returned in any case.
+    type: int
+    default: 60
   recover:
     description:
       - Read the position from InnoDB if the server is stopped and has not saved it, as after a power loss.
@@ -41,7 +44,8 @@ seealso:
 EXAMPLES = r"""
 - name: Gather the state of the members
   reduced.footprint.galera_info:
-    settle: 30
+    wait: true
+    wait_timeout: 30
   register: member
 
 - name: Show the positions
@@ -125,6 +129,14 @@ galera:
     local_state:
       description: State of the member (C(wsrep_local_state_comment)), for example V(Synced).
       type: str
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -136,15 +148,17 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "settle": {"type": "float", "default": 0},
+            "wait": {"type": "bool", "default": False},
+            "wait_timeout": {"type": "int", "default": 60},
             "recover": {"type": "bool", "default": True},
             **SERVER_ARGUMENTS,
         },
         supports_check_mode=True,
     )
-    database = local_database(module.params["unit"], module.params["datadir"])
+    given = module.params
+    database = local_database(given["unit"], given["datadir"])
     try:
-        module.exit_json(changed=False, galera=look(database, module.params["settle"], module.params["recover"]))
+        module.exit_json(changed=False, galera=look(database, given["wait_timeout"] if given["wait"] else 0, given["recover"]))
     except FootprintError as error:
         module.fail_json(**error.as_result())
 

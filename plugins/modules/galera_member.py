@@ -18,16 +18,11 @@ description:
     P(reduced.footprint.galera_decision#filter) returns.
   - A member that is already in a Primary Component never starts another one.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Shows the member's state before and after.
-    support: full
 options:
   state:
     description:
@@ -44,9 +39,9 @@ options:
     type: list
     elements: path
     default: []
-  timeout:
-    description: Seconds until the member must be ready. A new member copies all data first.
-    type: float
+  wait_timeout:
+    description: Maximum number of seconds to wait until the member is ready. A new member copies all data first.
+    type: int
     default: 600
 seealso:
   - module: reduced.footprint.galera_info
@@ -72,6 +67,14 @@ galera:
   description: State of the member after the change, as RV(reduced.footprint.galera_info#module:galera).
   returned: success
   type: dict
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -86,13 +89,13 @@ def main() -> None:
             "state": {"type": "str", "choices": ["present", "bootstrapped"], "default": "present"},
             "cluster_uuid": {"type": "str"},
             "config_files": {"type": "list", "elements": "path", "default": []},
-            "timeout": {"type": "float", "default": 600},
+            "wait_timeout": {"type": "int", "default": 600},
             **SERVER_ARGUMENTS,
         },
         supports_check_mode=True,
     )
     given = module.params
-    request = MemberRequest(given["state"], given["cluster_uuid"] or None, tuple(given["config_files"]), given["timeout"])
+    request = MemberRequest(given["state"], given["cluster_uuid"] or None, tuple(given["config_files"]), given["wait_timeout"])
     try:
         result = ensure(request, local_database(given["unit"], given["datadir"]), check_mode=module.check_mode)
     except FootprintError as error:

@@ -17,15 +17,10 @@ description:
   - Connects as C(root) through the local socket; secrets are passed on standard input and are never part of a command line. In a
     Galera cluster run it on one member only, the changes are replicated.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Lists the missing objects, without secrets.
-    support: full
 options:
   databases:
     description: Names of databases.
@@ -80,6 +75,14 @@ actions:
   type: list
   elements: str
   sample: [create database shop, create user shop@%]
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -16,14 +16,9 @@ description:
     C(keystone-manage bootstrap), which creates or updates both, and checks again.
   - Run it on one member, after its database was created. The password is never part of a command line.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Lists the missing objects, without secrets.
-    support: full
 options:
   url:
     description: URL of the keystone service on this host.
@@ -59,8 +54,8 @@ options:
   admin_url:
     description: URL of the service for administrators. Defaults to O(internal_url).
     type: str
-  timeout:
-    description: Seconds to wait for a service that is starting.
+  wait_timeout:
+    description: Maximum number of seconds to wait for a service that is starting.
     type: int
     default: 60
 """
@@ -81,6 +76,14 @@ actions:
   type: list
   elements: str
   sample: ["set the public endpoint of RegionOne to https://192.0.2.20:5000/v3"]
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -101,14 +104,14 @@ def main() -> None:
             "public_url": {"type": "str", "required": True},
             "internal_url": {"type": "str"},
             "admin_url": {"type": "str"},
-            "timeout": {"type": "int", "default": 60},
+            "wait_timeout": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
     )
     given = module.params
     try:
         keystone = local_keystone(given["url"])
-        result = ensure(wanted(given), given["password"], keystone, check_mode=module.check_mode, timeout=given["timeout"])
+        result = ensure(wanted(given), given["password"], keystone, check_mode=module.check_mode, wait_timeout=given["wait_timeout"])
     except FootprintError as error:
         module.fail_json(**error.as_result())
     diff = {"before": "", "after": "".join(f"{action}\n" for action in result.actions)}

@@ -17,14 +17,9 @@ description:
   - The filter P(reduced.footprint.keystone_keys_decision#filter) decides the next step from the repositories of all members; the
     role C(keystone) and the playbook C(rotate_keys) use both.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Lists the actions, without secrets.
-    support: full
 options:
   path:
     description: Directory of the key repository.
@@ -81,6 +76,14 @@ fingerprints:
   description: Mapping of number to fingerprint after the change. In check mode, fingerprints of new keys differ from those of the real run.
   returned: success
   type: dict
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

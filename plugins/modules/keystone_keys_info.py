@@ -15,8 +15,9 @@ description:
   - Returns the fingerprints of the keys in a key repository.
   - On request returns the keys too, to copy them to other members. Such a task requires C(no_log).
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
 options:
   path:
     description: Directory of the key repository.
@@ -58,13 +59,25 @@ repository:
       description: Whether there is a primary key and a different staged key; otherwise a rotation was interrupted.
       type: bool
     written:
-      description: Mapping of number to modification time of the file, in seconds since the epoch.
+      description: Mapping of number to modification time of the file (UTC).
       type: dict
     keys:
       description: Mapping of number to key.
       returned: when O(secrets=true)
       type: dict
-  sample: {fingerprints: {"0": 5f3c1d2a9b8e7f60, "1": 0a1b2c3d4e5f6071}, primary: 1, finished: true, written: {"0": 1767225600, "1": 1767225600}}
+  sample:
+    fingerprints: {"0": 5f3c1d2a9b8e7f60, "1": 0a1b2c3d4e5f6071}
+    primary: 1
+    finished: true
+    written: {"0": "2026-01-01T00:00:00Z", "1": "2026-01-01T00:00:00Z"}
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -17,10 +17,12 @@ description:
     VM with it. If the VM is not healthy in time, the migration is rolled back to the source automatically.
   - The unit keeps a journal. Run the module again at any time. It attaches to a running migration, resumes an interrupted
     one, and reports a finished one as unchanged.
-  - The source holds a lease while it is set aside. If it does not hear from the destination for O(return_after) seconds, it
+  - The source holds a lease while it is set aside. If it does not hear from the destination for O(lease_timeout) seconds, it
     takes its address and services back, after it has checked that no other machine answers for the address.
   - The role P(reduced.footprint.master_migrate#role) places the one-time ssh key and gathers the source's facts.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes_diff_in_check_mode
   - reduced.footprint.attributes.linux
   - reduced.footprint.migration.source_at_rest
   - reduced.footprint.migration.copying
@@ -28,13 +30,11 @@ extends_documentation_fragment:
   - reduced.footprint.migration.course
 attributes:
   check_mode:
-    description: Runs all checks and shows what would be done; changes nothing.
-    support: full
-  diff_mode:
-    description: In check mode, with O(source_facts), shows the changes to the copy's configuration.
-    support: partial
     details:
-      - A run without check mode does not show them; the journal lists them.
+      - Runs all checks.
+  diff_mode:
+    details:
+      - Requires O(source_facts), and shows the changes to the copy's configuration. The journal of a real run lists them.
 options:
   name:
     description: Name of the migration and of the VM. The default is the name or the id in O(vm).
@@ -71,8 +71,7 @@ options:
         elements: str
   source_facts:
     description:
-      - Facts that M(reduced.footprint.master_migrate_info) returned on the source with
-        O(reduced.footprint.master_migrate_info#module:gather=source).
+      - RV(reduced.footprint.master_source_info#module:source.facts) of the source.
     type: dict
   admin:
     description: The address that moves. Required for O(state=migrated).
@@ -116,7 +115,7 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: Maximum time to wait, in seconds; the migration itself continues after it.
+    description: Maximum number of seconds to wait; the migration itself continues.
     type: int
     default: 7200
 notes:
@@ -126,6 +125,7 @@ notes:
 seealso:
   - module: reduced.footprint.one_time_key
   - module: reduced.footprint.master_migrate_info
+  - module: reduced.footprint.master_source_info
   - module: reduced.footprint.vm_define
 """
 
@@ -145,8 +145,7 @@ EXAMPLES = r"""
   delegate_to: laptop
 
 - name: Gather facts of the source
-  reduced.footprint.master_migrate_info:
-    gather: source
+  reduced.footprint.master_source_info:
     services: [footprint-api, mariadb]
     address: 192.0.2.2
   delegate_to: laptop
@@ -157,7 +156,7 @@ EXAMPLES = r"""
     admin:
       address: 192.0.2.2
       temporary_address: 192.0.2.3
-    source_facts: "{{ gathered.source_facts }}"
+    source_facts: "{{ gathered.source.facts }}"
     services: [footprint-api, dnsmasq, mariadb]
     cluster: lab
     vm:
@@ -180,7 +179,7 @@ EXAMPLES = r"""
     admin:
       address: 192.0.2.2
       temporary_address: 192.0.2.3
-    source_facts: "{{ gathered.source_facts }}"
+    source_facts: "{{ gathered.source.facts }}"
     services: [footprint-api, dnsmasq, mariadb]
     vm:
       id: master
@@ -214,7 +213,7 @@ plan:
     services: {description: Units that would be stopped., type: list, elements: str}
     fixups: {description: Files of the copy that would be changed., type: list, elements: str}
     partitions:
-      description: Partitions of the new disks, sizes in bytes; C(raw) is the device of the source that is copied block by block.
+      description: Partitions of the new disks, C(size_bytes) in bytes; C(raw) is the device of the source that is copied block by block.
       type: list
       elements: dict
 summary:
@@ -233,17 +232,17 @@ migration:
       type: str
     phase: {description: The current or last phase., type: str}
     phases:
-      description: State, start, end and seconds of every phase that has started.
+      description: State, start and end (UTC), and seconds of every phase that has started.
       type: dict
     attempt:
       description: Number of the attempt, incremented after every rollback to the source.
       type: int
     started:
-      description: Start, in Unix seconds.
-      type: float
+      description: Start (UTC).
+      type: str
     ended:
-      description: End, in Unix seconds.
-      type: float
+      description: End (UTC), null while it runs.
+      type: str
     passes:
       description: Every pass of the copy with its kind, seconds, files and bytes.
       type: list
@@ -251,18 +250,18 @@ migration:
     progress: {description: Progress of the current pass., type: dict}
     bytes: {description: Bytes of file content copied by all passes together., type: int}
     files: {description: Files copied by all passes together., type: int}
-    downtime:
+    downtime_seconds:
       description: Seconds from the first stopped service to the last passed health check, or to the rollback.
       type: float
-    downtime_predicted: {description: Downtime in seconds that was predicted before the pause., type: float}
-    downtime_parts:
-      description: The downtime by phases, in seconds.
+    predicted_downtime_seconds: {description: Downtime in seconds that was predicted before the pause., type: float}
+    downtime_seconds_by_phase:
+      description: The parts of the downtime in seconds.
       type: dict
     rehearsal:
       description: The latest rehearsal of the copy; null if there was none.
       type: dict
       contains:
-        at: {description: "Start, in Unix seconds.", type: float}
+        at: {description: Start (UTC)., type: str}
         passed: {description: Whether all health checks passed., type: bool}
         seconds: {description: Seconds from power on to the last answer; null if it failed., type: float}
         checks: {description: The health checks that were run., type: list, elements: str}
@@ -271,7 +270,6 @@ migration:
       description: Whether source and copy were found equal after the last copy, except for logs.
       type: bool
     reason: {description: Why it failed or was rolled back., type: str}
-    error: {description: The same as RV(migration.reason)., type: str}
     problems: {description: Problems found by preflight., type: list, elements: dict}
     warnings: {description: Warnings for the operator., type: list, elements: str}
     vm:
@@ -279,6 +277,14 @@ migration:
       type: dict
     source: {description: Identity of the source and its temporary address., type: dict}
     host: {description: The destination host., type: str}
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

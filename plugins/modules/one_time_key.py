@@ -20,14 +20,9 @@ description:
   - The key is accepted for 24 hours. While it is in use, this time is extended every hour, for 14 days at most.
   - The worker of the migration or move withdraws the key when it ends. Use O(state=absent) for a key that was never used.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
-attributes:
-  check_mode:
-    support: full
-    description: Reports whether the key would be placed or withdrawn.
-  diff_mode:
-    support: full
-    description: Shows the line in C(authorized_keys).
 options:
   name:
     description: Name of the migration, or id of the VM to move.
@@ -98,6 +93,14 @@ key_marker:
   returned: success
   type: str
   sample: reduced.footprint-migrate-master
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -17,8 +17,9 @@ description:
   - Pass the results of all members to the filter P(reduced.footprint.rabbitmq_decision#filter) to find the member that must start
     the cluster.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
   - reduced.footprint.rabbitmq.node
   - reduced.footprint.rabbitmq.cookie
 options:
@@ -27,10 +28,14 @@ options:
     type: list
     elements: str
     default: []
-  settle:
-    description: Seconds to wait for a started member to become ready before its state is returned.
-    type: float
-    default: 0
+  wait:
+    description: Wait for a started member to become ready before its state is returned.
+    type: bool
+    default: false
+  wait_timeout:
+    description: Maximum number of seconds to wait. The state is returned in any case.
+    type: int
+    default: 60
   peers:
     description: Host names and the IPv4 address that each must resolve to on this host.
     type: dict
@@ -44,7 +49,8 @@ EXAMPLES = r"""
   reduced.footprint.rabbitmq_info:
     node: rabbit@metal1
     expected: [rabbit@metal1, rabbit@metal2, rabbit@metal3]
-    settle: 30
+    wait: true
+    wait_timeout: 30
   register: member
 
 - name: Show its problems
@@ -101,7 +107,7 @@ rabbitmq:
     alarms:
       description: Memory, disk or file descriptor alarms.
       type: list
-      elements: raw
+      elements: str
     maintenance:
       description: Maintenance status of the node.
       type: str
@@ -125,6 +131,14 @@ rabbitmq:
       description: Names in O(peers) that do not resolve to the expected address.
       type: list
       elements: str
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -137,7 +151,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "expected": {"type": "list", "elements": "str", "default": []},
-            "settle": {"type": "float", "default": 0},
+            "wait": {"type": "bool", "default": False},
+            "wait_timeout": {"type": "int", "default": 60},
             "peers": {"type": "dict", "default": {}},
             **SERVER_ARGUMENTS,
         },
@@ -146,7 +161,8 @@ def main() -> None:
     given = module.params
     try:
         broker = local_broker(given["node"], given["unit"])
-        module.exit_json(changed=False, rabbitmq=look(broker, given["cookie"], given["expected"], given["settle"], given["peers"]))
+        wait_timeout = given["wait_timeout"] if given["wait"] else 0
+        module.exit_json(changed=False, rabbitmq=look(broker, given["cookie"], given["expected"], wait_timeout, given["peers"]))
     except FootprintError as error:
         module.fail_json(**error.as_result())
 

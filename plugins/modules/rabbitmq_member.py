@@ -18,16 +18,11 @@ description:
   - A node that has contents never joins, because joining would wipe them.
   - Before a restart it waits until no quorum queue would lose its majority, and moves clients and queue leaders to other members.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
   - reduced.footprint.rabbitmq.node
   - reduced.footprint.rabbitmq.cookie
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Shows the member's state before and after.
-    support: full
 options:
   state:
     description:
@@ -56,9 +51,9 @@ options:
       - Has no effect on a started node.
     type: bool
     default: false
-  timeout:
-    description: Seconds until the member must be healthy.
-    type: float
+  wait_timeout:
+    description: Maximum number of seconds to wait until the member is healthy.
+    type: int
     default: 600
 seealso:
   - module: reduced.footprint.rabbitmq_info
@@ -88,6 +83,14 @@ rabbitmq:
   description: State of the member after the change, as RV(reduced.footprint.rabbitmq_info#module:rabbitmq).
   returned: success
   type: dict
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -104,14 +107,14 @@ def main() -> None:
             "forget": {"type": "list", "elements": "str", "default": []},
             "config_files": {"type": "list", "elements": "path", "default": []},
             "force_boot": {"type": "bool", "default": False},
-            "timeout": {"type": "float", "default": 600},
+            "wait_timeout": {"type": "int", "default": 600},
             **SERVER_ARGUMENTS,
         },
         supports_check_mode=True,
     )
     given = module.params
     request = MemberRequest(
-        given["state"], given["seed"] or None, tuple(given["forget"]), tuple(given["config_files"]), given["force_boot"], given["timeout"]
+        given["state"], given["seed"] or None, tuple(given["forget"]), tuple(given["config_files"]), given["force_boot"], given["wait_timeout"]
     )
     try:
         result = ensure(request, local_broker(given["node"], given["unit"]), given["cookie"], check_mode=module.check_mode)

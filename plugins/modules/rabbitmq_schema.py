@@ -18,15 +18,10 @@ description:
   - Adds missing replicas of quorum queues, up to three, on members that joined after the queue was declared.
   - Run it on one member of a cluster, the changes are replicated.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
   - reduced.footprint.rabbitmq.node
-attributes:
-  check_mode:
-    description: Predicts the changes and makes none.
-    support: full
-  diff_mode:
-    description: Lists the missing objects, without secrets.
-    support: full
 options:
   vhosts:
     description: Virtual hosts.
@@ -171,6 +166,14 @@ actions:
   type: list
   elements: str
   sample: [create virtual host shop, create user shop]
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -20,16 +20,13 @@ options:
     type: list
     elements: str
     required: true
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.reads
 attributes:
   action:
     support: full
     description: Is an action plugin, which runs on the control node.
-  check_mode:
-    support: full
-    description: Changes nothing in any mode.
-  diff_mode:
-    support: none
-    description: Changes nothing.
   platform:
     support: full
     platforms: all

@@ -21,11 +21,8 @@ requirements:
   - nftables 0.9.3 or newer on the server
 attributes:
   check_mode:
-    support: full
-    description: Returns the same actions. The lists are not validated by the kernel.
-  diff_mode:
-    support: full
-    description: Shows each file before and after.
+    details:
+      - The lists are not validated by the kernel.
 options:
   lists:
     description: One entry for each service. P(reduced.footprint.allow_list#lookup) returns those of the control plane.
@@ -80,6 +77,8 @@ options:
     choices: [present, absent]
     default: present
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
 seealso:
   - plugin: reduced.footprint.allow_list
@@ -105,22 +104,13 @@ actions:
   elements: str
   returned: success
 error:
-  description: The error, where it is, and what to do about it.
-  type: dict
+  description: The error.
   returned: failure
+  type: dict
   contains:
-    path:
-      description: The parameter or the file.
-      type: str
-      returned: always
-    message:
-      description: What is wrong.
-      type: str
-      returned: always
-    hint:
-      description: What to do about it.
-      type: str
-      returned: always
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

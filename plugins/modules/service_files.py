@@ -21,11 +21,11 @@ requirements:
   - systemd 248 or newer on the server
 attributes:
   check_mode:
-    support: full
-    description: Returns the same actions. Files are not validated by their programs.
+    details:
+      - Files are not validated by their programs.
   diff_mode:
-    support: full
-    description: Shows each file before and after, without the content of those with O(files[].secret).
+    details:
+      - Omits the content of files with O(files[].secret).
 options:
   files:
     description: Files, in the order in which they are written.
@@ -99,6 +99,8 @@ options:
         type: bool
         default: true
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
 """
 
@@ -130,22 +132,13 @@ needs:
   type: dict
   returned: success
 error:
-  description: The error, where it is, and the hint.
-  type: dict
+  description: The error.
   returned: failure
+  type: dict
   contains:
-    path:
-      description: Path of the invalid value.
-      type: str
-      returned: always
-    message:
-      description: What is wrong.
-      type: str
-      returned: always
-    hint:
-      description: What to do about it.
-      type: str
-      returned: always
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -20,14 +20,9 @@ description:
 requirements:
   - cryptography
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
-attributes:
-  check_mode:
-    description: Can run in check_mode and return what would be done without doing it.
-    support: full
-  diff_mode:
-    description: Shows what is created, and why.
-    support: full
 options:
   directory:
     description: Directory in which the authority and the certificate are stored.
@@ -90,13 +85,22 @@ ca:
   returned: success
   type: str
 not_after:
-  description: Expiry of the certificate, in seconds since the epoch; C(null) if it would be created in check mode.
+  description: Expiry of the certificate (UTC); C(null) if it would be created in check mode.
   returned: success
-  type: int
+  type: str
+  sample: "2027-12-25T02:15:00Z"
 fingerprint:
   description: SHA-256 fingerprint of the certificate; C(null) if it would be created in check mode.
   returned: success
   type: str
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -23,15 +23,14 @@ description:
 requirements:
   - systemd and libvirt on the server
   - semanage, restorecon and matchpathcon if SELinux is enabled and O(pool_paths) is set
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
 attributes:
   check_mode:
-    support: full
-    description:
-      - Reports the same actions. With O(mask_broken_kvm) the hypervisor proof runs in check mode as well; its guest leaves nothing behind.
+    details:
+      - With O(mask_broken_kvm) the hypervisor proof runs in check mode as well; its guest leaves nothing behind.
       - The number of huge pages that the kernel can allocate is only known after the request.
-  diff_mode:
-    support: full
-    description: Shows files, values and units before and after; passwords are masked.
   platform:
     support: full
     platforms: linux
@@ -107,8 +106,8 @@ options:
     default: /etc/ansible/facts.d/reduced_footprint.fact
   proof_timeout:
     description: Seconds after which the test guest of a proof is considered hung.
-    type: float
-    default: 15.0
+    type: int
+    default: 15
 seealso:
   - module: reduced.footprint.virt_node
   - name: libvirt daemons
@@ -212,18 +211,9 @@ error:
   returned: failure
   type: dict
   contains:
-    path:
-      description: Path of the invalid value in the input.
-      type: str
-      returned: always
-    message:
-      description: The problem.
-      type: str
-      returned: always
-    hint:
-      description: How to fix it.
-      type: str
-      returned: always
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -250,7 +240,7 @@ def main() -> None:
             "users": {"type": "list", "elements": "str", "default": []},
             "pool_paths": {"type": "list", "elements": "path", "default": []},
             "facts_file": {"type": "path", "default": "/etc/ansible/facts.d/reduced_footprint.fact"},
-            "proof_timeout": {"type": "float", "default": 15.0},
+            "proof_timeout": {"type": "int", "default": 15},
         },
         supports_check_mode=True,
     )

@@ -23,14 +23,13 @@ description:
 requirements:
   - systemd and iproute2 on the server
   - bridge-utils on servers with ifupdown
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
 attributes:
   check_mode:
-    support: full
-    description:
-      - Reports whether a change would be made, with the same checks. Packages that ifupdown needs are assumed to be installed.
-  diff_mode:
-    support: full
-    description: Shows the configuration before and after, passwords masked.
+    details:
+      - Packages that ifupdown needs are assumed to be installed.
   platform:
     support: full
     platforms: linux
@@ -137,7 +136,7 @@ options:
     type: str
     choices: [present, confirmed]
     default: present
-  timeout:
+  confirm_timeout:
     description: Seconds within which the change must be confirmed.
     type: int
     default: 60
@@ -203,18 +202,9 @@ error:
   returned: failure
   type: dict
   contains:
-    path:
-      description: Path of the invalid value in the input.
-      type: str
-      returned: always
-    message:
-      description: The problem.
-      type: str
-      returned: always
-    hint:
-      description: How to fix it.
-      type: str
-      returned: always
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -263,7 +253,7 @@ def main() -> None:
             "bonds": {"type": "list", "elements": "dict", "default": [], "options": _BOND},
             "vlans": {"type": "list", "elements": "dict", "default": [], "options": _VLAN},
             "state": {"type": "str", "choices": ["present", "confirmed"], "default": "present"},
-            "timeout": {"type": "int", "default": 60},
+            "confirm_timeout": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
     )

@@ -25,13 +25,9 @@ requirements:
   - python3-libvirt on the server, if it has the role V(virt)
 attributes:
   check_mode:
-    support: full
-    description:
-      - Nothing is recorded and no pool is created; the proofs run, their guests leave nothing behind.
+    details:
+      - The proofs run; their guests leave nothing behind.
       - If libvirt is not installed yet, a warning reports it, everything that depends on it is assumed to be present, and nothing is proven.
-  diff_mode:
-    support: full
-    description: Shows the storage pool and the recorded facts before and after.
   platform:
     support: full
     platforms: linux
@@ -96,8 +92,8 @@ options:
     default: /etc/ansible/facts.d/reduced_footprint.fact
   proof_timeout:
     description: Seconds after which the test guest of a proof is considered hung.
-    type: float
-    default: 15.0
+    type: int
+    default: 15
   reprove:
     description:
       - Repeat the proof although the recorded one is still valid. A proof is valid for one kernel, QEMU, CPU and microcode.
@@ -123,6 +119,8 @@ options:
     choices: [present, checked, absent]
     default: present
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.virt_node.storage
   - reduced.footprint.virt_node.removal
 seealso:
@@ -283,22 +281,13 @@ removal:
       returned: always
       sample: ['controller2: cluster lab; running; roles controller; member of controller; is shut down and undefined']
 error:
-  description: The error. If the capacity is not sufficient, the message contains the requested, available, reserved and missing amounts.
+  description: The error.
   returned: failure
   type: dict
   contains:
-    path:
-      description: Path of the invalid value in the input.
-      type: str
-      returned: always
-    message:
-      description: The problem.
-      type: str
-      returned: always
-    hint:
-      description: How to fix it.
-      type: str
-      returned: always
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 import typing as t
@@ -325,7 +314,7 @@ _REMOVAL: dict[str, dict[str, t.Any]] = {
     "quorums": {"type": "dict"},
     "quorum_roles": {"type": "list", "elements": "str", "default": ["controller"]},
     "break_quorum": {"type": "bool", "default": False},
-    "shutdown_timeout": {"type": "float", "default": 120.0},
+    "shutdown_timeout": {"type": "int", "default": 120},
     "force": {"type": "bool", "default": False},
 }
 _BOTH = ("name", "cluster", "roles", "vms", "uri", "container_uri", "facts_file")
@@ -354,7 +343,7 @@ def main() -> None:
             "vcpu_ratio": {"type": "float", "default": 4.0},
             "pool_reserve": {"type": "str", "default": "0"},
             "facts_file": {"type": "path", "default": "/etc/ansible/facts.d/reduced_footprint.fact"},
-            "proof_timeout": {"type": "float", "default": 15.0},
+            "proof_timeout": {"type": "int", "default": 15},
             "reprove": {"type": "bool", "default": False},
             "uri": {"type": "str", "default": "qemu:///system"},
             "container_uri": {"type": "str", "default": "lxc:///system"},

@@ -17,8 +17,9 @@ description:
   - Proofs are not repeated; each recorded proof shows whether it is still valid for this kernel, QEMU and CPU.
   - If libvirt is not installed or does not answer, a warning reports it and all other values are returned.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
 options:
   uri:
     description: Connection URI of libvirt for QEMU guests, storage pools and networks.
@@ -166,6 +167,14 @@ node:
       sample: {memory_mib: 24105, memory_reserve_mib: 1024, cpus: 8, vcpu_ratio: 4.0, arch: x86_64, kernel: 6.1.0-18-amd64,
                cpu_model: AMD EPYC, qemu_version: 7.2.9, active_mib: 4096, active_vcpus: 2, defined_mib: 8192, defined_vcpus: 4,
                memory_left_mib: 18985, vcpus_left: 30, memory_left_all_running_mib: 14889}
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

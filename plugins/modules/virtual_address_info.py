@@ -16,8 +16,9 @@ description:
     in the network.
   - The network is probed by ARP with the sender 0.0.0.0 (RFC 5227), so no ARP cache is changed.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
 options:
   own:
     description: Address of this host in the network of the load balancers.
@@ -63,23 +64,33 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-home:
-  description: The interface with the address O(own).
+virtual_addresses:
+  description: The virtual addresses as seen from this host.
   returned: success
-  type: str
-  sample: eno1
-addresses:
-  description: The addresses in the given order, with all their values, V(held) and V(answered_by) (a MAC address, or C(null)).
-  returned: success
-  type: list
-  elements: dict
-  sample:
-    - {name: main, address: 192.0.2.20, prefix: 32, router_id: 20, interface: eno1, held: false, answered_by: "52:54:00:01:02:03"}
-macs:
-  description: The MAC addresses of this host.
-  returned: success
-  type: list
-  elements: str
+  type: dict
+  contains:
+    addresses:
+      description: The addresses in the given order, with all their values, V(held) and V(answered_by) (a MAC address, or C(null)).
+      type: list
+      elements: dict
+      sample:
+        - {name: main, address: 192.0.2.20, prefix: 32, router_id: 20, interface: eno1, held: false, answered_by: "52:54:00:01:02:03"}
+    home:
+      description: The interface with the address O(own).
+      type: str
+      sample: eno1
+    macs:
+      description: The MAC addresses of this host.
+      type: list
+      elements: str
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -112,7 +123,7 @@ def main() -> None:
         result = look(module.params["addresses"], module.params["own"], module.params["probe"])
     except FootprintError as error:
         module.fail_json(**error.as_result())
-    module.exit_json(changed=False, **result)
+    module.exit_json(changed=False, virtual_addresses=result)
 
 
 if __name__ == "__main__":

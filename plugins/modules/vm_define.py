@@ -36,13 +36,12 @@ requirements:
   - xorriso on the host, for VMs with C(user_data), C(network_config) or C(meta_data)
 attributes:
   check_mode:
-    support: full
-    description:
-      - Reports exactly what the real run would do, including volumes. Only refusals by a guest cannot be predicted.
+    details:
+      - Includes volumes. Only refusals by a guest cannot be predicted.
       - On a host where libvirt is not installed or does not answer yet, every VM counts as new, with a warning.
   diff_mode:
-    support: full
-    description: Shows the state, the volumes, each change with its class and the rendered document of each VM, before and after.
+    details:
+      - Shows the state, the volumes, each change with its class and the rendered document of each VM, before and after.
 options:
   cluster:
     description: Name of the cluster; identities are derived from it, and it is stored in the domains.
@@ -71,6 +70,8 @@ options:
       - libvirt connection URI. By default the hypervisor type of each VM selects the system driver, with one connection per driver.
     type: str
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.libvirt
   - reduced.footprint.vm_details
   - reduced.footprint.vm_details.run
@@ -283,7 +284,7 @@ vms:
       type: list
       elements: dict
       sample: [{name: controller1-disk0.qcow2, pool: default, path: /var/lib/libvirt/images/controller1-disk0.qcow2,
-                capacity: 21474836480, allocation: 1310720}]
+                capacity_bytes: 21474836480, allocation_bytes: 1310720}]
       contains:
         name:
           description: Name of the volume in its pool.
@@ -297,11 +298,11 @@ vms:
           description: Path on the host.
           type: str
           sample: /var/lib/libvirt/images/controller1-disk0.qcow2
-        capacity:
+        capacity_bytes:
           description: Size in bytes as seen by the VM. Null for the folder of a container, which has no limit.
           type: int
           sample: 21474836480
-        allocation:
+        allocation_bytes:
           description: Allocated bytes. Null for a folder, and in check mode for a volume that does not exist yet.
           type: int
           sample: 1310720
@@ -320,6 +321,14 @@ unlisted:
   type: list
   elements: str
   sample: []
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -352,9 +361,9 @@ def main() -> None:
             "adopt": {"type": "bool", "default": False},
             "allow_power_cycling": {"type": "bool", "default": False},
             "force": {"type": "bool", "default": False},
-            "shutdown_timeout": {"type": "float", "default": 120.0},
-            "live_timeout": {"type": "float", "default": 10.0},
-            "lock_timeout": {"type": "float", "default": 300.0},
+            "shutdown_timeout": {"type": "int", "default": 120},
+            "live_timeout": {"type": "int", "default": 10},
+            "lock_timeout": {"type": "int", "default": 300},
             "parallel": {"type": "int", "default": 4},
             "node_roles": {"type": "list", "elements": "str"},
             "pending_images": {"type": "list", "elements": "str", "default": []},

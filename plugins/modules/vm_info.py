@@ -18,8 +18,9 @@ description:
 requirements:
   - python3-libvirt and python3-lxml on the host
 extends_documentation_fragment:
-  - reduced.footprint.attributes.libvirt
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.libvirt
 options:
   cluster:
     description: Only VMs of this cluster.
@@ -264,11 +265,11 @@ vms:
           description: Name of the volume.
           type: str
           sample: controller1-disk0.qcow2
-        capacity:
+        capacity_bytes:
           description: Size in bytes as seen by the guest, null for a folder.
           type: int
           sample: 21474836480
-        allocation:
+        allocation_bytes:
           description: Bytes allocated on the host, null for a folder or if O(uri) is another host.
           type: int
           sample: 1638400
@@ -282,6 +283,14 @@ vms:
       returned: when O(xml=true)
       type: str
       sample: <domain type="lxc">...</domain>
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

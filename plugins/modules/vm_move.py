@@ -22,17 +22,16 @@ description:
   - The tasks file C(playbooks/tasks/move_vm.yml) and the playbook C(reduced.footprint.move_vm) place the one-time ssh
     key and read the host keys of the destination.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes_diff_in_check_mode
   - reduced.footprint.attributes.libvirt
 attributes:
   check_mode:
-    description:
-      - Changes nothing. With O(destination_facts) it reports all obstacles and the method of the move.
-    support: full
-  diff_mode:
-    description: In check mode, with O(destination_facts), shows source and destination of the VM.
-    support: partial
     details:
-      - Outside of check mode no diff is shown.
+      - With O(destination_facts) it returns all obstacles and the method of the move.
+  diff_mode:
+    details:
+      - Requires O(destination_facts), and shows source and destination of the VM.
 options:
   id:
     description: ID of the VM.
@@ -110,9 +109,8 @@ options:
     type: int
     default: 5
   bandwidth_limit:
-    description: Limit in MiB per second, V(0) for no limit.
-    type: int
-    default: 0
+    description: Bandwidth limit of the copies or of the live migration, for example V(100 MiB/s). No limit by default.
+    type: str
   live_timeout:
     description: Seconds after which a live migration is aborted and the VM stays on the source.
     type: int
@@ -144,7 +142,7 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: Maximum seconds to wait; the move itself continues.
+    description: Maximum number of seconds to wait; the move itself continues.
     type: int
     default: 7200
 notes:
@@ -241,13 +239,13 @@ move:
     from: {description: The source., type: str}
     to: {description: The destination., type: str}
     started:
-      description: Start time, in Unix seconds.
-      type: float
+      description: Start (UTC).
+      type: str
     ended:
-      description: End time, in Unix seconds.
-      type: float
+      description: End (UTC), null while it runs.
+      type: str
     phases:
-      description: State, start, end and duration in seconds of every started phase.
+      description: State, start and end (UTC), and seconds of every phase that has started.
       type: dict
     passes:
       description: Every copy pass with its path, kind, seconds, files and bytes.
@@ -264,6 +262,14 @@ move:
     kept: {description: Files of the VM that were not removed., type: list, elements: str}
     reason: {description: Why it failed., type: str}
     warnings: {description: Warnings of the move., type: list, elements: str}
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -293,7 +299,7 @@ def arguments() -> dict:
         "force": {"type": "bool", "default": False},
         "max_downtime": {"type": "float", "default": 1.0},
         "max_passes": {"type": "int", "default": 5, "no_log": False},
-        "bandwidth_limit": {"type": "int", "default": 0},
+        "bandwidth_limit": {"type": "str"},
         "live_timeout": {"type": "int", "default": 3600},
         "start_timeout": {"type": "int", "default": 60},
         "discard_changes": {"type": "bool", "default": False},

@@ -15,8 +15,9 @@ description:
   - A host keeps a note of every VM that was moved away from it, which prevents that the VM is defined or started there again. This
     module lists the notes.
 extends_documentation_fragment:
-  - reduced.footprint.attributes.linux
+  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
 options:
   cluster:
     description: Only VMs of this cluster.
@@ -59,13 +60,21 @@ moves:
       description: The destination of the move.
       type: str
     at:
-      description: Time of the note (UTC).
+      description: Time of the note, or start of a move without one yet (UTC).
       type: str
     state:
       description:
         - V(moving) during the move, V(moved) when the VM is on the destination and the old copy is kept, V(confirmed) when the old
           copy is removed, V(arriving) on the destination during the move.
       type: str
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

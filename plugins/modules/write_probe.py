@@ -16,15 +16,10 @@ description:
     writes one row every 0.2 seconds and logs each acknowledged row; at the end the log is compared with the database.
   - The playbook C(reduced.footprint.add_server) uses it. The rows are written to a separate database, which is dropped at the end.
 extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes_without_diff
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
-attributes:
-  check_mode:
-    description: Can run in check_mode and return what would be done without doing it.
-    support: full
-  diff_mode:
-    description: No file is changed.
-    support: none
 options:
   state:
     description:
@@ -101,6 +96,14 @@ report:
     largest_gap_at:
       description: When the largest gap began (UTC).
       type: str
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -22,7 +22,7 @@ def request(lab: Lab, source: Source, **more: object) -> list[str]:
         "master_migrate_admin_address": source.address,
         "master_migrate_temporary_address": source.parked,
         "master_migrate_services": ["proof-writer"],
-        "master_migrate_disk_schema": "same",
+        "master_migrate_disk_schema": [],
         "master_migrate_disk_size": "5GiB",
         "master_migrate_ram": "1GiB",
         "master_migrate_boot_timeout": 600,

@@ -185,7 +185,7 @@ def test_a_full_destination_is_refused(pair: Pair, guest: str) -> None:
 @pytest.mark.whole
 def test_a_destination_that_reboots_in_the_middle_leaves_the_vm_here(pair: Pair, guest: str) -> None:
     before = steps(pair.here, guest)
-    pair.move(guest, wait=False, bandwidth_limit=20, max_passes=1)
+    pair.move(guest, wait=False, bandwidth_limit="20 MiB/s", max_passes=1)
     eventually("it copies", lambda: pair.phase(guest) in ("precopy", "stop", "copy"), 120)
     pair.there.ssh("systemctl", "reboot", check=False)
     eventually("the move ends", lambda: pair.journal(guest)["state"] == "failed", 240)
@@ -199,7 +199,7 @@ def test_a_destination_that_reboots_in_the_middle_leaves_the_vm_here(pair: Pair,
 @pytest.mark.whole
 def test_a_source_that_reboots_in_the_middle_goes_on_by_itself(pair: Pair, guest: str) -> None:
     before = steps(pair.here, guest)
-    pair.move(guest, wait=False, bandwidth_limit=20, max_passes=1)
+    pair.move(guest, wait=False, bandwidth_limit="20 MiB/s", max_passes=1)
     eventually("it copies", lambda: pair.phase(guest) in ("precopy", "stop", "copy"), 120)
     pair.here.ssh("systemctl", "reboot", check=False)
     eventually("the move ends without anyone's help", lambda: '"state": "moved"' in pair.here.ssh("cat", JOURNAL, check=False), 300)

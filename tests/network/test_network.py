@@ -67,7 +67,7 @@ def test_a_change_that_cuts_the_server_off_goes_away_by_itself(server: Server) -
 @pytest.mark.parametrize(("manager", "addressing"), servers_for("killed"))
 def test_a_killed_dead_man_takes_the_change_back(server: Server) -> None:
     before = server.addresses("eth0")
-    result = server.network(**WANTED, timeout=600)
+    result = server.network(**WANTED, confirm_timeout=600)
     assert result.get("changed") and result.get("trial"), result
     assert server.addresses("br-admin") == before
     units = server.look("systemctl", "list-units", "--plain", "--no-legend", "reduced-footprint-*").split()
@@ -83,7 +83,7 @@ def test_a_killed_dead_man_takes_the_change_back(server: Server) -> None:
 @pytest.mark.parametrize(("manager", "addressing"), servers_for("power"))
 def test_the_power_goes_in_the_middle_of_the_trial(server: Server) -> None:
     before = server.addresses("eth0")
-    result = server.network(**WANTED, timeout=600)
+    result = server.network(**WANTED, confirm_timeout=600)
     assert result.get("changed") and result.get("trial"), result
     server.off()
     server.on()

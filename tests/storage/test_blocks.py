@@ -76,7 +76,7 @@ def test_empty_volumes_on_block_devices(host: StorageHost, blocks: str) -> None:
     vm = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks}]}
     made = host.one(vm)
     assert made.actions == ["define", f"create_volume blocks/{blocks}", "autostart_on", "start"]
-    assert made.disks == [{"name": blocks, "pool": "blocks", "path": f"/dev/{blocks}", "capacity": 20 * MIB, "allocation": 20 * MIB}]
+    assert made.disks == [{"name": blocks, "pool": "blocks", "path": f"/dev/{blocks}", "capacity_bytes": 20 * MIB, "allocation_bytes": 20 * MIB}]
     assert f"<source dev='/dev/{blocks}'" in host.domain("a").XMLDesc()
     assert int(run("blockdev", "--getsize64", f"/dev/{blocks}")) == 20 * MIB
 
@@ -168,7 +168,7 @@ def test_a_file_system_of_its_own(host: StorageHost, device: str, tmp_path: path
         made = host.one({"id": "a", "disks": [{"size": "20 MiB", "pool": "mounted"}]}, state="present")
         assert made.disks[0]["pool"] == "mounted"
         grown = host.one({"id": "a", "disks": [{"size": "30 MiB", "pool": "mounted"}]}, state="present")
-        assert grown.disks[0]["capacity"] == 30 * MIB
+        assert grown.disks[0]["capacity_bytes"] == 30 * MIB
         host.one({"id": "a"}, state="absent", remove_disks=True)
         assert list(folder.glob("a-*")) == []
 

@@ -34,9 +34,9 @@ def test_a_disk_grows_with_the_details(host: StorageHost, form: str, state: str)
     grown = host.one(vm(24, **FORMS[form]), state=state)
     assert [action.split()[0] for action in grown.actions] == ["grow_volume"]
     assert grown.changes == [{"path": "disks[vda].size", "class": "live", "before": "16 MiB", "after": "24 MiB", "applied": "16 MiB"}]
-    assert grown.disks[0]["capacity"] == host.facts(grown.disks[0]["path"])["virtual-size"] == 24 * MIB
+    assert grown.disks[0]["capacity_bytes"] == host.facts(grown.disks[0]["path"])["virtual-size"] == 24 * MIB
     # sparse: what nobody wrote takes no place
-    assert grown.disks[0]["allocation"] < MIB
+    assert grown.disks[0]["allocation_bytes"] < MIB
     assert not grown.restart_required
     # the guest was not touched, and its own block layer knows
     assert (host.domain("a").ID(), made.uuid) == (number, grown.uuid)
@@ -49,7 +49,7 @@ def test_each_of_several_disks_on_its_own(host: StorageHost) -> None:
     host.one({"id": "a", "disks": disks})
     grown = host.one({"id": "a", "disks": [disks[0], dict(disks[1], size="20 MiB")]})
     assert grown.actions == ["grow_volume footprint-test/a-disk1.qcow2"]
-    assert [disk["capacity"] for disk in grown.disks] == [16 * MIB, 20 * MIB]
+    assert [disk["capacity_bytes"] for disk in grown.disks] == [16 * MIB, 20 * MIB]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -82,7 +82,7 @@ def test_what_a_guest_writes_into_a_raw_disk_is_no_header(host: StorageHost) -> 
     with (host.folder / "a-disk0.img").open("r+b") as stream:
         stream.write(b"QFI\xfb\x00\x00\x00\x03" + bytes(100))
     grown = host.one(vm(24), state="shutdown")
-    assert (grown.error, grown.disks[0]["capacity"]) == (None, 24 * MIB)
+    assert (grown.error, grown.disks[0]["capacity_bytes"]) == (None, 24 * MIB)
 
 
 def test_another_image_is_told_and_changes_nothing(host: StorageHost) -> None:

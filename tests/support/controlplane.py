@@ -13,7 +13,7 @@ ADDRESS = "192.0.2.20"
 
 
 def unit(state: str = "active", invocation: str = "a1") -> dict[str, t.Any]:
-    return {"state": state, "sub": "running" if state == "active" else "dead", "pid": 1, "since": 1767225600, "invocation": invocation}
+    return {"state": state, "sub": "running" if state == "active" else "dead", "pid": 1, "since": "2026-01-01T00:00:00Z", "invocation": invocation}
 
 
 def galera(state: str = "active", ready: bool = True, size: int = 3, seqno: int = 7, **facts: t.Any) -> dict[str, t.Any]:

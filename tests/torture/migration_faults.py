@@ -115,8 +115,8 @@ def lab(*command: str) -> None:
 def options(cell: Cell) -> list[str]:
     """Extra variables that hold the migration still, once, in the phase."""
     hold = f"test -e {MARK} || {{ touch {MARK}; sync; sleep {HELD}; }}"
-    hooks = [{"phase": cell.phase, "when": cell.when, "command": ["sh", "-c", hold], "timeout": HELD + 30}]
-    given: dict[str, t.Any] = {"master_migrate_hooks": hooks, "master_migrate_return_after": LEASE}
+    hooks = [{"phase": cell.phase, "when": cell.when, "command": ["sh", "-c", hold], "command_timeout": HELD + 30}]
+    given: dict[str, t.Any] = {"master_migrate_hooks": hooks, "master_migrate_lease_timeout": LEASE}
     given["master_migrate_rehearse"] = "rehearse" == cell.phase
     if cell.phase in BEFORE:
         # what follows is what follows without a fault

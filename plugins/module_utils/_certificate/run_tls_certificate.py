@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._certificate.io_
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate.plan_certificate import DAY, Found, complaints, why_new, why_new_authority
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 
 AUTHORITY_DAYS = 3650
 # Ansible ignores .txt files in a directory that is used as inventory.
@@ -51,7 +52,7 @@ class EdgeResult:
     certificate: str | None = None
     private_key: str | None = None
     ca: str | None = None
-    not_after: int | None = None
+    not_after: str | None = None
     fingerprint: str | None = None
 
     def as_dict(self) -> dict[str, t.Any]:
@@ -86,7 +87,7 @@ def _check(request: EdgeRequest, given: Pair, now: float) -> EdgeResult:
     found = Found(True, True, seen.not_after, seen.names)
     # the operator renews this certificate: warn one week before it expires
     warnings = complaints(found, request.names, now, 7 * DAY)
-    return EdgeResult(False, warnings=warnings, not_after=int(seen.not_after), fingerprint=seen.fingerprint)
+    return EdgeResult(False, warnings=warnings, not_after=utc(seen.not_after), fingerprint=seen.fingerprint)
 
 
 def _make(request: EdgeRequest, check_mode: bool, now: float) -> EdgeResult:
@@ -123,7 +124,7 @@ def _make(request: EdgeRequest, check_mode: bool, now: float) -> EdgeResult:
         certificate=str(folder / CERTIFICATE),
         private_key=str(folder / KEY),
         ca=str(folder / CA),
-        not_after=int(current.not_after) if current else None,
+        not_after=utc(current.not_after) if current else None,
         fingerprint=current.fingerprint if current else None,
     )
 

@@ -14,6 +14,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 
 _DPKG = pathlib.Path("/var/lib/dpkg/info")
 KEEPALIVED = pathlib.Path("/etc/keepalived/keepalived.conf")
@@ -24,7 +25,7 @@ _ENTERED = re.compile(r"\((?P<instance>[^()]+)\):? Entering (?P<state>[A-Z]+) ST
 
 
 def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.Any]]:
-    """Return unit → ``state``, ``sub``, ``pid``, ``since`` (seconds since the epoch), ``invocation`` and ``path``, without unknown units.
+    """Return unit → ``state``, ``sub``, ``pid``, ``since`` (UTC), ``invocation`` and ``path``, without unknown units.
 
     systemd assigns a new invocation ID at each start, so a restart is detected independently of clocks.
     """
@@ -40,7 +41,7 @@ def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.
             "state": fields.get("ActiveState", "unknown"),
             "sub": fields.get("SubState", "unknown"),
             "pid": _number(fields.get("MainPID")),
-            "since": _number((fields.get("ActiveEnterTimestamp") or "").lstrip("@")),
+            "since": _time(_number((fields.get("ActiveEnterTimestamp") or "").lstrip("@"))),
             "invocation": fields.get("InvocationID") or "",
             # a unit generated from an init script has that script as its source
             "path": fields.get("SourcePath") or fields.get("FragmentPath") or "",
@@ -52,8 +53,12 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
 
 
+def _time(seconds: int) -> str | None:
+    return utc(seconds) if seconds else None
+
+
 def package_of(path: str) -> dict[str, t.Any] | None:
-    """Return the package of a file: ``name``, ``version``, and when it was ``installed`` (seconds since the epoch)."""
+    """Return the package of a file: ``name``, ``version``, and when it was ``installed`` (UTC)."""
     if not path:
         return None
     # with a merged /usr the path may differ from the one recorded in the package
@@ -71,7 +76,7 @@ def _debian(path: str) -> dict[str, t.Any] | None:
     except CommandError:
         return None
     times = [file.stat().st_mtime for file in (_DPKG / f"{name}.list", _DPKG / f"{name}:{fields[1]}.list") if file.exists()]
-    return {"name": name, "version": fields[0], "installed": int(max(times, default=0))}
+    return {"name": name, "version": fields[0], "installed": _time(int(max(times, default=0)))}
 
 
 def _red_hat(path: str) -> dict[str, t.Any] | None:
@@ -79,7 +84,7 @@ def _red_hat(path: str) -> dict[str, t.Any] | None:
         name, version, installed = run(["rpm", "--query", "--file", "--queryformat", "%{NAME}\t%{EVR}\t%{INSTALLTIME}", path], timeout=30).stdout.split("\t")
     except (CommandError, ValueError):
         return None
-    return {"name": name, "version": version, "installed": _number(installed)}
+    return {"name": name, "version": version, "installed": _time(_number(installed))}
 
 
 def virtual_addresses(path: pathlib.Path = KEEPALIVED) -> list[str]:

@@ -44,7 +44,7 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         ``drift`` and ``pending`` as returned by vm_info),
         ``controllers`` (name → ``reachable``, ``place``: the server on which it runs, ``error`` or empty, ``look``: the result
         of controlplane_info), ``members`` (service → its hosts) and
-        ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime``, ``host``).
+        ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime_seconds``, ``reason``, ``host``).
     :returns: ``ok`` (nothing is degraded or down), ``state``, ``lines`` (text), ``table`` (text), ``services``, ``links``,
         ``ha_grade``, ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (the ready ones),
         ``vms`` and ``servers`` counts.
@@ -136,9 +136,9 @@ def _addresses(reports: t.Mapping[str, plan_controlplane.Report]) -> t.Iterator[
 def _migration(seen: t.Mapping[str, t.Any]) -> Line:
     topic = f"migration {seen['name']}"
     if seen.get("state") == "done":
-        return Line(topic, True, f"done, on {seen['host']}, {float(seen.get('downtime') or 0):.1f} s of downtime")
+        return Line(topic, True, f"done, on {seen['host']}, {float(seen.get('downtime_seconds') or 0):.1f} s of downtime")
     if seen.get("state") == "rolled_back":
-        return Line(topic, True, f"rolled back: the source serves ({seen.get('error') or 'on request'})")
+        return Line(topic, True, f"rolled back: the source serves ({seen.get('reason') or 'on request'})")
     return Line(topic, False, f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}")
 
 

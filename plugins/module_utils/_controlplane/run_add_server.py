@@ -13,6 +13,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import Wanted, problems
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
@@ -95,7 +96,7 @@ class HandoverRequest:
     here: bool
     virtual_address: str
     ports: t.Mapping[str, int]
-    timeout: float = 30
+    wait_timeout: float = 30
     unit: str = "keepalived.service"
 
 
@@ -125,7 +126,7 @@ def _move_address(request: HandoverRequest, _balancer: HaProxy, check_mode: bool
         _await(
             lambda: request.virtual_address not in host.addresses() and all(host.touch(request.virtual_address, port) for port in request.ports.values()),
             f"no peer took over the virtual address {request.virtual_address}",
-            request.timeout,
+            request.wait_timeout,
             sleep,
             clock,
         )
@@ -150,7 +151,7 @@ def _redirect_clients(request: HandoverRequest, balancer: HaProxy, check_mode: b
             return balancer.frontends()[name]["in_use"] != request.member
 
         if not check_mode:
-            _await(others_serve, f"the load balancer still sends clients of {name} to {request.member}", request.timeout, sleep, clock)
+            _await(others_serve, f"the load balancer still sends clients of {name} to {request.member}", request.wait_timeout, sleep, clock)
         done.append(f"writer of {name}")
     return done
 
@@ -205,6 +206,6 @@ def _at_work() -> t.Iterator[dict[str, t.Any]]:
             "name": str(vm.get("name") or name),
             "uuid": str(vm.get("uuid") or ""),
             "to": str(where.get("name") or where.get("host") or ""),
-            "at": "",
+            "at": utc(found.started) if found.started else None,
             "state": MOVING,
         }

@@ -31,16 +31,16 @@ class LookRequest:
     :arg services: names of services; those that are not installed are reported as problems. Empty means all installed ones.
     :arg sizes: service → expected number of members of its cluster.
     :arg frontends: servers to which the load balancer of this host must send clients.
-    :arg wait: seconds to wait until all services are healthy.
-    :arg timeout: timeout in seconds for the answer of each service.
+    :arg wait_timeout: seconds to wait until all services are healthy.
+    :arg query_timeout: seconds to wait for the answer of each service.
     :arg packages: whether to return the packages of the units.
     """
 
     services: tuple[str, ...]
     sizes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
     frontends: tuple[str, ...] = ()
-    wait: float = 0
-    timeout: float = 15
+    wait_timeout: float = 0
+    query_timeout: float = 15
     packages: bool = False
 
 
@@ -133,7 +133,7 @@ def look(
     clock: t.Callable[[], float] = time.monotonic,
 ) -> dict[str, t.Any]:
     """Return the services of this host as soon as all are healthy or the timeout has expired."""
-    host = host or Host(request.timeout)
+    host = host or Host(request.query_timeout)
     began = clock()
     while True:
         units = host.units(request.services or SERVICE_NAMES)
@@ -151,8 +151,8 @@ def look(
         why += [f"load_balancer: {text}" for text in _without_clients(services, request.frontends)]
         if request.packages:
             _add_packages(services)
-        if not why or clock() - began >= request.wait:
-            return {"addresses": io_controller.addresses(), "services": services, "problems": why, "waited": round(clock() - began, 1)}
+        if not why or clock() - began >= request.wait_timeout:
+            return {"addresses": io_controller.addresses(), "services": services, "problems": why, "waited_seconds": round(clock() - began, 1)}
         sleep(_PAUSE)
 
 
@@ -161,7 +161,8 @@ def _add_packages(services: t.Mapping[str, t.Any]) -> None:
         for unit in seen["units"].values():
             unit["package"] = io_plane.package_of(unit["path"])
             # started before the package was installed
-            unit["stale"] = bool(unit["package"] and unit["state"] == "active" and unit["package"]["installed"] > unit["since"])
+            installed = (unit["package"] or {}).get("installed")
+            unit["stale"] = bool(installed and unit["state"] == "active" and installed > (unit["since"] or ""))
 
 
 def _without_clients(services: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> t.Iterator[str]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sizes as people write them: ``2``, ``1.5``, ``"512 MiB"``, ``"6G"``.
+"""Sizes and rates as people write them: ``2``, ``1.5``, ``"512 MiB"``, ``"6G"``, ``"100 MiB/s"``.
 
 Units are libvirt's own: ``KiB, MiB, GiB, TiB`` (short ``K, M, G, T``) count in 1024,
 ``KB, MB, GB, TB`` in 1000, ``B`` (or ``bytes``) is one.
@@ -39,6 +39,7 @@ _UNITS: t.Mapping[str, int] = {
     "tb": 1000**4,
 }
 _SIZE = re.compile(r"\A\s*([0-9]{1,30}(?:\.[0-9]{1,30})?)\s*([A-Za-z]*)\s*\Z")
+_PER_SECOND = re.compile(r"\s*/\s*s\s*\Z")
 _HINT = "Write a number or a number with a unit, for example 2, 1.5 or '512 MiB'."
 
 
@@ -67,6 +68,17 @@ def parse_size(value: t.Any, default_unit: str, path: str) -> int:
     if size <= 0:
         raise model_errors.InputError(f"{model_errors.shown(value)} is not greater than 0.", path, _HINT)
     return size
+
+
+def parse_rate(value: t.Any, path: str) -> int:
+    """Return a rate such as ``100 MiB/s`` in bytes per second, 0 for no limit.
+
+    :arg value: as for :func:`parse_size`, with or without ``/s``; a number without a unit is in MiB.
+    :raises InputError: not a rate.
+    """
+    if value in (None, "", 0, "0"):
+        return 0
+    return parse_size(_PER_SECOND.sub("", value) if isinstance(value, str) else value, "MiB", path)
 
 
 def size_text(size: int) -> str:

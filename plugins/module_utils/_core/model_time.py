@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import time
+import typing as t
 
 
 def utc(seconds: float | None = None) -> str:
@@ -15,3 +16,8 @@ def utc(seconds: float | None = None) -> str:
     :arg seconds: Unix time in seconds; default now.
     """
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def dated(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return a mapping with its times ``at``, ``started`` and ``ended``, Unix seconds or ``None``, as timestamps."""
+    return {**entry, **{key: utc(entry[key]) for key in ("at", "started", "ended") if entry.get(key) is not None}}

@@ -31,13 +31,13 @@ class MemberRequest:
     :arg state: ``present`` joins the running cluster, ``bootstrapped`` starts one.
     :arg uuid: cluster it must belong to, ``None`` if not known yet.
     :arg config_files: a server that was started before one of these was written is restarted.
-    :arg timeout: seconds until it must be ready.
+    :arg wait_timeout: seconds until it must be ready.
     """
 
     state: str = "present"
     uuid: str | None = None
     config_files: tuple[str, ...] = ()
-    timeout: float = 600
+    wait_timeout: float = 600
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +59,10 @@ def local_database(unit: str, datadir: str = "/var/lib/mysql") -> MariaDb:
     return MariaDb(unit, datadir)
 
 
-def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Callable[[float], None] = time.sleep) -> dict[str, t.Any]:
+def look(database: MariaDb, wait_timeout: float = 0, recover: bool = True, sleep: t.Callable[[float], None] = time.sleep) -> dict[str, t.Any]:
     """Return the current state of a member, as documented in ``galera_info``.
 
-    :arg settle: seconds to wait for a member that is starting or without a Primary Component; Galera often recovers by itself.
+    :arg wait_timeout: seconds to wait for a member that is starting or without a Primary Component; Galera often recovers by itself.
     :arg recover: read the position from InnoDB if the server is stopped and has not saved it.
     """
     waited = 0.0
@@ -71,7 +71,7 @@ def look(database: MariaDb, settle: float = 0, recover: bool = True, sleep: t.Ca
         unit = database.unit_state()
         wsrep = bool(status) and status.get("wsrep_on") == "ON"
         unsettled = unit.get("ActiveState") in ("activating", "deactivating") or (wsrep and bool(problems(status or {})))
-        if not unsettled or waited >= settle:
+        if not unsettled or waited >= wait_timeout:
             break
         sleep(_PAUSE)
         waited += _PAUSE
@@ -201,7 +201,7 @@ def _wait(request: MemberRequest, database: MariaDb, sleep: t.Callable[[float], 
                 return look(database, recover=False)
         else:
             why = ("its server does not answer yet",)
-        if waited >= request.timeout:
+        if waited >= request.wait_timeout:
             raise BackendError(
                 f"the member is not ready after {int(waited)} s: {'; '.join(why)}. Last log lines: {database.last_log_lines()}",
                 hint="Check `journalctl -u mariadb` on this member and on its peers, then run the play again.",

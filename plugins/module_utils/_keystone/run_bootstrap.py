@@ -43,16 +43,16 @@ def ensure(
     keystone: Keystone,
     *,
     check_mode: bool,
-    timeout: float = 60,
+    wait_timeout: float = 60,
     sleep: t.Callable[[float], None] = time.sleep,
 ) -> BootstrapResult:
     """Query the service for what is missing, and bootstrap it if needed.
 
-    :arg timeout: seconds to wait for a service that is starting.
+    :arg wait_timeout: seconds to wait for a service that is starting.
     :raises BackendError: the service does not answer, or still differs after a bootstrap.
     """
     try:
-        missing = _missing(identity, password, keystone, 0 if check_mode else timeout, sleep)
+        missing = _missing(identity, password, keystone, 0 if check_mode else wait_timeout, sleep)
     except NotAnswering:
         if not check_mode:
             raise
@@ -70,19 +70,19 @@ def ensure(
             **{f"{interface}-url": url for interface, url in identity.urls.items()},
         },
     )
-    still = _missing(identity, password, keystone, timeout, sleep)
+    still = _missing(identity, password, keystone, wait_timeout, sleep)
     if still:
         raise BackendError(f"still required after keystone-manage bootstrap: {'; '.join(still)}.", hint="Check `journalctl -u keystone` on the host.")
     return BootstrapResult(True, missing)
 
 
-def _missing(identity: Identity, password: str, keystone: Keystone, timeout: float, sleep: t.Callable[[float], None]) -> tuple[str, ...]:
+def _missing(identity: Identity, password: str, keystone: Keystone, wait_timeout: float, sleep: t.Callable[[float], None]) -> tuple[str, ...]:
     waited = 0.0
     while True:
         try:
             return why_bootstrap(identity, keystone.token(identity.username, password, identity.project))
         except NotAnswering:
-            if waited >= timeout:
+            if waited >= wait_timeout:
                 raise
         sleep(_PAUSE)
         waited += _PAUSE

@@ -13,6 +13,7 @@ import hashlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.io_key_repository import KeyRepository
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.plan_fernet import (
     FEWEST_KEYS,
@@ -76,7 +77,7 @@ def look(repository: KeyRepository, secrets: bool = False) -> dict[str, t.Any]:
         "fingerprints": marks,
         "primary": primary(marks),
         "finished": finished(marks),
-        "written": {number: int(when) for number, when in repository.written().items()},
+        "written": {number: utc(when) for number, when in repository.written().items()},
     }
     if secrets:
         found["keys"] = keys

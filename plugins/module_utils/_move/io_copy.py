@@ -20,7 +20,7 @@ class Copier:
 
     :arg ssh: the ssh command without host.
     :arg host: address of the other host.
-    :arg limit: MiB per second, 0 for no limit.
+    :arg limit: KiB per second, 0 for no limit.
     """
 
     def __init__(self, ssh: t.Sequence[str], host: str, limit: int = 0) -> None:
@@ -52,7 +52,7 @@ class Copier:
 
     def _argv(self, item: Item, source: str, target: str, more: t.Sequence[str]) -> list[str]:
         how = [] if item.kind == "dir" else ["--inplace"]
-        limit = [f"--bwlimit={self._limit}m"] if self._limit else []
+        limit = [f"--bwlimit={self._limit}"] if self._limit else []
         info = [] if "--dry-run" in more else ["--info=progress2,stats2"]
         # -s: the path is not expanded by the remote shell
         return ["rsync", *FLAGS, "-s", *how, *limit, *info, "--stats", "--outbuf=L", *more, "-e", " ".join(self._ssh), source, target]

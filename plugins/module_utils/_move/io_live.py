@@ -28,7 +28,7 @@ def migrate(
     tunnel: Tunnel,
     *,
     definition: str,
-    bandwidth: int,
+    bandwidth_limit: int,
     max_downtime: float,
     timeout: float,
     progress: t.Callable[[t.Mapping[str, t.Any]], None],
@@ -36,7 +36,7 @@ def migrate(
     """Migrate a running guest with memory and disks to the destination, where it stays paused.
 
     :arg definition: its persistent definition at the destination.
-    :arg bandwidth: MiB per second, 0 for no limit.
+    :arg bandwidth_limit: KiB per second, 0 for no limit; libvirt limits in whole MiB.
     :returns: libvirt's statistics of the completed job.
     :raises BackendError: the migration failed; the guest continues to run on the source.
     """
@@ -45,8 +45,8 @@ def migrate(
         "disks_uri": tunnel.disks,
         libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: definition,
     }
-    if bandwidth:
-        parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = bandwidth
+    if bandwidth_limit:
+        parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = -(-bandwidth_limit // 1024)
     flags = (
         libvirt.VIR_MIGRATE_LIVE
         | libvirt.VIR_MIGRATE_PEER2PEER

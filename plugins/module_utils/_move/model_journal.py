@@ -15,6 +15,7 @@ import json
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import dated
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import SCHEMA, Journal
 
 PREFLIGHT, RECEIVE, PRECOPY, STOP, COPY, VERIFY, PLACE, MIGRATE, SWITCH, START, SETTLE = PHASES = (
@@ -76,9 +77,9 @@ def parse_journal(text: str) -> MoveJournal:
 
 
 def report(journal: MoveJournal) -> dict[str, t.Any]:
-    """Return the move as the module reports it."""
+    """Return the move as the module reports it; times are timestamps."""
     vm = journal.facts.get("vm", {})
-    return {
+    values = {
         "id": journal.name,
         "name": vm.get("name"),
         "uuid": vm.get("uuid"),
@@ -92,7 +93,7 @@ def report(journal: MoveJournal) -> dict[str, t.Any]:
         "to": journal.facts.get("to"),
         "started": journal.started,
         "ended": journal.ended,
-        "phases": journal.phases,
+        "phases": {name: dated(entry) for name, entry in journal.phases.items()},
         "passes": journal.passes,
         "bytes": journal.bytes,
         "downtime_seconds": journal.downtime.get("seconds"),
@@ -102,3 +103,4 @@ def report(journal: MoveJournal) -> dict[str, t.Any]:
         "reason": journal.reason,
         "warnings": journal.warnings,
     }
+    return dated(values)

@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import KIB, parse_rate
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
 AUTO, LIVE, COPY = "auto", "live", "copy"
@@ -34,7 +35,7 @@ class Destination:
 
 @dataclasses.dataclass(frozen=True)
 class MoveSpec:
-    """The request; times in seconds, ``bandwidth_limit`` in MiB/s, 0 for no limit."""
+    """The request; times in seconds, ``bandwidth_limit`` in KiB per second, 0 for no limit."""
 
     id: str
     cluster: str
@@ -91,7 +92,7 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MoveSpec:
         force=bool(params.get("force")),
         max_downtime=_seconds(params.get("max_downtime"), 1.0, "max_downtime"),
         max_passes=_number(params.get("max_passes"), 5, 0, "max_passes"),
-        bandwidth_limit=_number(params.get("bandwidth_limit"), 0, 0, "bandwidth_limit"),
+        bandwidth_limit=-(-parse_rate(params.get("bandwidth_limit"), "bandwidth_limit") // KIB),
         live_timeout=_number(params.get("live_timeout"), 3600, 1, "live_timeout"),
         start_timeout=_number(params.get("start_timeout"), 60, 1, "start_timeout"),
     )

@@ -202,7 +202,7 @@ def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
     :raises FootprintError: timeout, or the move failed.
     """
     unit = unit_name(store.name)
-    until = time.monotonic() + float(params.get("wait_timeout") or 7200)
+    until = time.monotonic() + float(params.get("wait_timeout", 7200))
     while params.get("wait", True) and io_units.unit_active(unit):
         if time.monotonic() > until:
             raise FootprintError(f"the move of {store.name} is still running.", hint="Run this again to wait for it; it continues in the background.")

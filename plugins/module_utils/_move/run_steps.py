@@ -166,7 +166,7 @@ def migrate(context: Context) -> None:
             context.uuid,
             tunnel,
             definition=definition,
-            bandwidth=spec.bandwidth_limit,
+            bandwidth_limit=spec.bandwidth_limit,
             max_downtime=spec.max_downtime,
             timeout=spec.live_timeout,
             progress=lambda job: context.progress(processed=job.get("data_processed"), remaining=job.get("data_remaining")),

@@ -101,7 +101,7 @@ def confirm() -> bool:
         if trial.state == io_deadman.STATE_REVERTED:
             raise BackendError(
                 f"the network change was reverted, the old configuration is active: {trial.reason}.",
-                hint="Check the requested configuration and the switch, or raise the timeout if the host is slow.",
+                hint="Check the requested configuration and the switch, or raise confirm_timeout if the host is slow.",
             )
         if trial.state != io_deadman.STATE_APPLIED:
             return False

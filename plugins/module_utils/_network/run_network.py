@@ -21,13 +21,13 @@ _SHORTEST = 5
 
 @dataclasses.dataclass(frozen=True)
 class NetworkRequest:
-    """The request of the user, not validated; ``timeout`` in seconds."""
+    """The request of the user, not validated; ``confirm_timeout`` in seconds."""
 
     bonds: t.Sequence[t.Mapping[str, t.Any]] = ()
     vlans: t.Sequence[t.Mapping[str, t.Any]] = ()
     bridges: t.Sequence[t.Mapping[str, t.Any]] = ()
     state: str = "present"
-    timeout: int = 60
+    confirm_timeout: int = 60
 
 
 @dataclasses.dataclass
@@ -51,8 +51,8 @@ def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = io_netw
     :raises FootprintError: invalid input, an unsupported network manager, or a reverted change.
     """
     wanted = parse(request.bonds, request.vlans, request.bridges)
-    if request.timeout < _SHORTEST:
-        raise InputError(f"{request.timeout} s is too short for a confirmation.", "timeout", f"Use at least {_SHORTEST} seconds.")
+    if request.confirm_timeout < _SHORTEST:
+        raise InputError(f"{request.confirm_timeout} s is too short for a confirmation.", "confirm_timeout", f"Use at least {_SHORTEST} seconds.")
     if request.state == "confirmed":
         return _confirm(wanted, check_mode, backend, trial)
     links = backend.links()
@@ -71,10 +71,10 @@ def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = io_netw
     diff = [_difference(path, read_text(path) or "", text) for path, text in change.keep.items()]
     diff += [_difference(head, before, after) for head, (before, after) in change.shown.items()]
     if not check_mode:
-        trial.start(change, request.timeout)
-        lacking = trial.wait_until_live(layout, request.timeout / 2)
+        trial.start(change, request.confirm_timeout)
+        lacking = trial.wait_until_live(layout, request.confirm_timeout / 2)
         if lacking:
-            hint = f"Correct the configuration and run again; the old one is restored within {request.timeout} s."
+            hint = f"Correct the configuration and run again; the old one is restored within {request.confirm_timeout} s."
             raise BackendError(f"the change was applied, but {lacking}.", hint=hint)
         links = backend.links()
     return NetworkResult(True, True, [manager], _addresses(wanted, links, layout), diff)

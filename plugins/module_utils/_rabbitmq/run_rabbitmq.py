@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.io_rabbitmq import RabbitMq
-from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import problems
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import alarm_text, problems
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_schema import contents
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
 
@@ -38,7 +38,7 @@ class MemberRequest:
     :arg forget: nodes that the cluster must forget.
     :arg config_files: a server that was started before one of these was written is restarted.
     :arg force_boot: start without the nodes that were running when it stopped.
-    :arg timeout: seconds until it must be healthy.
+    :arg wait_timeout: seconds until it must be healthy.
     """
 
     state: str = "present"
@@ -46,7 +46,7 @@ class MemberRequest:
     forget: tuple[str, ...] = ()
     config_files: tuple[str, ...] = ()
     force_boot: bool = False
-    timeout: float = 600
+    wait_timeout: float = 600
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def look(
     broker: RabbitMq,
     cookie: str | None = None,
     expected: t.Sequence[str] = (),
-    settle: float = 0,
+    wait_timeout: float = 0,
     peers: t.Mapping[str, str] | None = None,
     sleep: t.Callable[[float], None] = time.sleep,
 ) -> dict[str, t.Any]:
@@ -84,10 +84,10 @@ def look(
 
     :arg cookie: expected cookie, to be compared.
     :arg expected: nodes that must be running for it to be ready; empty to check this node only.
-    :arg settle: seconds to wait for it to become ready.
+    :arg wait_timeout: seconds to wait for it to become ready.
     :arg peers: address that each host name of a member must resolve to.
     """
-    until = time.monotonic() + settle
+    until = time.monotonic() + wait_timeout
     while True:
         facts = _probe(broker, cookie, expected)
         if facts["ready"] or not facts["installed"] or facts["unit"] not in _UP or time.monotonic() >= until:
@@ -131,7 +131,7 @@ def _probe(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> d
         "running_nodes": running_nodes,
         "last_running": list(last),
         "partitions": dict((status or {}).get("partitions") or {}),
-        "alarms": list((status or {}).get("alarms") or ()),
+        "alarms": [alarm_text(alarm) for alarm in (status or {}).get("alarms") or ()],
         "maintenance": ((status or {}).get("maintenance_status") or {}).get(broker.node),
         "version": _version(status, mine),
         "tls": listens(configuration, bool(status or members)),
@@ -242,7 +242,7 @@ def _prepare(
 
 
 def _await_uncritical(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:
-    until = time.monotonic() + request.timeout
+    until = time.monotonic() + request.wait_timeout
     while True:
         why = broker.critical()
         if not why:
@@ -272,7 +272,7 @@ def _await_broker(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[f
             if now - alone_since > _PATIENCE:
                 broker.start_app()
                 alone_since = now
-        if now - started >= request.timeout:
+        if now - started >= request.wait_timeout:
             raise BackendError(
                 f"the broker is not running after {int(now - started)} s: {'; '.join(problems(status, broker.node))}. "
                 f"Last log lines: {broker.last_log_lines()}",
@@ -310,14 +310,14 @@ def _forget(request: MemberRequest, broker: RabbitMq, seed: str) -> None:
 
 
 def _wait(request: MemberRequest, broker: RabbitMq, cookie: str | None, sleep: t.Callable[[float], None]) -> dict[str, t.Any]:
-    until = time.monotonic() + request.timeout
+    until = time.monotonic() + request.wait_timeout
     while True:
         facts = _probe(broker, cookie, ())
         if facts["ready"] and (not request.seed or len(facts["members"]) > 1):
             return facts
         if time.monotonic() >= until:
             raise BackendError(
-                f"the member is not healthy after {int(request.timeout)} s: {'; '.join(facts['problems'])}. Last log lines: {broker.last_log_lines()}",
+                f"the member is not healthy after {int(request.wait_timeout)} s: {'; '.join(facts['problems'])}. Last log lines: {broker.last_log_lines()}",
                 hint="Fix these problems, then run the play again.",
             )
         sleep(_PAUSE)

@@ -14,6 +14,7 @@ import json
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import dated
 
 SCHEMA = 1
 
@@ -126,23 +127,23 @@ def parse_journal(text: str) -> Journal:
 
 
 def report(journal: Journal) -> dict[str, t.Any]:
-    """Return the report of a migration, as modules return it."""
-    return {
+    """Return the report of a migration, as modules return it; times are timestamps."""
+    values = {
         "name": journal.name,
         "state": journal.state,
         "phase": journal.phase,
         "attempt": journal.attempt,
         "started": journal.started,
         "ended": journal.ended,
-        "phases": journal.phases,
+        "phases": {name: dated(entry) for name, entry in journal.phases.items()},
         "passes": journal.passes,
         "progress": journal.progress,
         "bytes": journal.bytes,
         "files": sum(int(each.get("files", 0)) for each in journal.passes),
-        "downtime": journal.downtime.get("seconds"),
-        "downtime_predicted": journal.downtime.get("predicted"),
-        "downtime_parts": journal.downtime.get("parts", {}),
-        "rehearsal": journal.facts.get("rehearsal"),
+        "downtime_seconds": journal.downtime.get("seconds"),
+        "predicted_downtime_seconds": journal.downtime.get("predicted"),
+        "downtime_seconds_by_phase": journal.downtime.get("parts", {}),
+        "rehearsal": dated(journal.facts["rehearsal"]) if journal.facts.get("rehearsal") else None,
         "verified": journal.verified,
         "reason": journal.reason,
         "problems": journal.problems,
@@ -150,3 +151,4 @@ def report(journal: Journal) -> dict[str, t.Any]:
         "vm": journal.facts.get("vm", {}),
         "source": journal.facts.get("source", {}),
     }
+    return dated(values)

@@ -149,7 +149,7 @@ class Host:
         """
         text = params.pop("vms_text", None)
         asked = list(vms) if text is None else text
-        arguments = {"cluster": CLUSTER, "uri": self.uri, "pool": POOL, "vms": asked, "lock_timeout": 60, "shutdown_timeout": 0.3, **params}
+        arguments = {"cluster": CLUSTER, "uri": self.uri, "pool": POOL, "vms": asked, "lock_timeout": 60, "shutdown_timeout": 1, **params}
         handle, output = tempfile.mkstemp(dir=self.scratch)
         log = f"{output}.steps"
         pathlib.Path(log).touch()

@@ -134,7 +134,7 @@ def _first_two(torn: Torn) -> Outcome:
 
 
 def _restarted(torn: Torn) -> tuple[dict[str, t.Any], dict[str, t.Any]]:
-    return _machine(torn, 40), {"allow_power_cycling": True, "force": True, "shutdown_timeout": 0.3}
+    return _machine(torn, 40), {"allow_power_cycling": True, "force": True, "shutdown_timeout": 1}
 
 
 def _end_restarted(torn: Torn) -> None:

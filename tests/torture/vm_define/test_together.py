@@ -72,7 +72,7 @@ def test_the_same_and_other_vms_at_once(host: Host, tell: Tell, whole: bool) -> 
 
 def test_a_run_that_may_not_wait_says_so(host: Host, tell: Tell) -> None:
     with host_lock("domains", 5):
-        outcome = host.run(guest("late"), lock_timeout=0.3)
+        outcome = host.run(guest("late"), lock_timeout=1)
         looked = host.done(guest("late"), check=True)
     assert not outcome.ok and "another run has held" in outcome.message and "Wait until" in outcome.message, outcome.output
     assert looked.result["changed"]
@@ -101,7 +101,7 @@ def test_a_pool_that_is_held(host: Host, tell: Tell) -> None:
     holder.start()
     assert held.wait(10)
     try:
-        outcome = host.run(guest("stuck", disks=[{"size": "2 MiB"}]), guest("diskless"), lock_timeout=0.5)
+        outcome = host.run(guest("stuck", disks=[{"size": "2 MiB"}]), guest("diskless"), lock_timeout=1)
     finally:
         free.set()
         holder.join()

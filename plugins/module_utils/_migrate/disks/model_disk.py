@@ -16,7 +16,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size
 FILESYSTEMS = ("ext4", "xfs", "btrfs", "vfat", "swap")
 #: File systems that are supported for the root.
 _ROOTS = ("ext4", "xfs", "btrfs")
-SAME = "same"
 #: In place of a file system: the device is copied block by block.
 RAW = "raw"
 BIOS = "bios"
@@ -178,15 +177,13 @@ def is_esp(mount: str | None, fs: str) -> bool:
     return fs == "vfat" and mount in ESP_MOUNTS
 
 
-def parse_schema(value: t.Any, path: str = "disk_schema") -> tuple[Partition, ...]:
+def parse_schema(value: t.Sequence[t.Any] | None, path: str = "disk_schema") -> tuple[Partition, ...]:
     """Parse the disk schema; an empty one means the same as on the source.
 
     :raises InputError: with the path of the invalid value.
     """
-    if value is None or value == SAME or value == [] or value == "":
+    if not value:
         return ()
-    if not isinstance(value, (list, tuple)):
-        raise InputError(f"{value!r} is not a valid disk schema.", path, "Write same, or a list such as [{mount: /, size: 20GiB}, {fs: swap, size: 2GiB}].")
     partitions = tuple(_parse_partition(entry, f"{path}[{index}]") for index, entry in enumerate(value))
     _check(partitions, path)
     return partitions

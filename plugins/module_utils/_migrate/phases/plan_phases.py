@@ -5,7 +5,7 @@
 """The phases of a migration: where to continue, and when to stop copying.
 
 A lease ensures that only one machine uses the admin address. The source stops its services and releases
-the address for ``return_after`` seconds at a time; the worker renews the lease. The resulting decisions
+the address for ``lease_timeout`` seconds at a time; the worker renews the lease. The resulting decisions
 of both sides are in ``_migrate/source/model_handover.py``.
 """
 

@@ -105,7 +105,7 @@ def _hand_over(context: Context, lease: Lease) -> None:
 def _asked(context: Context, command: str) -> tuple[str | None, str]:
     """The state the source reports, or ``None`` and the error."""
     try:
-        return str(context.source.ask(command, {"lease": context.spec.return_after}, timeout=20)["state"]["state"]), ""
+        return str(context.source.ask(command, {"lease": context.spec.lease_timeout}, timeout=20)["state"]["state"]), ""
     except FootprintError as error:
         return None, f" ({error.message})"
 

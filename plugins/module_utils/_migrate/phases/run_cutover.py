@@ -39,7 +39,7 @@ def quiesce(context: Context, lease: Lease) -> None:
         "services": list(context.spec.services),
         "containers": [dataclasses.asdict(each) for each in context.spec.containers],
         "quiesce": context.spec.quiesce,
-        "lease": context.spec.return_after,
+        "lease": context.spec.lease_timeout,
         "admin": {**{key: facts[key] for key in ("interface", "prefix", "address", "temporary_address")}, "cards": _cards(context)},
     }
     if context.spec.quiesce == MAINTENANCE_BOOT and context.journal.facts.get("rebooting"):
@@ -183,7 +183,7 @@ def guard_vm(context: Context, lease: Lease) -> None:
 
     :raises CommandError: the guard cannot be started; the VM must not run then.
     """
-    context.guard.begin(context.spec.uri, context.vm.uuid, context.vm.name, context.spec.return_after, lease.heard)
+    context.guard.begin(context.spec.uri, context.vm.uuid, context.vm.name, context.spec.lease_timeout, lease.heard)
     run_guard.start(context.spec.name, context.code, context.store.directory / "output")
 
 

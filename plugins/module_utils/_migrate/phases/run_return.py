@@ -50,7 +50,7 @@ def roll_back(context: Context, reason: str) -> None:
         return
     context.source.ask("restore", {"reason": reason[:200]})
     context.source.address = context.spec.source.address
-    state = run_cutover.await_state(context, SERVING, timeout=run_cutover.ADDRESS_TIMEOUT + context.spec.return_after)
+    state = run_cutover.await_state(context, SERVING, timeout=run_cutover.ADDRESS_TIMEOUT + context.spec.lease_timeout)
     now = time.time()
     if journal.downtime.get("started") and not journal.downtime.get("ended"):
         journal.downtime.update(ended=now, seconds=round(now - journal.downtime["started"], 2))

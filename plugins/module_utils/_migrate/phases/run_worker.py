@@ -166,7 +166,7 @@ def _migrate(context: Context) -> None:
     try:
         connection = remote(context.spec, context.store, context.code)
         connection.identity = context.source.identity
-        with Lease(connection, context.spec.return_after, lambda: run_copy.stop_clone(context), context.reported, context.guard) as lease:
+        with Lease(connection, context.spec.lease_timeout, lambda: run_copy.stop_clone(context), context.reported, context.guard) as lease:
             for phase in PHASES[max(PHASES.index(first), len(STOP_AFTER)) :]:
                 _phase(context, phase, lambda context, phase=phase: _PAUSE[phase](context, lease))
     except Exception as error:
@@ -229,23 +229,23 @@ def _phase(context: Context, name: str, work: t.Callable[[Context], None]) -> No
 
 @contextlib.contextmanager
 def _worktime(context: Context) -> t.Iterator[None]:
-    """Limit the time before the pause to ``max_worktime``.
+    """Limit the time before the pause to ``preparation_timeout``.
 
     The alarm interrupts any wait of the worker; the copied data is kept for the next run.
     """
 
     def over(*unused: object) -> None:
         raise RefusedError(
-            f"max_worktime ({context.spec.max_worktime} s) expired before the pause.",
-            "max_worktime",
-            "Run again, the copied data is kept; or raise max_worktime.",
+            f"preparation_timeout ({context.spec.preparation_timeout} s) expired before the pause.",
+            "preparation_timeout",
+            "Run again, the copied data is kept; or raise preparation_timeout.",
         )
 
-    if not context.spec.max_worktime:
+    if not context.spec.preparation_timeout:
         yield
         return
     before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, context.spec.max_worktime)
+    signal.setitimer(signal.ITIMER_REAL, context.spec.preparation_timeout)
     try:
         yield
     finally:

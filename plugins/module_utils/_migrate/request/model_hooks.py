@@ -38,9 +38,9 @@ def parse_hooks(value: t.Sequence[t.Any]) -> tuple[Hook, ...]:
         path = f"hooks[{index}]"
         if not isinstance(entry, t.Mapping):
             raise InputError("is not a mapping.", path, "Write e.g. {phase: quiesce, when: before, on: source, command: [/usr/local/bin/drain]}.")
-        unknown = set(entry) - {"phase", "when", "on", "command", "timeout"}
+        unknown = set(entry) - {"phase", "when", "on", "command", "command_timeout"}
         if unknown:
-            raise InputError(f"has the unknown key {sorted(unknown)[0]!r}.", path, "Use phase, when, on, command and timeout.")
+            raise InputError(f"has the unknown key {sorted(unknown)[0]!r}.", path, "Use phase, when, on, command and command_timeout.")
         command = entry.get("command")
         if isinstance(command, str) or not isinstance(command, t.Sequence) or not command:
             raise InputError("must be a list.", f"{path}.command", "Write the program and its arguments as a list; it is run without a shell.")
@@ -52,7 +52,7 @@ def parse_hooks(value: t.Sequence[t.Any]) -> tuple[Hook, ...]:
             when=choice(entry.get("when") or "before", WHEN, f"{path}.when"),
             on=choice(entry.get("on") or "destination", ON, f"{path}.on"),
             command=tuple(command),
-            timeout=number(entry.get("timeout"), 600, 1, 86400, f"{path}.timeout"),
+            timeout=number(entry.get("command_timeout"), 600, 1, 86400, f"{path}.command_timeout"),
         )
         if (hook.phase, hook.when, hook.on) == (PHASES[-1], "after", "source"):
             raise InputError(

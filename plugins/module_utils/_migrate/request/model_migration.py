@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import choice, ipv4, matched, number
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import KIB, parse_size
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import KIB, parse_rate
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import Partition, parse_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_health_check import HealthCheck, parse_checks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook, parse_hooks
@@ -76,11 +76,11 @@ class MigrationSpec:
     rehearse_timeout: int
     health_checks: tuple[HealthCheck, ...]
     hooks: tuple[Hook, ...]
-    max_worktime: int
+    preparation_timeout: int
     max_passes: int
     max_downtime: float
     boot_timeout: int
-    return_after: int
+    lease_timeout: int
     source_after: str
     stop_after: str | None
 
@@ -113,17 +113,17 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
         containers=parse_containers(params.get("containers") or []),
         sync=sync,
         disk_schema=_parse_disk_schema(params.get("disk_schema"), sync),
-        bandwidth_limit=_parse_bandwidth(params.get("bandwidth_limit")),
+        bandwidth_limit=-(-parse_rate(params.get("bandwidth_limit"), "bandwidth_limit") // KIB),
         excludes=_parse_excludes(params.get("excludes") or []),
         rehearse=params.get("rehearse") is not False,
         rehearse_timeout=number(params.get("rehearse_timeout"), boot_timeout, 10, 86400, "rehearse_timeout"),
         health_checks=parse_checks(params.get("health_checks") or []),
         hooks=parse_hooks(params.get("hooks") or []),
-        max_worktime=number(params.get("max_worktime"), 0, 0, 31536000, "max_worktime"),
+        preparation_timeout=number(params.get("preparation_timeout"), 0, 0, 31536000, "preparation_timeout"),
         max_passes=number(params.get("max_passes"), 6, 1, 100, "max_passes"),
         max_downtime=float(number(params.get("max_downtime"), 5, 1, 86400, "max_downtime")),
         boot_timeout=boot_timeout,
-        return_after=number(params.get("return_after"), 120, 20, 86400, "return_after"),
+        lease_timeout=number(params.get("lease_timeout"), 120, 20, 86400, "lease_timeout"),
         source_after=choice(params.get("source_after") or "temp_address", SOURCE_AFTER, "source_after"),
         stop_after=_parse_stop_after(params.get("stop_after")),
     )
@@ -147,15 +147,6 @@ def _parse_stop_after(value: t.Any) -> str | None:
             f"Stop after {STOP_AFTER[-1]} at the latest, and run again without stop_after.",
         )
     return choice(value, STOP_AFTER, "stop_after")
-
-
-def _parse_bandwidth(value: t.Any) -> int:
-    if value in (None, "", 0, "0"):
-        return 0
-    size = parse_size(value, "KiB", "bandwidth_limit")
-    if size < KIB:
-        raise InputError("is less than 1 KiB per second.", "bandwidth_limit", "Use a larger value; a number without a unit is in KiB per second.")
-    return size // KIB
 
 
 def _parse_admin(entry: t.Mapping[str, t.Any]) -> Admin:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import FILESYSTEMS
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_health_check import CHECK_TYPES
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES
 
@@ -44,7 +45,18 @@ OPTIONS: dict[str, t.Any] = {
     "boot": {"type": "str", "choices": ["image", "pxe"], "default": "image"},
     "pxe_serve": {"type": "bool", "default": True},
     "sync": {"type": "str", "choices": ["rsync", "rsync_dd"], "default": "rsync"},
-    "disk_schema": {"type": "raw", "default": "same"},
+    "disk_schema": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "mount": {"type": "str"},
+            "fs": {"type": "str", "choices": list(FILESYSTEMS)},
+            "size": {"type": "str"},
+            "disk": {"type": "int", "default": 0},
+            "raw": {"type": "str"},
+        },
+    },
     "bandwidth_limit": {"type": "str"},
     "excludes": {"type": "list", "elements": "str", "default": []},
     "rehearse": {"type": "bool", "default": True},
@@ -72,14 +84,14 @@ OPTIONS: dict[str, t.Any] = {
             "when": {"type": "str", "choices": ["before", "after"], "default": "before"},
             "on": {"type": "str", "choices": ["source", "destination"], "default": "destination"},
             "command": {"type": "list", "elements": "str", "required": True},
-            "timeout": {"type": "int", "default": 600},
+            "command_timeout": {"type": "int", "default": 600},
         },
     },
-    "max_worktime": {"type": "int", "default": 0},
+    "preparation_timeout": {"type": "int", "default": 0},
     "max_passes": {"type": "int", "default": 6, "no_log": False},
     "max_downtime": {"type": "int", "default": 5},
     "boot_timeout": {"type": "int", "default": 300},
-    "return_after": {"type": "int", "default": 120},
+    "lease_timeout": {"type": "int", "default": 120},
     "source_after": {"type": "str", "choices": ["temp_address", "shutdown"], "default": "temp_address"},
     "stop_after": {"type": "str"},
     "wait": {"type": "bool", "default": True},

@@ -35,8 +35,8 @@ def progress_line(migration: Report) -> str:
         parts.append(f"hook {progress['hook']}")
     if progress.get("waiting_for"):
         parts.append(f"waiting: {progress['waiting_for']}")
-    if migration.get("downtime_predicted") is not None and migration.get("downtime") is None:
-        parts.append(f"predicted downtime {duration(migration['downtime_predicted'])}")
+    if migration.get("predicted_downtime_seconds") is not None and migration.get("downtime_seconds") is None:
+        parts.append(f"predicted downtime {duration(migration['predicted_downtime_seconds'])}")
     return ", ".join(parts)
 
 
@@ -54,13 +54,13 @@ def summary(migration: Report) -> list[str]:
     """Return the result of a migration in a few lines."""
     name, state = migration["name"], migration["state"]
     lines = [_outcome(migration)]
-    if migration.get("downtime") is not None:
-        predicted = migration.get("downtime_predicted")
+    if migration.get("downtime_seconds") is not None:
+        predicted = migration.get("predicted_downtime_seconds")
         expected = f", predicted {duration(predicted)}" if predicted is not None else ""
         # a journal that was read from its file has lost the order
-        known = sorted((migration.get("downtime_parts") or {}).items(), key=lambda each: _PARTS.index(each[0]) if each[0] in _PARTS else len(_PARTS))
+        known = sorted((migration.get("downtime_seconds_by_phase") or {}).items(), key=lambda each: _PARTS.index(each[0]) if each[0] in _PARTS else len(_PARTS))
         parts = ", ".join(f"{part} {duration(seconds)}" for part, seconds in known)
-        lines.append(f"downtime: {duration(migration['downtime'])}{expected}" + (f" ({parts})" if parts else ""))
+        lines.append(f"downtime: {duration(migration['downtime_seconds'])}{expected}" + (f" ({parts})" if parts else ""))
     passes = migration.get("passes") or []
     if passes:
         proof = ", source and copy found equal" if migration.get("verified") else ""

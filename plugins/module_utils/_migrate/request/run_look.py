@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case of the module ``master_migrate_info``: state of migrations, facts of a source.
+"""Use cases of the modules ``master_migrate_info`` and ``master_source_info``: state of migrations, facts of a source.
 
 Does not use libvirt, which a source does not have.
 """
@@ -26,18 +26,18 @@ _POLL = 1.0
 
 def described(journal: Journal) -> dict[str, t.Any]:
     """A migration as modules return it."""
-    return {**report(journal), "host": journal.facts.get("vm", {}).get("host") or platform.node(), "error": journal.reason}
+    return {**report(journal), "host": journal.facts.get("vm", {}).get("host") or platform.node()}
 
 
-def look(name: str | None, log_lines: int, wait: float = 0) -> dict[str, t.Any]:
+def look(name: str | None, log_lines: int, wait_timeout: float = 0) -> list[dict[str, t.Any]]:
     """All migrations of this host, or one (``master_migrate_info``).
 
     :arg name: of the one migration to return.
     :arg log_lines: number of lines to return from the end of the log.
-    :arg wait: wait for a change of that migration, for this number of seconds at most.
+    :arg wait_timeout: wait for a change of that migration, for this number of seconds at most.
     """
-    if name and wait:
-        _await_change(parse_name(name, "name"), wait)
+    if name and wait_timeout:
+        _await_change(parse_name(name, "name"), wait_timeout)
     found = []
     for each in [parse_name(name, "name")] if name else io_journal.names():
         store = JournalStore(each)
@@ -52,18 +52,12 @@ def look(name: str | None, log_lines: int, wait: float = 0) -> dict[str, t.Any]:
             entry["state"] = "interrupted"
         entry["log"] = store.tail(log_lines) if log_lines else []
         found.append(entry)
-    return {"changed": False, "migrations": found, "reported": reported(name)}
+    return found
 
 
-def reported(name: str | None = None) -> list[dict[str, t.Any]]:
-    """The last reports that this machine, as a source, received about its migrations."""
-    kept = {each: mirror for each, mirror in io_journal_mirror.all_kept().items() if name in (None, each)}
-    return [{**report(Journal(**each["journal"])), "host": each["host"], "reported_at": utc(each["reported_at"])} for each in kept.values()]
-
-
-def _await_change(name: str, wait: float) -> None:
+def _await_change(name: str, wait_timeout: float) -> None:
     store, unit = JournalStore(name), io_units.unit_name(name)
-    until = time.monotonic() + wait
+    until = time.monotonic() + wait_timeout
     before = _stage(store)
     while io_units.unit_active(unit) and _stage(store) == before and time.monotonic() < until:
         time.sleep(_POLL)
@@ -76,5 +70,11 @@ def _stage(store: JournalStore) -> tuple[t.Any, ...]:
 
 
 def look_at_source(services: t.Sequence[str], address: str | None, containers: t.Sequence[t.Any] = ()) -> dict[str, t.Any]:
-    """This machine as the source of a migration (``master_migrate_info``); passwords are redacted."""
-    return {"changed": False, "source_facts": run_agent.gather_facts(services, address, parse_containers(containers)), "reported": reported()}
+    """This machine as the source of a migration (``master_source_info``); passwords are redacted."""
+    return {"facts": run_agent.gather_facts(services, address, parse_containers(containers)), "reports": reports()}
+
+
+def reports() -> list[dict[str, t.Any]]:
+    """The last reports that this machine, as a source, received about its migrations."""
+    kept = io_journal_mirror.all_kept().values()
+    return [{**report(Journal(**each["journal"])), "host": each["host"], "reported_at": utc(each["reported_at"])} for each in kept]

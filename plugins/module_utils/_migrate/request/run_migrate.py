@@ -50,11 +50,11 @@ _JOB_KEYS = (
     "rehearse_timeout",
     "health_checks",
     "hooks",
-    "max_worktime",
+    "preparation_timeout",
     "max_passes",
     "max_downtime",
     "boot_timeout",
-    "return_after",
+    "lease_timeout",
     "source_after",
     "stop_after",
 )
@@ -173,7 +173,7 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
             "services": facts.get("everything", []) if holds_everything(spec.services, spec.quiesce) else list(spec.services),
             "fixups": sorted(changes),
             "partitions": [
-                {"disk": each.disk, "mount": each.mount, "fs": each.fs, "size": each.size, "uuid": each.uuid, "raw": each.raw.path if each.raw else None}
+                {"disk": each.disk, "mount": each.mount, "fs": each.fs, "size_bytes": each.size, "uuid": each.uuid, "raw": each.raw.path if each.raw else None}
                 for each in layout.partitions
             ],
         }
@@ -234,7 +234,7 @@ def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Contain
     :arg good: states of the journal that are a success.
     """
     unit = io_units.unit_name(store.name)
-    until = time.monotonic() + float(params.get("wait_timeout") or 7200)
+    until = time.monotonic() + float(params.get("wait_timeout", 7200))
     while params.get("wait", True) and io_units.unit_active(unit):
         if time.monotonic() > until:
             raise still_running(store.name)

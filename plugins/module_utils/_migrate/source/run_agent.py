@@ -57,7 +57,7 @@ def gather_facts(
     """
     named = [each for each in services if each != ALL]
     facts = io_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL))
-    # what services: all would stop; check mode and master_migrate_info show it
+    # what services: all would stop; check mode and master_source_info show it
     facts["everything"] = io_services.everything()
     facts["containers"] = [{**each.__dict__, "state": io_services.container_state(each)} for each in containers]
     facts["running_containers"] = [each.__dict__ for each in io_services.running_containers()]

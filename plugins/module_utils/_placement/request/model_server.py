@@ -233,10 +233,10 @@ def _parse_volumes(value: t.Any, path: str) -> dict[str, tuple[int, int]]:
         raise InputError(f"expected a list, got {type(value).__name__}.", path, "Give the volumes as vm_info returns them.")
     for index, entry in enumerate(value or ()):
         where = f"{path}[{index}]"
-        check_known(entry, ("name", "capacity", "allocation", "target", "path", "pool"), where, "Give the volumes as vm_info returns them.")
-        capacity = parse_bytes(entry.get("capacity") or 0, f"{where}.capacity", "B")
+        check_known(entry, ("name", "capacity_bytes", "allocation_bytes", "target", "path", "pool"), where, "Give the volumes as vm_info returns them.")
+        capacity = parse_bytes(entry.get("capacity_bytes") or 0, f"{where}.capacity_bytes", "B")
         # libvirt allows longer names of volumes than parse_name
-        found[str(entry.get("name"))] = (capacity, parse_bytes(entry.get("allocation") or 0, f"{where}.allocation", "B"))
+        found[str(entry.get("name"))] = (capacity, parse_bytes(entry.get("allocation_bytes") or 0, f"{where}.allocation_bytes", "B"))
     return found
 
 

@@ -98,7 +98,7 @@ def _pools(
         managed = [vm for vm in found if _is_managed(vm, variables)]
         volumes = [volume for vm in managed for volume in vm.get("volumes") or [] if volume.get("pool") == name and volume.get("name")]
         if volumes:
-            entry["volumes"] = [{"name": volume["name"], "capacity": volume.get("capacity"), "allocation": volume.get("allocation")} for volume in volumes]
+            entry["volumes"] = [{key: volume.get(key) for key in ("name", "capacity_bytes", "allocation_bytes")} for volume in volumes]
         pools[name] = entry
     return pools
 

@@ -129,8 +129,8 @@ class _Driver:
             "path": path,
             "pool": self._folders.get(folder),
             "name": name,
-            "capacity": capacity,
-            "allocation": io_domain_lists.allocation(path, capacity),
+            "capacity_bytes": capacity,
+            "allocation_bytes": io_domain_lists.allocation(path, capacity),
         }
 
 

@@ -121,5 +121,5 @@ class DefineResult:
         if failed:
             errors = "; ".join(f"{vm.name}: {vm.error}" for vm in failed)
             others = ", the others are done" if len(failed) < len(self.vms) else ""
-            result["msg"] = f"{len(failed)} of {len(self.vms)} VMs failed{others}. {errors}"
+            result.update(model_errors.FootprintError(f"{len(failed)} of {len(self.vms)} VMs failed{others}. {errors}").as_result())
         return result

@@ -141,7 +141,7 @@ def apply(steps: VolumeSteps, done: list[str]) -> None:
 
 
 def accounting(steps: VolumeSteps) -> list[dict[str, t.Any]]:
-    """The VM's volumes with their current ``capacity`` and ``allocation`` in bytes; for future volumes only the capacity is known."""
+    """The VM's volumes with their current capacity and allocation; for future volumes only the capacity is known."""
     shown = []
     for one in steps.volumes:
         found = None
@@ -150,7 +150,7 @@ def accounting(steps: VolumeSteps) -> list[dict[str, t.Any]]:
         capacity = found.capacity if found else one.size or None
         allocation = found.allocation if found else None
         path = found.path if found else steps.store.place(one.pool, one.disk.name)
-        shown.append({"name": one.disk.name, "pool": one.pool.name, "path": path, "capacity": capacity, "allocation": allocation})
+        shown.append({"name": one.disk.name, "pool": one.pool.name, "path": path, "capacity_bytes": capacity, "allocation_bytes": allocation})
     return shown
 
 

@@ -21,7 +21,7 @@ def migration(state, phase="precopy", active=True, **more):
         setattr(journal, key, value)
     if phase == "cutover":
         journal.phases["quiesce"] = {"state": "done"}
-    return {**report(journal), "host": "metal1", "error": journal.reason, "active": active, "log": ["last words"]}
+    return {**report(journal), "host": "metal1", "active": active, "log": ["last words"]}
 
 
 @pytest.fixture(name="play")

@@ -27,7 +27,7 @@ HEALTHY: dict[str, t.Any] = {
     },
     "controllers": {"c1": controller("metal1", held=True), "c2": controller("metal1"), "c3": controller("metal2")},
     "members": {"galera": NAMES, "rabbitmq": NAMES, "load_balancer": NAMES},
-    "migrations": [{"name": "master", "state": "done", "phase": "commit", "downtime": 31.24, "host": "metal1"}],
+    "migrations": [{"name": "master", "state": "done", "phase": "commit", "downtime_seconds": 31.24, "host": "metal1"}],
 }
 
 

@@ -108,7 +108,7 @@ class Clock:
 
 def handed(balancer: Balancer, host: Host, here: bool, check_mode: bool = False, member: str = "c2") -> list[str]:
     clock = Clock()
-    request = HandoverRequest(member, here, VIRTUAL, {"mysql": 3306}, timeout=10)
+    request = HandoverRequest(member, here, VIRTUAL, {"mysql": 3306}, wait_timeout=10)
     return hand_over(request, HaProxy(balancer.path), check_mode, host, clock.sleep, clock)
 
 

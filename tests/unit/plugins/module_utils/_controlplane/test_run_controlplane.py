@@ -61,21 +61,21 @@ def test_one_who_does_not_run_is_not_asked() -> None:
 
 def test_it_waits_until_all_are_well() -> None:
     host = FakeHost({"galera": galera("activating")}, {"galera": galera(size=2)}, {"galera": galera()})
-    found = looked(host, services=("galera",), sizes={"galera": 3}, wait=60)
-    assert (found["problems"], found["waited"]) == ([], 3)
+    found = looked(host, services=("galera",), sizes={"galera": 3}, wait_timeout=60)
+    assert (found["problems"], found["waited_seconds"]) == ([], 3)
 
 
 def test_it_does_not_wait_for_ever() -> None:
-    found = looked(FakeHost({"galera": galera(size=2)}), services=("galera",), sizes={"galera": 3}, wait=10)
+    found = looked(FakeHost({"galera": galera(size=2)}), services=("galera",), sizes={"galera": 3}, wait_timeout=10)
     assert found["problems"] == ["galera: its cluster has 2 of 3 members"]
-    assert found["waited"] >= 10
+    assert found["waited_seconds"] >= 10
 
 
 def test_the_load_balancer_has_to_send_clients_there() -> None:
     host = FakeHost({"load_balancer": balancer(down=["c2"])}, {"load_balancer": balancer()})
     assert looked(host, services=("load_balancer",), frontends=("c2",))["problems"] == ["load_balancer: c2 of mysql is DOWN"]
     host = FakeHost({"load_balancer": balancer(down=["c2"])}, {"load_balancer": balancer()})
-    assert looked(host, services=("load_balancer",), frontends=("c2",), wait=5)["problems"] == []
+    assert looked(host, services=("load_balancer",), frontends=("c2",), wait_timeout=5)["problems"] == []
 
 
 def test_of_several_names_the_one_that_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:

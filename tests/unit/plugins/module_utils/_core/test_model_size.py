@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import GIB, KIB, MIB, TIB, parse_size, size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import GIB, KIB, MIB, TIB, parse_rate, parse_size, size_text
 
 GOOD = [
     (2, GIB, 2 * GIB),
@@ -52,6 +52,13 @@ def test_invalid_sizes_are_refused(value: object, message: str) -> None:
         parse_size(value, "GiB", "x")
     assert str(raised.value).startswith(message)
     assert raised.value.hint
+
+
+def test_a_rate_is_a_size_per_second() -> None:
+    rates = {"100 MiB/s": 100 * MIB, "1 KiB / s": KIB, "2": 2 * MIB, 2: 2 * MIB, "0": 0, "": 0, None: 0}
+    assert {value: parse_rate(value, "x") for value in rates} == rates
+    with pytest.raises(InputError, match="x: 'fast' is not a size"):
+        parse_rate("fast", "x")
 
 
 @given(st.one_of(st.text(), st.integers(), st.floats(), st.none(), st.booleans()))

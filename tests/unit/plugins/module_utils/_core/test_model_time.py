@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import dated, utc
 
 
 def test_unix_seconds_become_iso_8601_in_utc():
     assert utc(0) == "1970-01-01T00:00:00Z" and utc(1767225600.9) == "2026-01-01T00:00:00Z"
+
+
+def test_times_of_an_entry_become_timestamps():
+    assert dated({"at": 5.0, "ended": None, "seconds": 5.0}) == {"at": "1970-01-01T00:00:05Z", "ended": None, "seconds": 5.0}
 
 
 def test_without_seconds_it_is_now():

@@ -95,7 +95,7 @@ for verb in ("start", "restart", "stop", "bootstrap", "reform", "allow_bootstrap
 
 
 def run(server, state="present", check_mode=False, **more):
-    return ensure(MemberRequest(state=state, timeout=2, **more), server, check_mode=check_mode, sleep=lambda unused: None)
+    return ensure(MemberRequest(state=state, wait_timeout=2, **more), server, check_mode=check_mode, sleep=lambda unused: None)
 
 
 def test_a_ready_member_is_left_alone():
@@ -166,7 +166,7 @@ def test_a_member_gets_time_to_heal():
         if len(slept) == 3:
             server.now = SYNCED
 
-    assert look(server, settle=10, sleep=sleep)["ready"]
+    assert look(server, wait_timeout=10, sleep=sleep)["ready"]
     assert len(slept) == 3
 
 

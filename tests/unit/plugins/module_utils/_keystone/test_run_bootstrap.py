@@ -137,6 +137,6 @@ def test_a_service_that_is_not_there(program: pathlib.Path) -> None:
     slept: list[float] = []
     silent = Keystone("http://127.0.0.1:9/v3")
     with pytest.raises(NotAnswering):
-        ensure(WANTED, "secret", silent, check_mode=False, timeout=3, sleep=slept.append)
+        ensure(WANTED, "secret", silent, check_mode=False, wait_timeout=3, sleep=slept.append)
     assert len(slept) == 3 and not program.exists()
     assert ensure(WANTED, "secret", silent, check_mode=True).changed

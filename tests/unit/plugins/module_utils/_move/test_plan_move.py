@@ -174,7 +174,8 @@ def test_resume_phase(found, here, there, phase):
 def test_a_journal_survives_its_file():
     one = journal("live", True, start="done")
     assert parse_journal(one.to_json()) == one
-    assert report(one)["id"] == "c1"
+    one.started = 5.0
+    assert (report(one)["id"], report(one)["started"]) == ("c1", "1970-01-01T00:00:05Z")
     one.facts["before"] = {"state": "confirmed"}
     one.renew(5.0)
     assert (one.switched, one.phases, one.facts) == (False, {}, {"before": {"state": "confirmed"}})
@@ -190,12 +191,18 @@ def test_a_journal_survives_its_file():
         ({"destination": {"host": "h", "host_keys": ["nonsense"]}}, "destination.host_keys[0]"),
         ({"shutdown_timeout": 0}, "shutdown_timeout"),
         ({"max_downtime": 0.0}, "max_downtime"),
+        ({"bandwidth_limit": "fast"}, "bandwidth_limit"),
     ],
 )
 def test_bad_requests_name_the_value(params, path):
     with pytest.raises(InputError) as error:
         parse_spec({"id": "c1", "cluster": "lab", "destination": {"host": "192.0.2.13"}, **params})
     assert error.value.path == path
+
+
+def test_a_bandwidth_limit_is_a_rate_with_a_unit():
+    given = {"id": "c1", "destination": {"host": "h"}}
+    assert [parse_spec({**given, "bandwidth_limit": each}).bandwidth_limit for each in (None, "20 MiB/s", "1")] == [0, 20480, 1024]
 
 
 def test_an_address_becomes_a_name():

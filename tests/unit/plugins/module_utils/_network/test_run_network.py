@@ -227,7 +227,7 @@ def test_a_rehearsed_confirmation(host, trial):
     [
         ({"bridges": [{"name": "a-bridge-with-a-long-name"}]}, "bridges[0].name"),
         ({"bridges": [{"name": "br0", "ports": ["eno9"]}]}, "bridges[0].ports[0]"),
-        ({"timeout": 1}, "timeout"),
+        ({"confirm_timeout": 1}, "confirm_timeout"),
     ],
 )
 def test_bad_input(host, trial, more, path):

@@ -220,7 +220,7 @@ def test_a_running_member_keeps_its_cookie() -> None:
 def test_a_restart_waits_for_quorum() -> None:
     node = Node(up=True, app=True, known=[SEED, ME], secret=COOKIE, why="queue orders would stop")
     with pytest.raises(BackendError, match="must not be restarted now: queue orders would stop"):
-        run(node, state="restarted", timeout=5)
+        run(node, state="restarted", wait_timeout=5)
     assert not node.said
 
 
@@ -235,7 +235,7 @@ def test_a_broker_that_never_runs_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     node = Node(known=[SEED, ME], secret=COOKIE)
     monkeypatch.setattr(node, "start", lambda: None)
     with pytest.raises(BackendError, match="the broker is not running .* boom"):
-        run(node, seed=SEED, timeout=30)
+        run(node, seed=SEED, wait_timeout=30)
 
 
 def test_not_installed() -> None:
@@ -285,5 +285,5 @@ def test_a_paused_broker_is_not_started_in_a_minority() -> None:
     """Alone it would be a second cluster next to the one that it cannot see."""
     node = Node(up=True, known=[SEED, ME], secret=COOKIE, theirs=[])
     with pytest.raises(BackendError, match="is not running after"):
-        run(node, seed=SEED, timeout=40)
+        run(node, seed=SEED, wait_timeout=40)
     assert "start_app" not in node.said

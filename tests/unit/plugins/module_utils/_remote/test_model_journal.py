@@ -20,6 +20,8 @@ def test_a_journal_survives_being_written():
     again = parse_journal(journal.to_json())
     assert again == journal
     assert again.phases["preflight"]["seconds"] == 1.5
+    assert (report(again)["started"], report(again)["ended"]) == ("1970-01-01T00:00:10Z", None)
+    assert report(again)["phases"]["preflight"]["ended"] == "1970-01-01T00:00:12Z"
     assert (report(again)["bytes"], report(again)["files"], report(again)["phase"]) == (12, 3, "preflight")
 
 

@@ -213,9 +213,9 @@ def test_a_copy_that_lay_is_caught_up_with(world, monkeypatch):
 
 
 def test_work_before_the_pause_ends_with_its_time(world, monkeypatch):
-    world.more = {"max_worktime": 1}
+    world.more = {"preparation_timeout": 1}
     monkeypatch.setitem(run_worker._BEFORE, "precopy", lambda context: signal.pause() or signal.pause())
-    with pytest.raises(RefusedError, match="max_worktime"):
+    with pytest.raises(RefusedError, match="preparation_timeout"):
         world.run()
     assert world.source.state == SERVING and not set(PAUSE) & set(world.done)
     assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
@@ -234,7 +234,7 @@ def test_hooks_run_around_their_phase(world, tmp_path, phase, when):
 
 def test_a_hook_on_the_source_is_run_by_its_agent(world, monkeypatch):
     asked = []
-    world.more = {"hooks": [{"phase": "quiesce", "on": "source", "command": ["drain", "a b"], "timeout": 7}]}
+    world.more = {"hooks": [{"phase": "quiesce", "on": "source", "command": ["drain", "a b"], "command_timeout": 7}]}
     monkeypatch.setattr(FakeSource, "ask", lambda self, *given, **more: asked.append((given, more)) or {"state": {"state": self.state}, "kept": None})
     assert world.run().state == "done"
     assert [each for each in asked if each[0][0] != "mirror"] == [(("run", {"command": ["drain", "a b"], "timeout": 7}), {"timeout": 37})]

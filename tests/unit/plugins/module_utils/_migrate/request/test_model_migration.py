@@ -44,11 +44,11 @@ def test_every_option_reaches_the_request():
             services=["all"],
             containers=[{"engine": "podman", "name": "api"}],
             disk_schema=[{"mount": "/", "size": "rest"}],
-            bandwidth_limit="50 MiB",
+            bandwidth_limit="50 MiB/s",
             rehearse=False,
             boot_timeout=99,
             hooks=[{"phase": "quiesce", "on": "source", "command": ["drain"]}],
-            max_worktime=3600,
+            preparation_timeout=3600,
             stop_after="rehearse",
             boot="pxe",
             pxe_serve=False,
@@ -56,7 +56,7 @@ def test_every_option_reaches_the_request():
     )
     assert (spec.boot, spec.pxe_serve) == ("pxe", False)
     assert (spec.quiesce, spec.services, spec.bandwidth_limit, spec.rehearse) == ("maintenance_boot", ("all",), 50 * 1024, False)
-    assert (spec.rehearse_timeout, spec.max_worktime, spec.stop_after) == (99, 3600, "rehearse")
+    assert (spec.rehearse_timeout, spec.preparation_timeout, spec.stop_after) == (99, 3600, "rehearse")
     assert spec.hooks == (Hook("quiesce", "before", "source", ("drain",), 600),)
     assert [each.mount for each in spec.disk_schema] == ["/"] and [each.name for each in spec.containers] == ["api"]
 
@@ -83,9 +83,9 @@ def test_every_option_reaches_the_request():
         ({"boot": "floppy"}, "boot"),
         ({"sync": "dd"}, "sync"),
         ({"bandwidth_limit": "fast"}, "bandwidth_limit"),
-        ({"bandwidth_limit": "1 B"}, "bandwidth_limit"),
-        ({"max_worktime": -1}, "max_worktime"),
-        ({"max_worktime": True}, "max_worktime"),
+        ({"bandwidth_limit": "-1"}, "bandwidth_limit"),
+        ({"preparation_timeout": -1}, "preparation_timeout"),
+        ({"preparation_timeout": True}, "preparation_timeout"),
         ({"stop_after": "quiesce"}, "stop_after"),
         ({"stop_after": "lunch"}, "stop_after"),
         ({"hooks": ["true"]}, "hooks[0]"),
@@ -102,7 +102,7 @@ def test_every_option_reaches_the_request():
         ({"health_checks": [{"type": "http", "url": "file:///etc/passwd"}]}, "health_checks[0].url"),
         ({"health_checks": [{"type": "tcp", "port": 70000}]}, "health_checks[0].port"),
         ({"max_passes": 0}, "max_passes"),
-        ({"return_after": 1}, "return_after"),
+        ({"lease_timeout": 1}, "lease_timeout"),
         ({"boot_timeout": "soon"}, "boot_timeout"),
         ({"source_after": "burn"}, "source_after"),
     ],

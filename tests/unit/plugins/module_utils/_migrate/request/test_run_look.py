@@ -30,9 +30,9 @@ def fixture_store(tmp_path, monkeypatch):
 
 
 def test_a_migration_without_worker_is_interrupted(store, monkeypatch):
-    assert run_look.look("master", 0)["migrations"][0]["state"] == "running"
+    assert run_look.look("master", 0)[0]["state"] == "running"
     monkeypatch.setattr(run_look.io_units, "unit_active", lambda unit: False)
-    assert run_look.look("master", 0)["migrations"][0]["state"] == "interrupted"
+    assert run_look.look("master", 0)[0]["state"] == "interrupted"
 
 
 @pytest.mark.parametrize("change", [{"phase": "rehearse"}, {"state": "done"}, {"passes": [{"number": 1}]}])
@@ -43,7 +43,7 @@ def test_a_change_ends_the_wait(store, change):
     writer = threading.Timer(0.1, store.write, [journal])
     writer.start()
     began = time.monotonic()
-    run_look.look("master", 0, wait=300)
+    run_look.look("master", 0, wait_timeout=300)
     writer.join()
     assert time.monotonic() - began < 200
 
@@ -52,15 +52,15 @@ def test_progress_alone_does_not_end_the_wait(store):
     journal = store.read()
     journal.progress = {"bytes": 7}
     store.write(journal)
-    found = run_look.look("master", 0, wait=0.05)["migrations"][0]
+    found = run_look.look("master", 0, wait_timeout=0.05)[0]
     assert found["progress"] == {"bytes": 7}
 
 
 def test_a_source_returns_the_reports_it_received(store):
-    assert run_look.look(None, 0)["reported"] == []
+    assert run_look.reports() == []
     journal = {**Journal("master", state="running", phase="quiesce").__dict__}
     for name in ("master", "other"):
         io_journal_mirror.keep(name, {"journal": {**journal, "name": name}, "host": "metal1", "host_id": "1", "reported_at": 5.0})
-    assert [each["name"] for each in run_look.reported()] == ["master", "other"]
-    (migration,) = run_look.look("master", 0)["reported"]
+    migration, other = run_look.reports()
+    assert (migration["name"], other["name"]) == ("master", "other")
     assert (migration["host"], migration["reported_at"], migration["phase"], migration["state"]) == ("metal1", "1970-01-01T00:00:05Z", "quiesce", "running")

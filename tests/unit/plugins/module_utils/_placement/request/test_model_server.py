@@ -63,6 +63,6 @@ def test_where_vms_stand_now():
 
 
 def test_volumes_as_vm_info_lists_them():
-    volumes = [{"name": "x" * 80, "capacity": 10 * GIB, "allocation": None, "target": "vda", "path": "/p/x", "pool": "default"}]
+    volumes = [{"name": "x" * 80, "capacity_bytes": 10 * GIB, "allocation_bytes": None, "target": "vda", "path": "/p/x", "pool": "default"}]
     found = only(server(pools={"default": {"capacity": 100, "available": 50, "volumes": volumes}}))
     assert found.capacity.pools["default"].volumes == {"x" * 80: (10 * GIB, 0)}

@@ -33,9 +33,9 @@ FOUND = {
     "vms": [
         {
             "id": "c1", "cluster": "lab", "state": "running", "memory_mib": 1024, "cpu": 1,
-            "volumes": [{"name": "c1-disk0", "pool": "default", "capacity": 5, "allocation": 4}],
+            "volumes": [{"name": "c1-disk0", "pool": "default", "capacity_bytes": 5, "allocation_bytes": 4}],
         },  # fmt: skip
-        {"id": "x", "cluster": "other", "state": "running", "memory_mib": 512, "cpu": 2, "volumes": [{"name": "x-disk0", "pool": "default", "capacity": 5}]},
+        {"id": "x", "cluster": "other", "state": "running", "memory_mib": 512, "cpu": 2, "volumes": [{"name": "x-disk0", "pool": "default", "capacity_bytes": 5}]},
         {"id": None, "cluster": None, "state": "shutdown", "memory_mib": 4096, "cpu": 4},
     ]
 }

@@ -87,8 +87,8 @@ def test_bytes_of_a_pool(pool, policy, sizes, placed):
     ("volumes", "placed"),
     [
         (None, True),  # volumes unknown: assumed to be fully allocated
-        ([{"name": "v-disk0.img", "capacity": 60 * 1024**3, "allocation": 55 * 1024**3}], True),
-        ([{"name": "v-disk0.img", "capacity": 60 * 1024**3, "allocation": 40 * 1024**3}], False),
+        ([{"name": "v-disk0.img", "capacity_bytes": 60 * 1024**3, "allocation_bytes": 55 * 1024**3}], True),
+        ([{"name": "v-disk0.img", "capacity_bytes": 60 * 1024**3, "allocation_bytes": 40 * 1024**3}], False),
     ],
 )
 def test_a_disk_that_is_there_needs_what_it_may_still_grow(volumes, placed):

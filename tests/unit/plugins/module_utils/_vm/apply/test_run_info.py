@@ -180,7 +180,7 @@ def test_volumes_on_request(host: DomainHost, tmp_path: pathlib.Path) -> None:
     finally:
         host.connection.storagePoolLookupByName("here").destroy()
     # the test driver knows no sizes; the integration test asks QEMU
-    assert found == [{"target": "vda", "path": str(tmp_path / "disk0"), "pool": "here", "name": "disk0", "capacity": None, "allocation": 8192}]
+    assert found == [{"target": "vda", "path": str(tmp_path / "disk0"), "pool": "here", "name": "disk0", "capacity_bytes": None, "allocation_bytes": 8192}]
 
 
 def test_a_driver_that_is_not_there_has_no_vms_and_none_at_all_is_an_error(host: DomainHost) -> None:
