@@ -2,13 +2,58 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options for the storage pools and networks of a virt node, and for its removal."""
+"""Options for the details of a virt node, its storage pools and networks, and its removal."""
 
 from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Groups of options of virt_node."""
+    """Groups of options of virt_node and virt_node_info."""
+
+    DETAILS = r"""
+options:
+  roles:
+    description:
+      - Roles of the server. Only a server with the role V(virt) may have VM details; without the role nothing is proven and
+        libvirt is not used.
+    type: list
+    elements: str
+    default: []
+  vms:
+    description:
+      - VM details, a list of mappings or the same list as JSON text.
+      - A VM with the role V(compute) is refused unless its details contain C(nested=true).
+    type: raw
+    default: []
+  pool:
+    description: The libvirt storage pool for disks that do not name a pool.
+    type: str
+    default: default
+  pool_path:
+    description:
+      - Folder of O(pool). If set, the pool is defined there if it does not exist, started, and its autostart is enabled.
+      - If omitted, the existing pool is used unchanged.
+    type: path
+  bridges:
+    description:
+      - Bridges that the server must have, in addition to those in the VM details. Check mode and M(reduced.footprint.virt_node_info) assume
+        that they exist.
+    type: list
+    elements: str
+    default: []
+  memory_reserve:
+    description: Memory reserved for the host; a number without a unit is in GiB.
+    type: str
+    default: 1 GiB
+  vcpu_ratio:
+    description: Number of guest vCPUs per CPU of the host.
+    type: float
+    default: 4.0
+  pool_reserve:
+    description: Space kept free in each pool; a number without a unit is in GiB.
+    type: str
+    default: '0'
+"""
 
     STORAGE = r"""
 options:
@@ -54,7 +99,7 @@ options:
         description: Name of the network, by default the name of the bridge.
         type: str
       bridge:
-        description: An existing bridge. In check mode the bridges in O(bridges) count as existing.
+        description: An existing bridge. For check mode and M(reduced.footprint.virt_node_info) the bridges in O(bridges) count as existing.
         type: str
         required: true
 """

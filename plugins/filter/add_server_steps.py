@@ -17,27 +17,23 @@ author:
 description:
   - Creates the steps for adding a server from a placement plan and from what the servers report. An unfinished move comes first.
   - The server on which a VM runs is taken from the servers, not from the inventory.
-positional: hostvars, servers, controllers, cluster
+positional: vms, moves, controllers, cluster
 options:
   _input:
-    description: The result of M(reduced.footprint.footprint_plan).
+    description: The result of M(reduced.footprint.footprint_plan). An empty one returns the current state only.
     type: dict
     required: true
-  hostvars:
-    description:
-      - The variables of all hosts, with the result of M(reduced.footprint.vm_info) in C(plan_found) and that of
-        M(reduced.footprint.vm_move_info) in C(add_server_notes).
+  vms:
+    description: Each physical server with RV(reduced.footprint.vm_info#module:vms).
     type: dict
     required: true
-  servers:
-    description: Names of the physical servers.
-    type: list
-    elements: str
+  moves:
+    description: Each physical server with RV(reduced.footprint.vm_move_info#module:moves).
+    type: dict
     required: true
   controllers:
-    description: Names of the controllers.
-    type: list
-    elements: str
+    description: Each controller with its server in the inventory, empty for a controller that is a physical server.
+    type: dict
     required: true
   cluster:
     description: Name of the cluster.
@@ -48,7 +44,9 @@ options:
 EXAMPLES = r"""
 - name: List the moves
   ansible.builtin.set_fact:
-    todo: "{{ plan | reduced.footprint.add_server_steps(hostvars, groups['virt'], groups['controller'], footprint_cluster) }}"
+    todo: "{{ plan | reduced.footprint.add_server_steps({'metal1': found.vms, 'metal2': []}, {'metal1': [], 'metal2': []}, controllers, 'lab') }}"
+  vars:
+    controllers: {c1: metal1, c2: metal1, c3: metal2}
 """
 
 RETURN = r"""
@@ -65,14 +63,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.pl
 
 
 def add_server_steps(
-    plan: t.Mapping[str, t.Any], hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str], cluster: str
+    plan: t.Mapping[str, t.Any],
+    vms: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]],
+    moves: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]],
+    controllers: t.Mapping[str, str | None],
+    cluster: str,
 ) -> dict[str, t.Any]:
     """Return the steps as plain values; see :func:`steps`."""
     try:
-        found = {name: (hostvars[name].get("plan_found") or {}).get("vms") or [] for name in servers}
-        notes = {name: (hostvars[name].get("add_server_notes") or {}).get("moves") or [] for name in servers}
-        todo = steps(plan, found, notes, controllers, cluster)
-        return {**todo, "listed": listed_elsewhere(todo["places"], {name: hostvars[name].get("vm_host") for name in controllers})}
+        todo = steps(plan, vms, moves, list(controllers), cluster)
+        return {**todo, "listed": listed_elsewhere(todo["places"], controllers)}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"add_server_steps: expected a plan and the results of vm_info and vm_move_info: {error!r}") from error
 

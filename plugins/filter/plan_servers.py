@@ -17,11 +17,10 @@ author:
 description:
   - Converts the variables of servers to the option C(servers) of M(reduced.footprint.footprint_plan).
   - Memory, CPUs, bridges and the size of storage pools come from gathered facts (subsets C(hardware), C(network), C(local)),
-    hypervisors, reserve and ratio from the record of M(reduced.footprint.virt_node), and existing VMs from the result of
-    M(reduced.footprint.vm_info) in the variable C(plan_found).
+    hypervisors, reserve and ratio from the record of M(reduced.footprint.virt_node).
   - The variable C(node_capacity) of a server, a mapping as the module takes it, overrides all of them. Use it to plan servers
     that cannot be reached yet.
-positional: servers
+positional: servers, vms, nodes
 options:
   _input:
     description: The variables of all hosts, C(hostvars).
@@ -32,6 +31,14 @@ options:
     type: list
     elements: str
     required: true
+  vms:
+    description: Servers with their existing VMs, RV(reduced.footprint.vm_info#module:vms).
+    type: dict
+    default: {}
+  nodes:
+    description: Servers with their current storage pools and networks, RV(reduced.footprint.virt_node_info#module:node).
+    type: dict
+    default: {}
 seealso:
   - module: reduced.footprint.footprint_plan
 """
@@ -40,7 +47,7 @@ EXAMPLES = r"""
 - name: Plan from the inventory
   reduced.footprint.footprint_plan:
     cluster: lab
-    servers: "{{ hostvars | reduced.footprint.plan_servers(groups['servers']) }}"
+    servers: "{{ hostvars | reduced.footprint.plan_servers(['metal1', 'metal2'], vms={'metal1': found.vms}) }}"
 """
 
 RETURN = r"""
@@ -54,10 +61,15 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import servers_from_variables
 
 
-def plan_servers(hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> list[dict[str, t.Any]]:
+def plan_servers(
+    hostvars: t.Mapping[str, t.Any],
+    servers: t.Sequence[str],
+    vms: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]] | None = None,
+    nodes: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
+) -> list[dict[str, t.Any]]:
     """Return the servers as plain values; see :func:`servers_from_variables`."""
     try:
-        return servers_from_variables(hostvars, servers)
+        return servers_from_variables(hostvars, servers, vms or {}, nodes or {})
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise AnsibleFilterError(f"plan_servers: invalid variables of servers: {error!r}") from error
 

@@ -16,15 +16,10 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - Converts inventory groups to the option C(quorums) of M(reduced.footprint.virt_node).
-  - A host runs on the server that its variable C(vm_host) names, or is a server itself. It is alive if the result of
-    M(reduced.footprint.galera_info) in its variable C(removal_member) shows that it is ready, or that it has no database at all.
-positional: groups, names
+  - A host is alive if its database is ready, or if it has no database at all.
+positional: names, members, vm_hosts
 options:
   _input:
-    description: Variables of all hosts, C(hostvars).
-    type: dict
-    required: true
-  groups:
     description: Groups of the inventory, C(groups).
     type: dict
     required: true
@@ -33,6 +28,14 @@ options:
     type: list
     elements: str
     required: true
+  members:
+    description: Hosts with RV(reduced.footprint.galera_info#module:galera), empty for a host that does not answer.
+    type: dict
+    required: true
+  vm_hosts:
+    description: Hosts with the server they run on, empty for a host that is a server itself.
+    type: dict
+    default: {}
 seealso:
   - module: reduced.footprint.virt_node
 """
@@ -44,7 +47,7 @@ EXAMPLES = r"""
     cluster: lab
     state: absent
     confirm: metal2
-    quorums: "{{ hostvars | reduced.footprint.quorum_members(groups, ['controller']) }}"
+    quorums: "{{ groups | reduced.footprint.quorum_members(['controller'], {'c1': result1.galera, 'c2': {}}, {'c1': 'metal1', 'c2': 'metal2'}) }}"
 """
 
 RETURN = r"""
@@ -54,15 +57,20 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.plan_removal import quorums_from_variables
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.plan_removal import quorums_of_groups
 
 
-def quorum_members(hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]) -> dict[str, list[dict[str, t.Any]]]:
-    """Return the members of each quorum; see :func:`quorums_from_variables`."""
+def quorum_members(
+    groups: t.Mapping[str, t.Sequence[str]],
+    names: t.Sequence[str],
+    members: t.Mapping[str, t.Mapping[str, t.Any]],
+    vm_hosts: t.Mapping[str, str] | None = None,
+) -> dict[str, list[dict[str, t.Any]]]:
+    """Return the members of each quorum; see :func:`quorums_of_groups`."""
     try:
-        return quorums_from_variables(hostvars, groups, names)
+        return quorums_of_groups(groups, names, members, vm_hosts or {})
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"quorum_members: expected the variables and groups of an inventory: {error!r}") from error
+        raise AnsibleFilterError(f"quorum_members: expected groups of an inventory and results of galera_info: {error!r}") from error
 
 
 class FilterModule:

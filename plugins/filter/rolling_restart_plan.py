@@ -20,14 +20,15 @@ description:
     updated, in which order, and the reasons against it.
   - All members must be healthy, and each service must keep its majority without one of them. Members currently used by clients come last.
   - An interrupted run is continued. Members that it restarted are recognised by the systemd invocation ID of their units.
-positional: groups, action, components
+positional: members, action, components
 options:
   _input:
-    description: The variables of all hosts, C(hostvars), with what the playbook registered as C(rolling_restart_look).
+    description:
+      - Each host of the control plane with RV(reduced.footprint.controlplane_info#module:controlplane), empty for a host that does not answer.
     type: dict
     required: true
-  groups:
-    description: The groups of the inventory, C(groups).
+  members:
+    description: Each service with its hosts, as returned by P(reduced.footprint.controlplane_members#filter).
     type: dict
     required: true
   action:
@@ -60,7 +61,9 @@ options:
 EXAMPLES = r"""
 - name: Plan
   ansible.builtin.set_fact:
-    plan: "{{ hostvars | reduced.footprint.rolling_restart_plan(groups, 'restart', 'galera,rabbitmq') }}"
+    plan: "{{ {'c1': result1.controlplane, 'c2': {}} | reduced.footprint.rolling_restart_plan(members, 'restart', 'galera,rabbitmq') }}"
+  vars:
+    members: "{{ hostvars | reduced.footprint.controlplane_members(groups) }}"
 """
 
 RETURN = r"""
@@ -72,14 +75,13 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import members_of
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import looks_of, parse_request, plan
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import parse_request, plan
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 
 def rolling_restart_plan(
-    hostvars: t.Mapping[str, t.Any],
-    groups: t.Mapping[str, t.Sequence[str]],
+    looks: t.Mapping[str, t.Mapping[str, t.Any] | None],
+    members: t.Mapping[str, t.Sequence[str]],
     action: str,
     components: t.Any = (),
     journal: str = "",
@@ -90,14 +92,13 @@ def rolling_restart_plan(
     """Return the plan as plain values; see :func:`plan`."""
     try:
         request = parse_request(action, components, accept_outage, forget)
-        members = members_of(groups, hostvars)
-        return plan(request, members, looks_of(hostvars, members), json.loads(journal) if journal else None, now).as_dict()
+        return plan(request, members, looks, json.loads(journal) if journal else None, now).as_dict()
     except InputError as error:
         raise AnsibleFilterError(str(error)) from error
     except ValueError as error:
         raise AnsibleFilterError(f"rolling_restart_plan: cannot parse the journal: {error}. Remove the file set by rolling_restart_journal.") from error
     except (AttributeError, KeyError, TypeError) as error:
-        raise AnsibleFilterError(f"rolling_restart_plan: expected the results registered by the playbook rolling_restart: {error!r}") from error
+        raise AnsibleFilterError(f"rolling_restart_plan: expected results of controlplane_info: {error!r}") from error
 
 
 class FilterModule:

@@ -15,38 +15,41 @@ version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Combines the results that the status playbook registered on servers and controllers into one report.
+  - Combines results of modules on servers and controllers into one report.
   - Reports what is down, how many members of each service are healthy, the holders of the virtual addresses, the database member that
     is written to, and the effect of the loss of each server.
-positional: servers, controllers, groups
+positional: members
 options:
   _input:
     description:
-      - The variables of all hosts, C(hostvars), with the results which the status playbook registered.
+      - Each host of the control plane with the result of M(reduced.footprint.controlplane_info), empty for a host that was not reached.
     type: dict
     required: true
-  servers:
-    description:
-      - Names of the physical servers that run virtual machines.
-    type: list
-    elements: str
-    required: true
-  controllers:
-    description:
-      - Names of the controllers.
-    type: list
-    elements: str
-    required: true
-  groups:
-    description:
-      - The groups of the inventory, C(groups), which determine the members of each service. Without it every service runs on the controllers.
+  members:
+    description: Each service with its hosts, as returned by P(reduced.footprint.controlplane_members#filter).
     type: dict
+    required: true
+  vms:
+    description: Each physical server with the result of M(reduced.footprint.vm_info), empty for a server that was not reached.
+    type: dict
+    default: {}
+  migrations:
+    description: The migrations returned by M(reduced.footprint.master_migrate_info) on all servers.
+    type: list
+    elements: dict
+    default: []
+  vm_hosts:
+    description: Each host with its server in the inventory, empty for a host that is a server itself. The results in O(vms) take precedence.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
 - name: Show the status report
   ansible.builtin.debug:
-    msg: "{{ hostvars | reduced.footprint.status(groups['virt'], groups['controller'], groups) }}"
+    msg: "{{ {'c1': result1, 'c2': {}} | reduced.footprint.status(members, vms={'metal1': vms1}, vm_hosts={'c1': 'metal1', 'c2': 'metal1'}) }}"
+  vars:
+    members: "{{ hostvars | reduced.footprint.controlplane_members(groups) }}"
 """
 
 RETURN = r"""
@@ -62,13 +65,17 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.pl
 
 
 def status(
-    hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]] | None = None
+    looks: t.Mapping[str, t.Mapping[str, t.Any]],
+    members: t.Mapping[str, t.Sequence[str]],
+    vms: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
+    migrations: t.Sequence[t.Mapping[str, t.Any]] = (),
+    vm_hosts: t.Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
-    """Return the report on the named hosts; see :func:`build_status`."""
+    """Return the report on all hosts; see :func:`build_status`."""
     try:
-        return build_status(read_results(hostvars, servers, controllers, groups))
+        return build_status(read_results(members, looks, vms or {}, migrations, vm_hosts or {}))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"status: expected the results registered by the playbook status: {error!r}") from error
+        raise AnsibleFilterError(f"status: expected results of controlplane_info, vm_info and master_migrate_info: {error!r}") from error
 
 
 class FilterModule:

@@ -47,7 +47,7 @@ options:
     type: path
     default: /run/haproxy-footprint.sock
 seealso:
-  - module: reduced.footprint.grow_info
+  - module: reduced.footprint.controlplane_info
 """
 
 EXAMPLES = r"""

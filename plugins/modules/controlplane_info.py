@@ -14,8 +14,9 @@ author:
 description:
   - Returns for each service on this host whether its units run, its own state and that of its cluster, and why it is unhealthy.
   - Each query has a timeout, so that a service that hangs does not delay the others.
-  - Run it on all hosts of the control plane. The playbook C(reduced.footprint.status) combines the results, and
-    C(reduced.footprint.rolling_restart) uses it to wait for each member that it restarted.
+  - Run it on all hosts of the control plane. The playbook C(reduced.footprint.status) combines the results. The playbooks
+    C(reduced.footprint.rolling_restart) and C(reduced.footprint.add_server) pass them to the filter P(reduced.footprint.controlplane_gate#filter),
+    which checks the control plane as a whole before and after a member is changed.
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
@@ -31,11 +32,29 @@ options:
     description: Expected number of members of the cluster of each service. A cluster of another size is unhealthy. Without it any size is accepted.
     type: dict
     default: {}
+  cluster_uuid:
+    description: Expected UUID of the Galera cluster of this host. Empty accepts any.
+    type: str
+    default: ""
+  position:
+    description: Lowest accepted position (sequence number of the last applied transaction) of the Galera member on this host.
+    type: int
+    default: -1
   frontends:
-    description: Servers to which the load balancer of this host, if there is one, must send clients. Until it does, it is reported as unhealthy.
+    description:
+      - Servers to which the load balancer of this host, if there is one, must send clients. Until it does, it is reported as unhealthy.
+      - A frontend without any healthy server is ignored.
     type: list
     elements: str
     default: []
+  virtual_address:
+    description: Virtual address at which a database must answer this host. Empty skips this check.
+    type: str
+    default: ""
+  port:
+    description: Port of the database at O(virtual_address).
+    type: int
+    default: 3306
   wait:
     description: Wait for the services to become healthy before their state is returned.
     type: bool
@@ -54,6 +73,8 @@ options:
     default: false
 seealso:
   - module: reduced.footprint.galera_info
+  - plugin: reduced.footprint.controlplane_gate
+    plugin_type: filter
 """
 
 EXAMPLES = r"""
@@ -102,6 +123,9 @@ controlplane:
           units:
             memcached.service:
               {state: active, sub: running, pid: 811, since: "2026-01-01T00:00:00Z", invocation: 0f3a5c7e, path: /lib/systemd/system/memcached.service}
+    answers:
+      description: Whether a database answers at O(virtual_address), C(null) without O(virtual_address).
+      type: bool
     waited_seconds:
       description: Seconds the module waited.
       type: float
@@ -116,7 +140,7 @@ error:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import SERVICE_NAMES, LookRequest, look, parse_sizes
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import SERVICE_NAMES, LookRequest, look, parse_wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 
 
@@ -126,7 +150,11 @@ def main() -> None:
         argument_spec={
             "services": {"type": "list", "elements": "str", "choices": list(SERVICE_NAMES), "default": []},
             "sizes": {"type": "dict", "default": {}},
+            "cluster_uuid": {"type": "str", "default": ""},
+            "position": {"type": "int", "default": -1},
             "frontends": {"type": "list", "elements": "str", "default": []},
+            "virtual_address": {"type": "str", "default": ""},
+            "port": {"type": "int", "default": 3306},
             "wait": {"type": "bool", "default": False},
             "wait_timeout": {"type": "int", "default": 300},
             "query_timeout": {"type": "int", "default": 15},
@@ -136,8 +164,8 @@ def main() -> None:
     )
     given = module.params
     try:
-        sizes, limits = parse_sizes(given["sizes"]), (given["wait_timeout"] if given["wait"] else 0, given["query_timeout"])
-        request = LookRequest(tuple(given["services"]), sizes, tuple(given["frontends"]), *limits, packages=given["packages"])
+        limits = (given["wait_timeout"] if given["wait"] else 0, given["query_timeout"])
+        request = LookRequest(tuple(given["services"]), parse_wanted(given), given["virtual_address"], given["port"], *limits, packages=given["packages"])
         module.exit_json(changed=False, controlplane=look(request))
     except FootprintError as error:
         module.fail_json(**error.as_result())

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: galera_backup
-short_description: Back up the data of a Galera member
+short_description: Create and store backups of a Galera cluster
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Streams the data of this host's MariaDB server through mariabackup and a compressor into one file (0600), while the server
-    is running, consistent at one exact position of the cluster.
-  - Then reads the file back and prepares the data. Only a file that a server could be started from gets its final name and a
-    metadata file (the name and C(.json)) with position, checksum and versions.
+  - With O(state=created) streams the data of this host's MariaDB server through mariabackup and a compressor into one file (0600), while
+    the server is running, consistent at one exact position of the cluster. Then reads the file back and prepares the data. Only a file
+    that a server could be started from gets its final name and a metadata file (the name and C(.json)) with position, checksum and versions.
+  - With O(state=stored) verifies the checksum of such a file that was copied to this host, renames it (0600), and writes its metadata file.
+    Removes the oldest backups of the same cluster beyond O(retain).
   - A killed run leaves no file with the final name; the next run removes its temporary files.
 extends_documentation_fragment:
   - reduced.footprint.attributes
@@ -26,26 +27,45 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     details:
-      - Checks whether a backup is possible.
+      - Checks whether a backup is possible, or which files would be stored and removed. Creates, stores and removes none.
+  diff_mode:
+    details:
+      - With O(state=stored) lists the removed files and the new one. With O(state=created) there is nothing to compare.
+    support: partial
 options:
+  state:
+    description:
+      - V(created) backs up the member on this host.
+      - V(stored) stores a backup that was copied to this host.
+    type: str
+    choices: [created, stored]
+    default: created
   directory:
-    description: Directory on this host where the file is created and verified. Requires free space of twice the size of the data.
+    description: Directory of the backups on this host. V(created) verifies the file there and requires free space of twice the size of the data.
     type: path
     required: true
   cluster:
-    description: Name of the cluster, the first part of the file name.
+    description: Name of the cluster, the first part of the file name. Required with O(state=created).
     type: str
-    required: true
   member:
-    description: Name of this member, for the metadata file.
+    description: Name of this member, for the metadata file. Required with O(state=created).
     type: str
-    required: true
   lock_timeout:
-    description: Seconds to wait for another backup on this host to finish.
+    description: Seconds to wait for another backup on this host to finish, with O(state=created).
     type: int
     default: 900
+  incoming:
+    description: The copied file, on the same file system as O(directory). Required with O(state=stored).
+    type: path
+  backup:
+    description: RV(backup) of the run that created the file. Required with O(state=stored).
+    type: dict
+  retain:
+    description: Number of backups of this cluster to keep with O(state=stored), including the new one. V(0) keeps all.
+    type: int
+    default: 7
 seealso:
-  - module: reduced.footprint.galera_backup_store
+  - module: reduced.footprint.galera_backup_info
   - module: reduced.footprint.galera_data
 """
 
@@ -56,11 +76,20 @@ EXAMPLES = r"""
     cluster: footprint
     member: "{{ inventory_hostname }}"
   register: made
+
+- name: Store the backup, after it was copied to the control node
+  reduced.footprint.galera_backup:
+    state: stored
+    directory: /srv/backups
+    incoming: /srv/backups/.incoming/footprint-20261122T021500Z.mbs.zst
+    backup: "{{ made.backup }}"
+    retain: 14
+  delegate_to: localhost
 """
 
 RETURN = r"""
 backup:
-  description: Content of the metadata file; empty in check mode.
+  description: Content of the metadata file; empty with O(state=created) in check mode.
   returned: success
   type: dict
   contains:
@@ -98,9 +127,14 @@ backup:
       type: list
       elements: str
 path:
-  description: Path of the file, null in check mode.
+  description: Path of the file, null with O(state=created) in check mode.
   returned: success
   type: str
+removed:
+  description: Names of older backup files that were removed, or in check mode would be.
+  returned: success, with O(state=stored)
+  type: list
+  elements: str
 error:
   description: The error.
   returned: failure
@@ -112,10 +146,11 @@ error:
 """
 
 import os
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_backup import BackupRequest, local_tool, make
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_backup import Backup, BackupRequest, keep, local_tool, make, parse_backup
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import SERVER_ARGUMENTS, local_database
 
 
@@ -123,23 +158,36 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
+            "state": {"type": "str", "choices": ["created", "stored"], "default": "created"},
             "directory": {"type": "path", "required": True},
-            "cluster": {"type": "str", "required": True},
-            "member": {"type": "str", "required": True},
+            "cluster": {"type": "str"},
+            "member": {"type": "str"},
             "lock_timeout": {"type": "int", "default": 900},
+            "incoming": {"type": "path"},
+            "backup": {"type": "dict"},
+            "retain": {"type": "int", "default": 7},
             **SERVER_ARGUMENTS,
         },
+        required_if=[("state", "created", ("cluster", "member")), ("state", "stored", ("incoming", "backup"))],
         supports_check_mode=True,
     )
     given = module.params
-    request = BackupRequest(given["directory"], given["cluster"], given["member"], given["lock_timeout"])
-    database, tool = local_database(given["unit"], given["datadir"]), local_tool(given["datadir"])
+    more: dict[str, t.Any] = {}
     try:
-        changed, backup = make(request, database, tool, check_mode=module.check_mode)
+        backup: Backup | None
+        if given["state"] == "created":
+            request = BackupRequest(given["directory"], given["cluster"], given["member"], given["lock_timeout"])
+            database, tool = local_database(given["unit"], given["datadir"]), local_tool(given["datadir"])
+            changed, backup = make(request, database, tool, check_mode=module.check_mode)
+        else:
+            backup = parse_backup(given["backup"], "backup")
+            changed, removed = keep(given["directory"], given["incoming"], backup, given["retain"], check_mode=module.check_mode)
+            diff = {"before": "".join(f"{name}\n" for name in removed), "after": f"{backup.file}\n" if changed else ""}
+            more = {"removed": list(removed), "diff": diff}
     except FootprintError as error:
         module.fail_json(**error.as_result())
     path = os.path.join(given["directory"], backup.file) if backup else None
-    module.exit_json(changed=changed, backup=backup.as_dict() if backup else {}, path=path)
+    module.exit_json(changed=changed, backup=backup.as_dict() if backup else {}, path=path, **more)
 
 
 if __name__ == "__main__":

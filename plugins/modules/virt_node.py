@@ -41,51 +41,12 @@ options:
     description: Name of the cluster; UUIDs and MACs of its VMs derive from it.
     type: str
     required: true
-  roles:
-    description:
-      - Roles of the server. Only a server with the role V(virt) may have VM details; without the role nothing is proven and
-        libvirt is not used.
-    type: list
-    elements: str
-    default: []
-  vms:
-    description:
-      - VM details, a list of mappings or the same list as JSON text.
-      - A VM with the role V(compute) is refused unless its details contain C(nested=true).
-    type: raw
-    default: []
   hypervisors:
     description: The hypervisor types to prove. Types that the VM details request are always proven.
     type: list
     elements: str
     choices: [kvm, qemu, lxc]
     default: [kvm, qemu, lxc]
-  pool:
-    description: The libvirt storage pool for disks that do not name a pool.
-    type: str
-    default: default
-  pool_path:
-    description:
-      - Folder of O(pool). If set, the pool is defined there if it does not exist, started, and its autostart is enabled.
-      - If omitted, the existing pool is used unchanged.
-    type: path
-  bridges:
-    description: Bridges that the server must have, in addition to those in the VM details. Check mode assumes that they exist.
-    type: list
-    elements: str
-    default: []
-  memory_reserve:
-    description: Memory reserved for the host; a number without a unit is in GiB.
-    type: str
-    default: 1 GiB
-  vcpu_ratio:
-    description: Number of guest vCPUs per CPU of the host.
-    type: float
-    default: 4.0
-  pool_reserve:
-    description: Space kept free in each pool; a number without a unit is in GiB.
-    type: str
-    default: '0'
   facts_file:
     description: File in which the facts are recorded.
     type: path
@@ -110,17 +71,16 @@ options:
   state:
     description:
       - V(present) validates, proves, measures and records.
-      - V(checked) only validates the VM details and compares them with memory and CPUs of the server; it does not need libvirt, and
-        proves and records nothing. O(bridges) names the bridges that will be created before V(present).
       - V(absent) removes the record, the pools and networks that this module created and that no remaining VM needs, and the autostart
         of the cluster's VMs. Disks, bridges, packages and settings of libvirt are kept. Without O(confirm) it is refused,
         and RV(removal) lists the VMs and the impact on the cluster.
     type: str
-    choices: [present, checked, absent]
+    choices: [present, absent]
     default: present
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
+  - reduced.footprint.virt_node.details
   - reduced.footprint.virt_node.storage
   - reduced.footprint.virt_node.removal
 seealso:
@@ -148,15 +108,6 @@ EXAMPLES = r"""
     hypervisors: [qemu]
     vms: '[{"id": 0, "cpu": 1, "ram": 1, "hypervisor": "qemu"}]'
 
-- name: Validate the details before any change on the server
-  reduced.footprint.virt_node:
-    name: metal1
-    cluster: lab
-    roles: [virt]
-    bridges: [br-admin]
-    vms: [{id: controller1, cpu: 2, ram: 4, nics: [{bridge: br-admin}]}]
-    state: checked
-
 - name: Use an existing volume group as pool, and define a network for the bridge
   reduced.footprint.virt_node:
     name: metal1
@@ -182,7 +133,11 @@ EXAMPLES = r"""
     state: absent
     confirm: metal2
     remove_vms: true
-    quorums: "{{ hostvars | reduced.footprint.quorum_members(groups, ['controller']) }}"
+    quorums:
+      controller:
+        - {name: controller1, server: metal1, alive: true}
+        - {name: controller2, server: metal2, alive: true}
+        - {name: controller3, server: metal3, alive: true}
 """
 
 RETURN = r"""
@@ -193,9 +148,7 @@ attributes:
   sample: {name: metal1, cluster: lab, roles: [virt], vms: [{id: controller1, cpu: 2, ram: 4, name: controller1, uuid: '...', macs: []}]}
 hypervisors:
   description: The proof of each hypervisor type.
-  returned: >-
-    success, except for O(state=absent); empty on a server without the role V(virt), with O(state=checked), and in check mode without
-    libvirt
+  returned: success, except for O(state=absent); empty on a server without the role V(virt), and in check mode without libvirt
   type: dict
   contains:
     kvm:
@@ -296,16 +249,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_imports import compile_once, keep_compiled
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_arguments import DETAILS_ARGUMENTS
 
-_POOL = {
-    "name": {"type": "str", "required": True},
-    "type": {"type": "str", "choices": ["dir", "logical"]},
-    "path": {"type": "str"},
-    "source": {"type": "str"},
-    "reserve": {"type": "str"},
-    "mounted": {"type": "bool"},
-}
-_NETWORK = {"name": {"type": "str"}, "bridge": {"type": "str", "required": True}}
 # options of the removal only
 _REMOVAL: dict[str, dict[str, t.Any]] = {
     "confirm": {"type": "str"},
@@ -331,23 +276,14 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "cluster": {"type": "str", "required": True},
-            "roles": {"type": "list", "elements": "str", "default": []},
-            "vms": {"type": "raw", "default": []},
+            **DETAILS_ARGUMENTS,
             "hypervisors": {"type": "list", "elements": "str", "choices": ["kvm", "qemu", "lxc"], "default": ["kvm", "qemu", "lxc"]},
-            "pool": {"type": "str", "default": "default"},
-            "pool_path": {"type": "path"},
-            "pools": {"type": "list", "elements": "dict", "default": [], "options": _POOL},
-            "networks": {"type": "list", "elements": "dict", "default": [], "options": _NETWORK},
-            "bridges": {"type": "list", "elements": "str", "default": []},
-            "memory_reserve": {"type": "str", "default": "1 GiB"},
-            "vcpu_ratio": {"type": "float", "default": 4.0},
-            "pool_reserve": {"type": "str", "default": "0"},
             "facts_file": {"type": "path", "default": "/etc/ansible/facts.d/reduced_footprint.fact"},
             "proof_timeout": {"type": "int", "default": 15},
             "reprove": {"type": "bool", "default": False},
             "uri": {"type": "str", "default": "qemu:///system"},
             "container_uri": {"type": "str", "default": "lxc:///system"},
-            "state": {"type": "str", "choices": ["present", "checked", "absent"], "default": "present"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             **_REMOVAL,
         },
         supports_check_mode=True,
@@ -364,8 +300,9 @@ def main() -> None:
 
             result = remove_node(RemovalRequest(**{key: given[key] for key in (*_BOTH, *_REMOVAL)}), check_mode=module.check_mode)
         else:
-            result = prepare_node(NodeRequest(**{key: value for key, value in given.items() if key not in _REMOVAL}), check_mode=module.check_mode)
-            keep_compiled(module.check_mode or given["state"] == "checked")
+            request = NodeRequest(**{key: value for key, value in given.items() if key != "state" and key not in _REMOVAL})
+            result = prepare_node(request, check_mode=module.check_mode)
+            keep_compiled(module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: virt_node_info
-short_description: Read the recorded facts and the current state of a virt node
+short_description: Read the recorded facts and the current state of a virt node, or validate its details
 version_added: 0.1.0
 author:
   - reduced.footprint authors (@reduced-footprint)
@@ -16,11 +16,22 @@ description:
     the kernel, that is pools, networks, bridges, VMs with their owners, and the remaining capacity.
   - Proofs are not repeated; each recorded proof shows whether it is still valid for this kernel, QEMU and CPU.
   - If libvirt is not installed or does not answer, a warning reports it and all other values are returned.
+  - With O(name) the details of a server that may not be prepared yet are validated instead, given by the same options as for
+    M(reduced.footprint.virt_node). The module fails if they are invalid, if a bridge is missing, or if memory or CPUs of the server are not
+    sufficient for its VMs. libvirt is not required.
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
   - reduced.footprint.attributes.linux
+  - reduced.footprint.virt_node.details
+  - reduced.footprint.virt_node.storage
 options:
+  name:
+    description: Name of the server whose details are validated, normally its inventory name.
+    type: str
+  cluster:
+    description: Name of the cluster. Required with O(name).
+    type: str
   uri:
     description: Connection URI of libvirt for QEMU guests, storage pools and networks.
     type: str
@@ -48,11 +59,19 @@ EXAMPLES = r"""
     msg: >-
       {{ inventory_hostname }}: {{ node_info.node.capacity.memory_left_mib }} MiB of memory left;
       pools {{ node_info.node.pools | dict2items | map(attribute='key') | join(', ') }}
+
+- name: Validate the details before any change on the server
+  reduced.footprint.virt_node_info:
+    name: metal1
+    cluster: lab
+    roles: [virt]
+    bridges: [br-admin]
+    vms: [{id: controller1, cpu: 2, ram: 4, nics: [{bridge: br-admin}]}]
 """
 
 RETURN = r"""
 node:
-  description: The node.
+  description: The node. With O(name) only RV(node.attributes), as validated, and RV(node.capacity), without the usage by VMs.
   returned: success
   type: dict
   contains:
@@ -179,21 +198,38 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_arguments import DETAILS_ARGUMENTS
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import NodeInfoRequest, read_node
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, check_node
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import without_secrets
 
 
 def main() -> None:
     """Entry point."""
-    module = AnsibleModule(
+    module = quiet(AnsibleModule)(
         argument_spec={
+            "name": {"type": "str"},
+            "cluster": {"type": "str"},
+            **DETAILS_ARGUMENTS,
             "uri": {"type": "str", "default": "qemu:///system"},
             "container_uri": {"type": "str", "default": "lxc:///system"},
             "facts_file": {"type": "path", "default": "/etc/ansible/facts.d/reduced_footprint.fact"},
         },
+        required_by={"name": ("cluster",)},
         supports_check_mode=True,
     )
+    module.no_log_values.update(hidden_values(module.params["vms"]))
+    given = dict(module.params)
+    # the result contains the parameters
+    module.params["vms"] = without_secrets(module.params["vms"])
+    warnings: list[str] = []
     try:
-        node, warnings = read_node(NodeInfoRequest(**module.params))
+        if given["name"] is None:
+            node, warnings = read_node(NodeInfoRequest(given["uri"], given["container_uri"], given["facts_file"]))
+        else:
+            node = check_node(NodeRequest(**given))
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in warnings:

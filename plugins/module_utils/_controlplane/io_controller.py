@@ -8,15 +8,8 @@ from __future__ import annotations
 
 import json
 import socket
-import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-
-
-def unit_states(units: t.Sequence[str]) -> dict[str, str]:
-    """Return unit → its state in systemd."""
-    done = run(["systemctl", "is-active", "--", *units], timeout=30, ok=range(256))
-    return dict(zip(units, done.stdout.split()))
 
 
 def addresses() -> list[str]:

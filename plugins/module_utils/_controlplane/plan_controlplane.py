@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_health
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import plan_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import members
@@ -24,43 +25,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_d
 OK, WIP, DEGRADED, DOWN = "ok", "wip", "degraded", "down"
 #: From best to worst.
 STATES = (OK, WIP, DEGRADED, DOWN)
-# Galera states of members that are not Synced yet.
-_JOINING = ("Joining", "Joined", "Donor/Desynced", "Initialized", "Inconsistent")
-_STARTING = ("activating", "reloading")
-# Status in HAProxy of a server that gets clients.
-SERVING = ("UP", "no check")
+Members = t.Mapping[str, t.Sequence[str]]
+Looks = t.Mapping[str, t.Optional[t.Mapping[str, t.Any]]]
 #: URL path by scheme and port.
 _PATHS = {("https", 5000): "/v3", ("http", 5000): "/v3"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Service:
-    """A service of a control plane.
-
-    :arg units: its systemd units; each is a tuple of alternative names.
-    :arg majority: whether it needs more than half of its members to serve; other services need one.
-    """
-
-    name: str
-    units: tuple[tuple[str, ...], ...]
-    majority: bool = False
-
-    def needed(self, members: int) -> int:
-        """Return how many of its members it needs to serve."""
-        return members // 2 + 1 if self.majority else 1
-
-
-#: Ordered by dependencies.
-SERVICES: t.Mapping[str, Service] = {
-    service.name: service
-    for service in (
-        Service("galera", (("mariadb.service",),), majority=True),
-        Service("rabbitmq", (("rabbitmq-server.service",),), majority=True),
-        Service("memcached", (("memcached.service",),)),
-        Service("load_balancer", (("haproxy.service",), ("keepalived.service",))),
-        Service("keystone", (("footprint-keystone.service", "keystone.service", "apache2.service", "httpd.service"),)),
-    )
-}
 
 
 def members_of(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, list[str]]:
@@ -70,78 +38,10 @@ def members_of(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str,
     ``controller``.
     """
     found = {}
-    for name in SERVICES:
+    for name in plan_health.SERVICES:
         group = next((str(variables[f"{name}_group"]) for variables in hostvars.values() if variables.get(f"{name}_group")), None)
         found[name] = [str(host) for host in members(BUILT_IN[name], groups, group)]
     return found
-
-
-def problems(name: str, seen: t.Mapping[str, t.Any], size: int | None = None) -> list[str]:
-    """Return why a member of a service is unhealthy; empty if it is healthy.
-
-    :arg seen: its result of the module ``controlplane_info``.
-    :arg size: expected number of members of its cluster; ``None`` accepts any.
-    """
-    if not seen.get("units"):
-        return ["it is not installed"]
-    found = [f"{unit} is {entry['state']}" for unit, entry in sorted(seen["units"].items()) if entry["state"] != "active"]
-    return found or _CHECKS[name](seen, size)
-
-
-def _galera(seen: t.Mapping[str, t.Any], size: int | None) -> list[str]:
-    facts = seen.get("facts")
-    if not facts:
-        return ["its server does not answer"]
-    if not facts.get("ready"):
-        return list(facts.get("problems") or ()) or ["its server runs without replication" if facts.get("standalone") else "its server does not answer"]
-    if size is not None and facts.get("size") != size:
-        return [f"its cluster has {facts.get('size')} of {size} members"]
-    return []
-
-
-def _rabbitmq(seen: t.Mapping[str, t.Any], size: int | None) -> list[str]:
-    facts = seen.get("facts")
-    if not facts:
-        return ["it does not answer"]
-    found = [f"{name} does not reach {', '.join(others)}" for name, others in sorted((facts.get("partitions") or {}).items()) if others]
-    if size is not None and len(facts.get("running") or ()) != size:
-        found.append(f"its cluster has {len(facts.get('running') or ())} of {size} members")
-    return found + [f"alarm {alarm}" for alarm in facts.get("alarms") or ()]
-
-
-def _memcached(seen: t.Mapping[str, t.Any], unused: int | None) -> list[str]:
-    return [] if (seen.get("facts") or {}).get("version") else ["it does not answer"]
-
-
-def _load_balancer(seen: t.Mapping[str, t.Any], unused: int | None) -> list[str]:
-    facts = seen.get("facts") or {}
-    if facts.get("frontends") is None:
-        return ["its HAProxy does not answer"]
-    # in FAULT the unit is active, but the virtual address does not move to this member
-    faults = sorted(name for name, state in (facts.get("vrrp") or {}).items() if state == "FAULT")
-    return [f"its VRRP instance {name} is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)" for name in faults]
-
-
-def _keystone(seen: t.Mapping[str, t.Any], unused: int | None) -> list[str]:
-    return [] if (seen.get("facts") or {}).get("version") else ["it does not answer"]
-
-
-_CHECKS: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], int | None], list[str]]] = {
-    "galera": _galera,
-    "rabbitmq": _rabbitmq,
-    "memcached": _memcached,
-    "load_balancer": _load_balancer,
-    "keystone": _keystone,
-}
-
-
-def on_its_way(name: str, seen: t.Mapping[str, t.Any]) -> bool:
-    """Whether an unhealthy member is starting or joining."""
-    units = (seen.get("units") or {}).values()
-    if any(unit["state"] in _STARTING for unit in units):
-        return all(unit["state"] in ("active", *_STARTING) for unit in units)
-    facts = seen.get("facts") or {}
-    return name == "galera" and bool(facts.get("primary")) and str(facts.get("local_state") or "").startswith(_JOINING)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,11 +107,11 @@ class Report:
         }
 
 
-def evaluate(members: t.Mapping[str, t.Sequence[str]], looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> dict[str, Report]:
+def evaluate(members: Members, looks: Looks, wanted: plan_health.Wanted = plan_health.ANY) -> dict[str, Report]:
     """Return the state of each service; services without hosts and services that are not installed on any host are omitted.
 
     :arg members: service → its hosts.
-    :arg looks: host → ``controlplane`` as returned by ``controlplane_info``, or ``None`` for a host that does not answer.
+    :arg looks: host → ``controlplane`` as returned by ``controlplane_info``, empty or ``None`` for a host that does not answer.
     """
     holders = _holders(looks)
     writers = writers_of(looks)
@@ -220,9 +120,9 @@ def evaluate(members: t.Mapping[str, t.Sequence[str]], looks: t.Mapping[str, t.M
         parts = {host: ((looks.get(host) or {}).get("services") or {}).get(name) for host in hosts}
         if not hosts or not any(part and part.get("units") for part in parts.values()) and any(looks.get(host) for host in hosts):
             continue
-        states = tuple(_member(name, host, parts[host], looks.get(host) is not None) for host in hosts)
+        states = tuple(_member(name, host, parts[host], bool(looks.get(host)), wanted) for host in hosts)
         why = _disagreements(name, {host: part for host, part in parts.items() if part}, holders)
-        state = _state(SERVICES[name], states, why)
+        state = _state(plan_health.SERVICES[name], states, why)
         found[name] = Report(
             name,
             state,
@@ -237,16 +137,16 @@ def evaluate(members: t.Mapping[str, t.Sequence[str]], looks: t.Mapping[str, t.M
     return found
 
 
-def _member(name: str, host: str, seen: t.Mapping[str, t.Any] | None, answers: bool) -> Member:
+def _member(name: str, host: str, seen: t.Mapping[str, t.Any] | None, answers: bool, wanted: plan_health.Wanted) -> Member:
     if not answers:
         return Member(host, DOWN, ("does not answer",))
-    why = problems(name, seen or {})
+    why = plan_health.problems(name, seen or {}, wanted)
     if not why:
         return Member(host, OK)
-    return Member(host, WIP if on_its_way(name, seen or {}) else DOWN, tuple(why))
+    return Member(host, WIP if plan_health.on_its_way(name, seen or {}) else DOWN, tuple(why))
 
 
-def _state(service: Service, members: t.Sequence[Member], why: t.Sequence[str]) -> str:
+def _state(service: plan_health.Service, members: t.Sequence[Member], why: t.Sequence[str]) -> str:
     healthy = [member for member in members if member.state == OK]
     if why or len(healthy) < service.needed(len(members)):
         return DOWN
@@ -273,11 +173,11 @@ def _disagreements(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any]], hold
     return []
 
 
-def _holders(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> dict[str, tuple[str, ...]]:
+def _holders(looks: Looks) -> dict[str, tuple[str, ...]]:
     """Return virtual address → the hosts that hold it."""
     found: dict[str, list[str]] = {}
     for host, look in sorted(looks.items()):
-        for address in _balancer(look).get("virtual_addresses") or ():
+        for address in plan_health.balancer(look).get("virtual_addresses") or ():
             found.setdefault(str(address), [])
     for host, look in sorted(looks.items()):
         for address in found:
@@ -286,16 +186,12 @@ def _holders(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> dict[str, t
     return {address: tuple(names) for address, names in sorted(found.items())}
 
 
-def _balancer(look: t.Mapping[str, t.Any] | None) -> t.Mapping[str, t.Any]:
-    return (((look or {}).get("services") or {}).get("load_balancer") or {}).get("facts") or {}
-
-
-def writers_of(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> dict[str, str]:
+def writers_of(looks: Looks) -> dict[str, str]:
     """Return frontend → the only member to which its clients are sent, as reported by the load balancer with the virtual address."""
     holders = {names[0] for names in _holders(looks).values() if len(names) == 1}
     found: dict[str, str] = {}
     for host in sorted(holders) or sorted(looks):
-        for name, frontend in (_balancer(looks[host]).get("frontends") or {}).items():
+        for name, frontend in (plan_health.balancer(looks[host]).get("frontends") or {}).items():
             if frontend.get("in_use"):
                 found.setdefault(name, str(frontend["in_use"]))
     return found
@@ -323,12 +219,12 @@ def _clear(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> st
     return f"plain text with {' and '.join(parties)} ({guide}, Encryption)" if parties else ""
 
 
-def _links(name: str, looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> tuple[str, ...]:
+def _links(name: str, looks: Looks) -> tuple[str, ...]:
     """Return the URLs of a service for clients."""
     ports = {"galera": 3306, "keystone": 5000}
     found = []
     for look in looks.values():
-        for front in _balancer(look).get("fronts") or ():
+        for front in plan_health.balancer(look).get("fronts") or ():
             if front.get("scheme") and front["port"] == ports.get(name):
                 found.append(f"{front['scheme']}://{front['address']}:{front['port']}{_PATHS.get((front['scheme'], front['port']), '')}")
     return tuple(sorted(set(found)))

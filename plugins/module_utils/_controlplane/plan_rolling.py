@@ -9,12 +9,11 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane, plan_health
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_gate import WAY_IN
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 ACTIONS = ("restart", "update")
-#: Clients need this service in addition to the one being restarted.
-_WAY_IN = "load_balancer"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,15 +42,9 @@ def parse_request(action: t.Any, components: t.Any, accept_outage: bool = False,
     names = components.split(",") if isinstance(components, str) else list(components or ())
     found = [str(name).strip() for name in names if str(name).strip()]
     for number, name in enumerate(found):
-        if name not in plan_controlplane.SERVICES:
-            raise InputError(f"unknown component {name!r}.", f"components[{number}]", f"Use some of {', '.join(plan_controlplane.SERVICES)}.")
-    return Request(str(action), tuple(name for name in plan_controlplane.SERVICES if name in found), accept_outage, forget)
-
-
-def looks_of(hostvars: t.Mapping[str, t.Any], members: t.Mapping[str, t.Sequence[str]]) -> dict[str, t.Any]:
-    """Return host → ``controlplane`` of its ``rolling_restart_look``, ``None`` for a host that did not answer."""
-    hosts = dict.fromkeys(host for names in members.values() for host in names)
-    return {host: (hostvars[host].get("rolling_restart_look") or {}).get("controlplane") for host in hosts}
+        if name not in plan_health.SERVICES:
+            raise InputError(f"unknown component {name!r}.", f"components[{number}]", f"Use some of {', '.join(plan_health.SERVICES)}.")
+    return Request(str(action), tuple(name for name in plan_health.SERVICES if name in found), accept_outage, forget)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,15 +106,15 @@ class Plan:
 
 def plan(
     request: Request,
-    members: t.Mapping[str, t.Sequence[str]],
-    looks: t.Mapping[str, t.Mapping[str, t.Any] | None],
+    members: plan_controlplane.Members,
+    looks: plan_controlplane.Looks,
     journal: t.Mapping[str, t.Any] | None = None,
     now: str = "",
 ) -> Plan:
     """Check the preconditions and order the members.
 
     :arg members: service → its hosts.
-    :arg looks: host → ``controlplane`` as returned by ``controlplane_info``, ``None`` for a host that does not answer.
+    :arg looks: host → ``controlplane`` as returned by ``controlplane_info``, empty or ``None`` for a host that does not answer.
     :arg journal: the journal of an interrupted run.
     :arg now: the current time, for the journal.
     """
@@ -160,7 +153,7 @@ def _own(request: Request, journal: t.Mapping[str, t.Any] | None) -> tuple[t.Map
 
 
 def _invocations(
-    components: t.Sequence[str], members: t.Mapping[str, t.Sequence[str]], looks: t.Mapping[str, t.Mapping[str, t.Any] | None]
+    components: t.Sequence[str], members: plan_controlplane.Members, looks: plan_controlplane.Looks
 ) -> dict[str, dict[str, dict[str, str]]]:
     return {name: {host: _invocation(looks.get(host), name) for host in members[name]} for name in components}
 
@@ -174,7 +167,7 @@ def _before(journal: t.Mapping[str, t.Any] | None, step: Step) -> t.Mapping[str,
     return (((journal or {}).get("before") or {}).get(step.component) or {}).get(step.host)
 
 
-def _done(step: Step, report: plan_controlplane.Report, looks: t.Mapping[str, t.Mapping[str, t.Any] | None], journal: t.Mapping[str, t.Any] | None) -> bool:
+def _done(step: Step, report: plan_controlplane.Report, looks: plan_controlplane.Looks, journal: t.Mapping[str, t.Any] | None) -> bool:
     """Whether a member was restarted, detected by invocation IDs, because a killed run may not have recorded it."""
     before = _before(journal, step)
     if before is None or journal is None or journal.get("action") != "restart" or step.begun:
@@ -184,7 +177,7 @@ def _done(step: Step, report: plan_controlplane.Report, looks: t.Mapping[str, t.
     return bool(now) and all(now[unit] != before.get(unit) for unit in now)
 
 
-def _ordered(report: plan_controlplane.Report, looks: t.Mapping[str, t.Mapping[str, t.Any] | None], journal: t.Mapping[str, t.Any] | None) -> list[Step]:
+def _ordered(report: plan_controlplane.Report, looks: plan_controlplane.Looks, journal: t.Mapping[str, t.Any] | None) -> list[Step]:
     used = set(plan_controlplane.writers_of(looks).values()) if report.name == "galera" else {host for names in report.holders.values() for host in names}
     steps = []
     for member in report.members:
@@ -202,99 +195,14 @@ def _gates(request: Request, reports: t.Mapping[str, plan_controlplane.Report], 
     excused = {(step.component, step.host) for step in begun}
     for name, report in reports.items():
         requested = name in request.components
-        if not requested and name != _WAY_IN:
+        if not requested and name != WAY_IN:
             continue
         bad = [member.text for member in report.members if member.state != plan_controlplane.OK and (name, member.host) not in excused]
         # the unfinished member may be the reason for the problems of the service
         bad = [*report.why, *bad] if not excused or name not in {step.component for step in begun} else bad
         if bad:
             why.append(f"{name} is {report.state}: {'; '.join(bad)}")
-        size, needed = len(report.members), plan_controlplane.SERVICES[name].needed(len(report.members))
+        size, needed = len(report.members), plan_health.SERVICES[name].needed(len(report.members))
         if requested and size - 1 < needed and not request.accept_outage:
             why.append(f"{name} has {size} members and needs {needed}: it would be interrupted. Accept this with -e rolling_restart_accept_outage=true")
     return why
-
-
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """The state of the control plane between two steps.
-
-    :arg why: the reasons against changing the next member.
-    :arg writers: frontend → the only member to which its clients are sent.
-    :arg holders: virtual address → its holder, if exactly one host holds it.
-    :arg ports: virtual address → the ports served there, by name.
-    """
-
-    why: tuple[str, ...]
-    writers: t.Mapping[str, str]
-    holders: t.Mapping[str, str]
-    ports: t.Mapping[str, t.Mapping[str, int]]
-
-    def as_dict(self) -> dict[str, t.Any]:
-        """Return plain values for Ansible."""
-        return {
-            "why": list(self.why),
-            "writers": dict(self.writers),
-            "holders": dict(self.holders),
-            "ports": {address: dict(ports) for address, ports in self.ports.items()},
-        }
-
-
-def verdict(
-    component: str,
-    members: t.Mapping[str, t.Sequence[str]],
-    looks: t.Mapping[str, t.Mapping[str, t.Any] | None],
-    failed: t.Sequence[str] = (),
-    back: str = "",
-    accept_outage: bool = False,
-) -> Verdict:
-    """Check whether the next member of a component may be changed: all members except skipped ones must be healthy.
-
-    :arg failed: failed members that are skipped; the component must keep its majority without them and one more.
-    :arg back: the member that was changed last, to which the load balancers must send clients again.
-    """
-    reports = plan_controlplane.evaluate(members, looks)
-    why = []
-    for name in dict.fromkeys((component, _WAY_IN)):
-        report = reports.get(name)
-        if report is None:
-            continue
-        skipped = failed if name == component else ()
-        why += [f"{name}: {text}" for text in report.why]
-        why += [f"{name} on {member.text}" for member in report.members if member.state != plan_controlplane.OK and member.host not in skipped]
-    if back and back not in failed:
-        why += _without_clients(back, looks)
-    report = reports.get(component)
-    if report is not None and failed:
-        left, needed = report.healthy - 1, plan_controlplane.SERVICES[component].needed(len(report.members))
-        if left < needed and not accept_outage:
-            why.append(f"{component} would have {left} of {len(report.members)} members left and needs {needed}")
-    way_in = reports.get(_WAY_IN)
-    holders = {address: names[0] for address, names in (way_in.holders if way_in else {}).items() if len(names) == 1}
-    return Verdict(tuple(why), plan_controlplane.writers_of(looks), holders, _ports(looks))
-
-
-def _balancers(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> t.Iterator[tuple[str, t.Mapping[str, t.Any]]]:
-    for host, look in looks.items():
-        facts = (((look or {}).get("services") or {}).get(_WAY_IN) or {}).get("facts")
-        if facts:
-            yield host, facts
-
-
-def _without_clients(server: str, looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> t.Iterator[str]:
-    for host, facts in _balancers(looks):
-        for name, frontend in sorted((facts.get("frontends") or {}).items()):
-            if not any(state["status"].startswith(plan_controlplane.SERVING) for state in frontend["servers"].values()):
-                continue  # no server is up, for example because the service is not deployed yet: unrelated to this member
-            status = (frontend["servers"].get(server) or {}).get("status")
-            if status and not status.startswith(plan_controlplane.SERVING):
-                yield f"the load balancer on {host} sends no clients of {name} to {server} ({status})"
-
-
-def _ports(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
-    for unused, facts in _balancers(looks):
-        for front in facts.get("fronts") or ():
-            name = "mysql" if front.get("scheme") == "mysql" else f"port {front['port']}"
-            found.setdefault(str(front["address"]), {})[name] = int(front["port"])
-    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane, plan_health
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import grade_availability
 
 _WORDS = {plan_controlplane.OK: "ok  ", plan_controlplane.WIP: "wip ", plan_controlplane.DEGRADED: "DEGRADED", plan_controlplane.DOWN: "DOWN"}
@@ -119,8 +119,8 @@ def _controllers(controllers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
             yield Line(f"controller {name}", False, f"{problem} (on {seen.get('place') or name})")
             continue
         services = {service: part for service, part in ((seen.get("look") or {}).get("services") or {}).items() if part.get("units")}
-        bad = {service: why for service, part in services.items() if (why := plan_controlplane.problems(service, part))}
-        wip = bad and all(plan_controlplane.on_its_way(service, services[service]) for service in bad)
+        bad = {service: why for service, part in services.items() if (why := plan_health.problems(service, part))}
+        wip = bad and all(plan_health.on_its_way(service, services[service]) for service in bad)
         text = f"{len(services) - len(bad)} of {len(services)} services healthy"
         if bad:
             text += f" ({'; '.join(f'{service}: ' + ', '.join(why) for service, why in sorted(bad.items()))})"
@@ -143,40 +143,35 @@ def _migration(seen: t.Mapping[str, t.Any]) -> Line:
 
 
 def read_results(
-    hostvars: t.Mapping[str, t.Any], servers: t.Sequence[str], controllers: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]] | None = None
+    members: plan_controlplane.Members,
+    looks: t.Mapping[str, t.Mapping[str, t.Any]],
+    vms: t.Mapping[str, t.Mapping[str, t.Any]],
+    migrations: t.Sequence[t.Mapping[str, t.Any]],
+    vm_hosts: t.Mapping[str, str],
 ) -> dict[str, t.Any]:
-    """Return the results registered by the status playbook, in the format of :func:`build_status`.
+    """Return results of modules in the format of :func:`build_status`.
 
-    :arg hostvars: host name → variables, with ``status_vms``, ``status_migrations`` and ``status_look`` for hosts that were
-        reached.
-    :arg groups: the groups of the inventory; without them all services run on the controllers.
+    :arg members: service → its hosts.
+    :arg looks: host → result of ``controlplane_info``, empty for a host that was not reached.
+    :arg vms: server → result of ``vm_info``, empty for a server that was not reached.
+    :arg vm_hosts: host → its server in the inventory, empty for a host that is a server itself.
     """
-    read = {name: _read_server(hostvars[name]) for name in servers}
+    servers = {name: _read_server(result or {"unreachable": True}) for name, result in vms.items()}
     # the inventory may list a moved VM under its old server
-    places = {vm["name"]: name for name, seen in read.items() for vm in _current_vms(seen)}
-    members = plan_controlplane.members_of(groups if groups is not None else {"controller": controllers}, hostvars)
-    names = dict.fromkeys([*controllers, *(host for hosts in members.values() for host in hosts)])
-    return {
-        "servers": read,
-        "controllers": {name: _read_controller(name, hostvars[name], places) for name in names},
-        "members": members,
-        "migrations": [migration for name in servers for migration in (hostvars[name].get("status_migrations") or {}).get("migrations") or []],
-    }
+    places = {vm["name"]: name for name, seen in servers.items() for vm in _current_vms(seen)}
+    hosts = dict.fromkeys(host for names in members.values() for host in names)
+    where = {host: (places.get(host) or vm_hosts[host]) if vm_hosts.get(host) else host for host in hosts}
+    controllers = {host: _read_controller(looks.get(host) or {"unreachable": True}, where[host]) for host in hosts}
+    return {"servers": servers, "controllers": controllers, "members": members, "migrations": migrations}
 
 
-def _read_server(variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    result = variables.get("status_vms") or {"unreachable": True}
+def _read_server(result: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     reachable = not result.get("unreachable")
     error = "" if "vms" in result or not reachable else str(result.get("msg") or "no answer")
     return {"reachable": reachable, "error": error, "vms": result.get("vms") or []}
 
 
-def _read_controller(name: str, variables: t.Mapping[str, t.Any], places: t.Mapping[str, str]) -> dict[str, t.Any]:
-    result = variables.get("status_look") or {"unreachable": True}
+def _read_controller(result: t.Mapping[str, t.Any], place: str) -> dict[str, t.Any]:
     reachable = not result.get("unreachable")
-    return {
-        "reachable": reachable,
-        "error": "" if "controlplane" in result or not reachable else str(result.get("msg") or "no answer"),
-        "place": (places.get(name) if variables.get("vm_host") else None) or variables.get("vm_host") or name,
-        "look": result.get("controlplane"),
-    }
+    error = "" if "controlplane" in result or not reachable else str(result.get("msg") or "no answer")
+    return {"reachable": reachable, "error": error, "place": place, "look": result.get("controlplane")}

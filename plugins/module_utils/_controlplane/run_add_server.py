@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Use case: gather the state of one controller before it or a peer is moved, and hand over its clients to its peers."""
+"""Use case: hand over the clients of a controller to its peers, and list the moves of VMs from a server."""
 
 from __future__ import annotations
 
@@ -11,38 +11,14 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import Wanted, problems
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
-from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_galera
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_store
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED, MOVING
 
-_PAUSE = 1.0
 _HINT = "Run the playbook status and check the journals of haproxy and keepalived on the controllers, then run the play again."
-
-
-@dataclasses.dataclass(frozen=True)
-class LookRequest:
-    """What to inspect, and what to wait for.
-
-    :arg wait: seconds to wait until the controller is as ``wanted``.
-    """
-
-    units: tuple[str, ...]
-    virtual_address: str | None
-    port: int
-    wanted: Wanted
-    wait: float = 0
-
-
-def wanted(size: int | None, uuid: str | None, position: int, absent: t.Sequence[str], balanced: bool) -> Wanted:
-    """Return the expected state from module parameters."""
-    return Wanted(size, uuid or None, position, tuple(absent), balanced)
 
 
 def local_balancer(path: str) -> HaProxy:
@@ -51,36 +27,6 @@ def local_balancer(path: str) -> HaProxy:
     :arg path: its admin socket.
     """
     return HaProxy(path)
-
-
-def look(
-    request: LookRequest,
-    database: MariaDb,
-    balancer: HaProxy,
-    host: t.Any = io_controller,
-    sleep: t.Callable[[float], None] = time.sleep,
-    clock: t.Callable[[], float] = time.monotonic,
-) -> dict[str, t.Any]:
-    """Return the state of the controller as soon as it is healthy or the timeout has expired."""
-    began = clock()
-    while True:
-        seen: dict[str, t.Any] = {
-            "galera": run_galera.look(database, recover=False),
-            "services": host.unit_states(request.units),
-            "addresses": host.addresses(),
-            "frontends": None,
-            "answers": None,
-        }
-        if request.virtual_address:
-            try:
-                seen["frontends"] = balancer.frontends()
-            except BackendError:
-                pass  # reported by the missing value
-            seen["answers"] = host.database_greets(request.virtual_address, request.port)
-        seen["problems"] = problems(seen, request.wanted)
-        if not seen["problems"] or clock() - began >= request.wait:
-            return {**seen, "waited": round(clock() - began, 1)}
-        sleep(_PAUSE)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,13 +11,15 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller, io_listeners, io_plane
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import SERVICES, SERVING, problems
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import ANY, SERVICES, Wanted, host_problems, parse_wanted, problems
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import io_rabbitmq
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
+
+__all__ = ["SERVICE_NAMES", "LookRequest", "look", "parse_wanted"]
 
 SERVICE_NAMES = tuple(SERVICES)
 _PAUSE = 1.0
@@ -29,34 +31,19 @@ class LookRequest:
     """What to inspect, and what to wait for.
 
     :arg services: names of services; those that are not installed are reported as problems. Empty means all installed ones.
-    :arg sizes: service → expected number of members of its cluster.
-    :arg frontends: servers to which the load balancer of this host must send clients.
-    :arg wait_timeout: seconds to wait until all services are healthy.
+    :arg virtual_address: address at which a database must answer on ``port``; empty to ask none.
+    :arg wait_timeout: seconds to wait until all services are healthy and as ``wanted``.
     :arg query_timeout: seconds to wait for the answer of each service.
     :arg packages: whether to return the packages of the units.
     """
 
     services: tuple[str, ...]
-    sizes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
-    frontends: tuple[str, ...] = ()
+    wanted: Wanted = ANY
+    virtual_address: str = ""
+    port: int = _MYSQL
     wait_timeout: float = 0
     query_timeout: float = 15
     packages: bool = False
-
-
-def parse_sizes(value: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """Parse services and their numbers of members.
-
-    :raises InputError: an unknown service, or an invalid number.
-    """
-    found = {}
-    for name, number in value.items():
-        if name not in SERVICES:
-            raise InputError(f"unknown service {name!r}.", f"sizes.{name}", f"Use some of {', '.join(SERVICES)}.")
-        if not str(number).isdecimal() or int(number) < 1:
-            raise InputError(f"{number!r} is not a valid number of members.", f"sizes.{name}", "Write NAME: NUMBER, e.g. {galera: 3}.")
-        found[name] = int(number)
-    return found
 
 
 class Host:
@@ -145,14 +132,16 @@ def look(
             seen = {"units": units[name], "facts": host.facts(name) if active else None}
             if name == "load_balancer" and not active:
                 seen["facts"] = {"virtual_addresses": io_plane.virtual_addresses(), "held": [], "vrrp": {}, "frontends": None, "fronts": []}
-            seen["problems"] = problems(name, seen, request.sizes.get(name))
+            seen["problems"] = problems(name, seen, request.wanted)
             services[name] = seen
             why += [f"{name}: {text}" for text in seen["problems"]]
-        why += [f"load_balancer: {text}" for text in _without_clients(services, request.frontends)]
+        answers = io_controller.database_greets(request.virtual_address, request.port) if request.virtual_address else None
+        found: dict[str, t.Any] = {"addresses": io_controller.addresses(), "services": services, "answers": answers}
+        why += [f"{name}: {text}" for name, text in host_problems(found, request.wanted)]
         if request.packages:
             _add_packages(services)
         if not why or clock() - began >= request.wait_timeout:
-            return {"addresses": io_controller.addresses(), "services": services, "problems": why, "waited_seconds": round(clock() - began, 1)}
+            return {**found, "problems": why, "waited_seconds": round(clock() - began, 1)}
         sleep(_PAUSE)
 
 
@@ -163,13 +152,3 @@ def _add_packages(services: t.Mapping[str, t.Any]) -> None:
             # started before the package was installed
             installed = (unit["package"] or {}).get("installed")
             unit["stale"] = bool(installed and unit["state"] == "active" and installed > (unit["since"] or ""))
-
-
-def _without_clients(services: t.Mapping[str, t.Any], servers: t.Sequence[str]) -> t.Iterator[str]:
-    frontends = ((services.get("load_balancer") or {}).get("facts") or {}).get("frontends") or {}
-    for name, frontend in sorted(frontends.items()):
-        if not any(state["status"].startswith(SERVING) for state in frontend["servers"].values()):
-            continue  # no server is up, so the given ones need not be waited for
-        for server, state in sorted(frontend["servers"].items()):
-            if server in servers and not state["status"].startswith(SERVING):
-                yield f"{server} of {name} is {state['status']}"

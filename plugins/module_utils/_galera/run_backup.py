@@ -30,7 +30,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_bac
     superfluous,
 )
 
-__all__ = ["BackupRequest", "inspect", "keep", "local_tool", "make", "parse_backup"]
+__all__ = ["Backup", "BackupRequest", "inspect", "keep", "local_tool", "make", "parse_backup"]
 
 #: Subdirectory of the backup directory for incoming files.
 INCOMING = ".incoming"
@@ -219,8 +219,11 @@ def keep(folder: str, incoming: str, backup: Backup, retain: int, *, check_mode:
     :arg incoming: the transferred file, on the same file system as the folder.
     :arg retain: number of backups of the cluster to keep, 0 for all.
     :returns: whether anything changed, and the names of the removed files.
+    :raises InputError: a negative limit.
     :raises BackendError: the checksum of the transferred file differs.
     """
+    if retain < 0:
+        raise InputError(f"{retain} is less than 0.", path="retain", hint="Set the number of backups to keep, 0 for all.")
     home = pathlib.Path(folder)
     changed = False
     with host_lock(_LOCK + "-store", 60):

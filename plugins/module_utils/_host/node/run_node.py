@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_li
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import (
     ROLE_VIRT,
+    CapacityPolicy,
     HostCapacity,
     HostFacts,
     HypervisorProof,
@@ -74,7 +75,6 @@ class NodeRequest:
     pool_reserve: t.Any = None
     proof_timeout: float = 15
     reprove: bool = False
-    state: str = "present"
     uri: str = "qemu:///system"
     container_uri: str = "lxc:///system"
     facts_file: str = io_facts.FACTS_FILE
@@ -109,15 +109,9 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     :raises FootprintError: invalid input, insufficient capacity, or libvirt does not answer.
     """
     backend = backend or NodeBackend()
-    node = parse_node(request.name, request.cluster, request.roles, request.vms)
-    policy = parse_policy(request.memory_reserve, request.vcpu_ratio, request.pool_reserve)
-    check_roles(node)
-    wanted = Wanted(parse_pools(request.pools, request.pool, request.pool_path), parse_networks(request.networks))
-
+    node, policy, wanted = _parse(request)
     facts = backend.measure()
     before_text, recorded = backend.read_recorded(request.facts_file)
-    if request.state == "checked":
-        return _check_only(request, node, wanted, HostCapacity(facts, policy), backend)
     is_virt = ROLE_VIRT in node.roles
     state = HostState(HostCapacity(facts, policy))
     if is_virt:
@@ -173,20 +167,31 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     )
 
 
-def _text(record: t.Mapping[str, t.Any]) -> str:
-    return json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
+def check_node(request: NodeRequest, *, backend: t.Any = None) -> dict[str, t.Any]:
+    """Validate the details of a server that may not be prepared yet, with its memory, CPUs, and existing or planned bridges.
 
-
-def _check_only(request: NodeRequest, node: NodeAttributes, wanted: Wanted, capacity: HostCapacity, backend: t.Any) -> NodeResult:
-    """Check a host that is not prepared yet: memory, CPUs, and existing or planned bridges.
-
-    :raises FootprintError: a bridge is missing, or the capacity is not sufficient.
+    :returns: the validated ``attributes`` and the ``capacity``.
+    :raises FootprintError: invalid input, a bridge is missing, or the capacity is not sufficient.
     """
+    backend = backend or NodeBackend()
+    node, policy, wanted = _parse(request)
+    capacity = HostCapacity(backend.measure(), policy)
     error = missing_bridges(node.name, node.vms, (), wanted.networks, backend.bridges() | set(request.bridges))
     if error:
         raise error
     refuse_shortage(node.name, shortages(node.vms, capacity, request.pool))
-    return NodeResult(node.as_dict(), {}, capacity.as_dict(), [], [], [])
+    return {"attributes": node.as_dict(), "capacity": capacity.as_dict()}
+
+
+def _parse(request: NodeRequest) -> tuple[NodeAttributes, CapacityPolicy, Wanted]:
+    node = parse_node(request.name, request.cluster, request.roles, request.vms)
+    policy = parse_policy(request.memory_reserve, request.vcpu_ratio, request.pool_reserve)
+    check_roles(node)
+    return node, policy, Wanted(parse_pools(request.pools, request.pool, request.pool_path), parse_networks(request.networks))
+
+
+def _text(record: t.Mapping[str, t.Any]) -> str:
+    return json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
 
 
 def _proofs(

@@ -155,18 +155,18 @@ def refusal(node: str, plan: RemovalPlan, policy: RemovalPolicy, confirm: str | 
     return None
 
 
-def quorums_from_variables(
-    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str]
+def quorums_of_groups(
+    groups: t.Mapping[str, t.Sequence[str]], names: t.Sequence[str], members: t.Mapping[str, t.Mapping[str, t.Any]], vm_hosts: t.Mapping[str, str]
 ) -> dict[str, list[dict[str, t.Any]]]:
     """Return the members of each quorum for the option ``quorums``, from the inventory and the gathered facts.
 
-    :arg hostvars: host name → variables, with ``vm_host`` (the server of a VM) and, in ``removal_member``, the result of
-        ``galera_info``; a member that does not answer is unhealthy, one that answers and has no database is healthy.
     :arg names: inventory groups whose hosts form a quorum.
+    :arg members: host → ``galera`` as returned by ``galera_info``; a member that does not answer is unhealthy, one that answers and has
+        no database is healthy.
+    :arg vm_hosts: host → its server, empty for a server.
     """
-    return {name: [_member(host, hostvars[host]) for host in groups[name]] for name in names if groups.get(name)}
+    return {name: [_member(host, members.get(host) or {}, vm_hosts.get(host)) for host in groups[name]] for name in names if groups.get(name)}
 
 
-def _member(name: str, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    found = (variables.get("removal_member") or {}).get("galera") or {}
-    return {"name": name, "server": str(variables.get("vm_host") or name), "alive": bool(found.get("ready") or found.get("installed") is False)}
+def _member(name: str, galera: t.Mapping[str, t.Any], server: str | None) -> dict[str, t.Any]:
+    return {"name": name, "server": str(server or name), "alive": bool(galera.get("ready") or galera.get("installed") is False)}

@@ -8,29 +8,33 @@ from __future__ import annotations
 
 import typing as t
 
-# Variables of a server: its capacity as set by the operator, and the registered results of vm_info and virt_node_info.
-GIVEN, FOUND, NODE = "node_capacity", "plan_found", "plan_node"
-
+# Variable of a server with its capacity as set by the operator.
+GIVEN = "node_capacity"
 # states of a guest that occupies memory
 _HOLDS = ("running", "paused", "suspended", "crashed")
 
 
-def servers_from_variables(hostvars: t.Mapping[str, t.Any], names: t.Sequence[str]) -> list[dict[str, t.Any]]:
+def servers_from_variables(
+    hostvars: t.Mapping[str, t.Any],
+    names: t.Sequence[str],
+    vms: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]],
+    nodes: t.Mapping[str, t.Mapping[str, t.Any]],
+) -> list[dict[str, t.Any]]:
     """Return the entries of ``servers`` for the module ``footprint_plan``.
 
-    :arg hostvars: host name → variables, with ``node_roles``, ``vms``, ``footprint_cluster``, facts, ``node_capacity`` (overrides
-        the facts), and the results of ``vm_info`` in ``plan_found`` and of ``virt_node_info`` in ``plan_node``; missing ones are
-        left out.
+    :arg hostvars: host name → variables, with ``node_roles``, ``vms``, ``footprint_cluster``, facts, and ``node_capacity`` (overrides
+        the facts); missing ones are left out.
     :arg names: the hosts that are servers.
+    :arg vms: server → its VMs as returned by ``vm_info``.
+    :arg nodes: server → ``node`` as returned by ``virt_node_info``.
     """
-    return [_server(name, hostvars[name]) for name in names]
+    return [_server(name, hostvars[name], vms.get(name) or [], nodes.get(name) or {}) for name in names]
 
 
-def _server(name: str, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _server(name: str, variables: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]], node: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     facts = variables.get("ansible_facts") or {}
     record = (facts.get("ansible_local") or variables.get("ansible_local") or {}).get("reduced_footprint") or {}
     record = record if isinstance(record, t.Mapping) else {}
-    found = (variables.get(FOUND) or {}).get("vms") or []
     entry: dict[str, t.Any] = {"name": name}
     if variables.get("node_roles") is not None:
         entry["roles"] = variables["node_roles"]
@@ -47,7 +51,6 @@ def _server(name: str, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     bridges = _bridges(variables, facts)
     if bridges is not None:
         entry["bridges"] = bridges
-    node = (variables.get(NODE) or {}).get("node") or {}
     if node.get("libvirt"):
         wanted = {one.get("name") or one["bridge"] for one in variables.get("virt_host_networks") or []}
         entry["networks"] = sorted(wanted.union(network["name"] for network in node["networks"] if network["active"]))

@@ -19,30 +19,45 @@ HOSTVARS = {
     "metal1": {"inventory_hostname": "metal1", "node_roles": ["virt"], "vms": []},
     "c1": {"inventory_hostname": "c1", "vm_host": "metal1", "footprint_components": ["galera"]},
 }
+MEMBERS = {"galera": ["c1"]}
+LOOKS = {"c1": {}}
+FOUND = {"metal1": [{"id": "c1", "name": "c1", "uuid": "u", "cluster": "lab", "state": "running"}]}
 #: What is piped into the filter, its arguments, and what its answer must contain.
 CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
-    "add_server_gate": ([{"item": "c1", "controller": None}], (), lambda found: not found["ok"] and found["why"]),
     "add_server_steps": (
         {"moves": [], "ha_grade": "none", "placements": [], "feasible": True},
-        (HOSTVARS, ["metal1"], ["c1"], "lab"),
-        lambda found: found["steps"] == [] and "why" in found,
+        (FOUND, {"metal1": []}, {"c1": "metal2"}, "lab"),
+        lambda found: found["steps"] == [] and found["places"] == {"c1": "metal1"} and found["listed"],
+    ),
+    "controlplane_gate": (
+        LOOKS,
+        (MEMBERS, ["galera"], [], {"sizes": {"galera": 1}}, True),
+        lambda found: not found["ok"] and "galera on c1: does not answer" in found["why"],
     ),
     "controlplane_members": (HOSTVARS, (GROUPS,), lambda found: found["galera"] == ["c1"]),
     "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
-    "galera_tls_steps": (["off", "off"], (True,), lambda found: found == ["both", "on"]),
-    "galera_tls_wanted": ([{"tls": "off", "tls_written": "off"}, None], (), lambda found: found is False),
+    "galera_tls_decision": ([{"tls": "off", "tls_written": "off"}, None], (True,), lambda found: found == {"wanted": True, "steps": ["both", "on"]}),
     "keystone_keys_decision": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
-    "plan_servers": (HOSTVARS, (["metal1"],), lambda found: [server["name"] for server in found] == ["metal1"]),
-    "quorum_members": (HOSTVARS, (GROUPS, ["controller"]), lambda found: [member["name"] for member in found["controller"]] == ["c1"]),
+    "plan_servers": (
+        HOSTVARS,
+        (["metal1"], FOUND, {"metal1": {"libvirt": True, "networks": [{"name": "br-admin", "active": True}]}}),
+        lambda found: [(server["name"], server["runs"], server["networks"]) for server in found] == [("metal1", ["c1"], ["br-admin"])],
+    ),
+    "quorum_members": (
+        GROUPS,
+        (["controller"], {"c1": {"ready": True}}, {"c1": "metal1"}),
+        lambda found: found == {"controller": [{"name": "c1", "server": "metal1", "alive": True}]},
+    ),
     "rabbitmq_decision": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: found["action"] == "refuse" and found["reason"]),
-    "rolling_restart_plan": (HOSTVARS, (GROUPS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
-    "rolling_restart_verdict": (HOSTVARS, (GROUPS, "galera"), lambda found: bool(found["why"])),
-    "status": (HOSTVARS, (["metal1"], ["c1"], GROUPS), lambda found: not found["ok"] and found["lines"]),
+    "rolling_restart_plan": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
+    "status": (
+        LOOKS,
+        (MEMBERS, {"metal1": {"vms": FOUND["metal1"]}}, [{"name": "master", "state": "running", "phase": "precopy", "host": "metal1"}], {"c1": "metal1"}),
+        lambda found: not found["ok"] and "DOWN controller c1: does not answer (on metal1)" in found["lines"] and found["vms"]["running"] == 1,
+    ),
 }
 #: What each says instead of a traceback when it gets something else.
 ELSE: dict[str, tuple[t.Any, tuple[t.Any, ...]]] = {name: (17, arguments) for name, (_given, arguments, _check) in CALLS.items()}
-# any sequence of stages is one
-ELSE.pop("galera_tls_steps")
 
 
 def call(name: str, *arguments: t.Any) -> t.Any:
@@ -66,6 +81,11 @@ def test_filter_names_itself_when_it_cannot_read_its_input(name: str) -> None:
     given, arguments = ELSE[name]
     with pytest.raises(AnsibleFilterError, match=name):
         call(name, given, *arguments)
+
+
+def test_bad_conditions_are_named() -> None:
+    with pytest.raises(AnsibleFilterError, match="controlplane_gate: sizes.nova: unknown service 'nova'"):
+        call("controlplane_gate", LOOKS, MEMBERS, [], [], {"sizes": {"nova": 3}})
 
 
 def test_backup_member_that_does_not_serve_is_refused() -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pathlib
@@ -57,7 +58,13 @@ SECRET_NAME = re.compile(r"password|secret\b|cookie|private_key|token|\Akeys\Z|h
 def options_of(name: str) -> t.Mapping[str, t.Any]:
     text = (MODULES / f"{name}.py").read_text(encoding="utf-8")
     found = re.search(r'DOCUMENTATION = r?"""(.*?)"""', text, re.DOTALL)
-    return (yaml.safe_load(found.group(1)) if found else {}).get("options") or {}
+    documented = yaml.safe_load(found.group(1)) if found else {}
+    options: dict[str, t.Any] = {}
+    for fragment in documented.get("extends_documentation_fragment") or ():
+        file, _dot, part = fragment.removeprefix("reduced.footprint.").partition(".")
+        module = importlib.import_module(f"ansible_collections.reduced.footprint.plugins.doc_fragments.{file}")
+        options.update(yaml.safe_load(getattr(module.ModuleDocFragment, part.upper() or "DOCUMENTATION"))["options"])
+    return {**options, **(documented.get("options") or {})}
 
 
 def filled(options: t.Mapping[str, t.Any], canaries: Canaries) -> dict[str, t.Any]:

@@ -10,7 +10,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import SERVICES, evaluate, members_of, table, worst
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import evaluate, members_of, table, worst
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import SERVICES
 from tests.support.controlplane import balancer, galera, look, rabbitmq, unit
 
 

@@ -11,9 +11,9 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import Plan, looks_of, parse_request, plan, verdict
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import Plan, parse_request, plan
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from tests.support.controlplane import ADDRESS, balancer, galera, look, unit
+from tests.support.controlplane import balancer, galera, look
 
 NAMES = ["c1", "c2", "c3"]
 MEMBERS = {"galera": NAMES, "rabbitmq": NAMES, "load_balancer": NAMES}
@@ -130,44 +130,3 @@ def test_bad_input_is_named(action: str, components: t.Any, path: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_request(action, components)
     assert caught.value.path == path and caught.value.hint
-
-
-def test_between_two_members_all_have_to_be_well() -> None:
-    found = verdict("galera", MEMBERS, looks(), back="c2")
-    assert (found.why, found.writers, found.holders, found.ports) == ((), {"mysql": "c1"}, {ADDRESS: "c1"}, {ADDRESS: {"mysql": 3306}})
-    later = looks()
-    later["c2"]["services"]["galera"] = galera("failed")
-    assert verdict("galera", MEMBERS, later).why == ("galera on c2: mariadb.service is failed",)
-
-
-def test_the_load_balancers_have_to_use_it_again() -> None:
-    later = looks()
-    later["c1"]["services"]["load_balancer"] = balancer(True, down=["c2"])
-    assert verdict("galera", MEMBERS, later, back="c2").why == ("the load balancer on c1 sends no clients of mysql to c2 (DOWN)",)
-    assert verdict("galera", MEMBERS, later, back="c3").why == ()
-
-
-def test_frontend_without_servers_is_ignored() -> None:
-    later = looks()
-    frontends = later["c1"]["services"]["load_balancer"]["facts"]["frontends"]
-    frontends["keystone"] = {"servers": {name: {"status": "DOWN", "sessions": 0} for name in NAMES}, "in_use": None}
-    assert verdict("galera", MEMBERS, later, back="c2").why == ()
-
-
-def test_one_given_up_counts_for_nothing_any_more() -> None:
-    later = looks()
-    later["c2"]["services"]["galera"] = galera("failed")
-    # two of three are left: the next one would be one too many
-    assert verdict("galera", MEMBERS, later, ["c2"]).why == ("galera would have 1 of 3 members left and needs 2",)
-    for name in NAMES:
-        later[name]["services"]["memcached"] = {"units": {"memcached.service": unit("failed" if name == "c2" else "active")}, "facts": {"version": "1"}}
-    assert verdict("memcached", {**MEMBERS, "memcached": NAMES}, later, ["c2"]).why == ()
-
-
-def test_looks_are_read_where_they_are() -> None:
-    hostvars: dict[str, t.Any] = {
-        "c1": {"rolling_restart_look": {"controlplane": {"services": {}}}},
-        "c2": {"rolling_restart_look": {"unreachable": True}},
-        "c3": {},
-    }
-    assert looks_of(hostvars, MEMBERS) == {"c1": {"services": {}}, "c2": None, "c3": None}

@@ -109,21 +109,22 @@ def test_an_empty_footprint_is_no_failure() -> None:
     assert report["ha"] == []
 
 
-def test_the_registered_results_are_read() -> None:
-    hostvars: dict[str, t.Any] = {
-        "metal1": {"status_vms": {"vms": [{"name": "c1", "state": "running"}]}, "status_migrations": {"migrations": [{"name": "master"}]}},
-        "metal2": {"status_vms": {"unreachable": True, "msg": "no route"}},
-        "metal3": {"status_vms": {"failed": True, "msg": "python3-libvirt is missing"}},
-        "c1": {
-            "vm_host": "metal1",
-            "status_look": {"controlplane": {"addresses": ["192.0.2.20"], "services": {}}},
-        },
-        "c2": {"status_look": {"unreachable": True}},
-        "c3": {"status_look": {"failed": True, "msg": "Timed out"}},
+def test_results_of_modules_are_read() -> None:
+    vms: dict[str, t.Any] = {
+        "metal1": {"vms": [{"name": "c1", "state": "running"}]},
+        "metal2": {"unreachable": True, "msg": "no route"},
+        "metal3": {"failed": True, "msg": "python3-libvirt is missing"},
+        "metal4": {},
     }
-    found = read_results(hostvars, ["metal1", "metal2", "metal3"], NAMES)
+    looks: dict[str, t.Any] = {
+        "c1": {"controlplane": {"addresses": ["192.0.2.20"], "services": {}}},
+        "c2": {"unreachable": True},
+        "c3": {"failed": True, "msg": "Timed out"},
+        "c4": {},
+    }
+    found = read_results({"galera": [*NAMES, "c4"], "rabbitmq": NAMES}, looks, vms, [{"name": "master"}], {"c1": "metal1", "c2": "", "c3": ""})
     assert found["servers"]["metal1"] == {"reachable": True, "error": "", "vms": [{"name": "c1", "state": "running"}]}
-    assert not found["servers"]["metal2"]["reachable"]
+    assert not found["servers"]["metal2"]["reachable"] and not found["servers"]["metal4"]["reachable"]
     assert found["servers"]["metal3"]["error"] == "python3-libvirt is missing"
     assert found["controllers"]["c1"] == {
         "reachable": True,
@@ -132,22 +133,22 @@ def test_the_registered_results_are_read() -> None:
         "look": {"addresses": ["192.0.2.20"], "services": {}},
     }
     assert found["controllers"]["c2"]["place"] == "c2"
-    assert not found["controllers"]["c2"]["reachable"]
+    assert not found["controllers"]["c2"]["reachable"] and not found["controllers"]["c4"]["reachable"]
     assert found["controllers"]["c3"]["error"] == "Timed out"
-    assert found["members"]["galera"] == NAMES
+    assert found["members"]["rabbitmq"] == NAMES
     assert found["migrations"] == [{"name": "master"}]
 
 
 def test_moved_controller_is_on_its_new_server_and_its_old_copy_is_a_note() -> None:
     old = {"name": "c2", "state": "shutdown", "moved": "metal3"}
-    hostvars: dict[str, t.Any] = {
-        "metal1": {"status_vms": {"vms": [{"name": "c1", "state": "running", "moved": None}, old]}},
-        "metal2": {"status_vms": {"vms": [{"name": "c3", "state": "running"}]}},
-        "metal3": {"status_vms": {"vms": [{"name": "c2", "state": "running"}]}},
-        # the inventory does not know yet
-        **{name: {"vm_host": "metal2" if name == "c3" else "metal1"} for name in ("c1", "c2", "c3")},
+    vms: dict[str, t.Any] = {
+        "metal3": {"vms": [{"name": "c2", "state": "running"}]},
+        "metal2": {"vms": [{"name": "c3", "state": "running"}]},
+        "metal1": {"vms": [{"name": "c1", "state": "running", "moved": None}, old]},
     }
-    report = build_status(read_results(hostvars, ["metal3", "metal2", "metal1"], ["c1", "c2", "c3"]))
+    # the inventory does not know yet
+    vm_hosts = {name: "metal2" if name == "c3" else "metal1" for name in NAMES}
+    report = build_status(read_results({"galera": NAMES}, {}, vms, [], vm_hosts))
     assert report["ha_grade"] == "quorum"
     assert "ok   server metal1: 1 of 1 VMs running" in report["lines"]
     assert "NOTE VM c2: moved to metal3; the old copy is kept until the move is confirmed" in report["lines"]

@@ -2,20 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One controller looked at and relieved of its clients; the host is a stand-in, the load balancer answers over a real socket."""
+"""One controller relieved of its clients; the host is a stand-in, the load balancer answers over a real socket."""
 
 from __future__ import annotations
 
 import pathlib
 import socket
 import threading
-import typing as t
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import run_add_server
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import Wanted
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_add_server import HandoverRequest, LookRequest, hand_over, look, parse_ports
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_add_server import HandoverRequest, hand_over, parse_ports
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 
@@ -74,14 +72,8 @@ class Host:
         self.mine, self.restarted, self.touched = ["192.0.2.102", VIRTUAL], list[str](), 0
         self.peers = True
 
-    def unit_states(self, units: t.Sequence[str]) -> dict[str, str]:
-        return {unit: "active" for unit in units}
-
     def addresses(self) -> list[str]:
         return list(self.mine)
-
-    def database_greets(self, _address: str, _port: int) -> bool:
-        return True
 
     def touch(self, _address: str, _port: int) -> bool:
         self.touched += 1
@@ -170,29 +162,6 @@ def test_a_port_that_is_none_is_named(port: object) -> None:
     with pytest.raises(InputError) as caught:
         parse_ports({"mysql": 3306, "http": port})
     assert caught.value.path == "ports.http"
-
-
-def request(wait: float) -> LookRequest:
-    return LookRequest(("mariadb",), VIRTUAL, 3306, Wanted(3, "u", 100), wait)
-
-
-def test_a_controller_gets_the_time_it_was_given(balancer: Balancer, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
-    monkeypatch.setattr(
-        run_add_server.run_galera, "look", lambda database, recover: {"ready": True, "size": 3, "cluster_uuid": "u", "seqno": 90 + int(clock()), "problems": []}
-    )
-    seen = look(request(60), t.cast("t.Any", None), HaProxy(balancer.path), Host(), clock.sleep, clock)
-    assert (seen["problems"], seen["waited"], seen["answers"]) == ([], 10.0, True)
-    clock.now = 0
-    seen = look(request(5), t.cast("t.Any", None), HaProxy(balancer.path), Host(), clock.sleep, clock)
-    assert (seen["problems"], seen["waited"]) == (["it is at position 95, behind 100"], 5.0)
-
-
-def test_a_controller_without_its_load_balancer_is_not_well(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = {"ready": True, "size": 3, "cluster_uuid": "u", "seqno": 100, "problems": []}
-    monkeypatch.setattr(run_add_server.run_galera, "look", lambda database, recover: facts)
-    seen = look(request(0), t.cast("t.Any", None), HaProxy(str(tmp_path / "none.sock")), Host(), Clock().sleep, Clock())
-    assert seen["problems"] == ["its load balancer does not answer"]
 
 
 @pytest.mark.parametrize("state, listed", [("new", True), ("running", True), ("failed", False), ("returned", False)])

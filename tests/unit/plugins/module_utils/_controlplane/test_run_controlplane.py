@@ -11,8 +11,8 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import Host, LookRequest, look, parse_sizes
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import Host, LookRequest, look
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import Wanted
 from tests.support.controlplane import balancer, galera, unit
 
 
@@ -61,21 +61,40 @@ def test_one_who_does_not_run_is_not_asked() -> None:
 
 def test_it_waits_until_all_are_well() -> None:
     host = FakeHost({"galera": galera("activating")}, {"galera": galera(size=2)}, {"galera": galera()})
-    found = looked(host, services=("galera",), sizes={"galera": 3}, wait_timeout=60)
+    found = looked(host, services=("galera",), wanted=Wanted({"galera": 3}), wait_timeout=60)
     assert (found["problems"], found["waited_seconds"]) == ([], 3)
 
 
 def test_it_does_not_wait_for_ever() -> None:
-    found = looked(FakeHost({"galera": galera(size=2)}), services=("galera",), sizes={"galera": 3}, wait_timeout=10)
+    found = looked(FakeHost({"galera": galera(size=2)}), services=("galera",), wanted=Wanted({"galera": 3}), wait_timeout=10)
     assert found["problems"] == ["galera: its cluster has 2 of 3 members"]
     assert found["waited_seconds"] >= 10
 
 
+def test_a_member_gets_the_time_to_reach_the_position() -> None:
+    host = FakeHost({"galera": galera(seqno=90)}, {"galera": galera(seqno=95)}, {"galera": galera(seqno=100)})
+    assert looked(host, services=(), wanted=Wanted(position=100), wait_timeout=60)["problems"] == []
+    found = looked(FakeHost({"galera": galera(seqno=95)}), services=(), wanted=Wanted(position=100, cluster_uuid="u"))
+    assert found["problems"][1] == "galera: it is at position 95, behind 100"
+    assert found["problems"][0].endswith(", not to u")
+
+
+@pytest.mark.parametrize("address, greets, answers, words", [("", False, None, []), ("192.0.2.20", True, True, []), ("192.0.2.20", False, False, [
+    "galera: no database answers at the virtual address"])])  # fmt: skip
+def test_the_database_is_asked_at_the_virtual_address(
+    address: str, greets: bool, answers: bool | None, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(io_controller, "database_greets", lambda address, port: greets)
+    found = looked(FakeHost({"galera": galera()}), services=(), virtual_address=address)
+    assert (found["answers"], found["problems"]) == (answers, words)
+
+
 def test_the_load_balancer_has_to_send_clients_there() -> None:
+    wanted = Wanted(frontends=("c2",))
     host = FakeHost({"load_balancer": balancer(down=["c2"])}, {"load_balancer": balancer()})
-    assert looked(host, services=("load_balancer",), frontends=("c2",))["problems"] == ["load_balancer: c2 of mysql is DOWN"]
+    assert looked(host, services=("load_balancer",), wanted=wanted)["problems"] == ["load_balancer: it sends no clients of mysql to c2 (DOWN)"]
     host = FakeHost({"load_balancer": balancer(down=["c2"])}, {"load_balancer": balancer()})
-    assert looked(host, services=("load_balancer",), frontends=("c2",), wait_timeout=5)["problems"] == []
+    assert looked(host, services=("load_balancer",), wanted=wanted, wait_timeout=5)["problems"] == []
 
 
 def test_of_several_names_the_one_that_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,10 +105,3 @@ def test_of_several_names_the_one_that_runs_counts(monkeypatch: pytest.MonkeyPat
     assert list(Host(1).units(("keystone", "galera"))["keystone"]) == ["apache2.service"]
     known.pop("apache2.service")
     assert list(Host(1).units(("keystone",))["keystone"]) == ["keystone.service"]
-
-
-@pytest.mark.parametrize("value, path", [({"nova": 3}, "sizes.nova"), ({"galera": "many"}, "sizes.galera"), ({"galera": 0}, "sizes.galera")])
-def test_bad_sizes_are_named(value: t.Any, path: str) -> None:
-    with pytest.raises(InputError) as caught:
-        parse_sizes(value)
-    assert caught.value.path == path

@@ -190,6 +190,8 @@ def test_what_arrived_broken_is_not_kept(tmp_path, datadir):
     incoming.write_text("dat", encoding="ascii")
     with pytest.raises(BackendError, match="does not match the backup that metal3 sent"):
         keep(str(store), str(incoming), backup, 7, check_mode=False)
+    with pytest.raises(InputError, match="retain: -1 is less than 0"):
+        keep(str(store), str(incoming), backup, -1, check_mode=False)
     assert backups(store) == []
 
 

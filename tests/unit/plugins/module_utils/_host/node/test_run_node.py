@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CapacityError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import FoundNetwork
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, check_node, prepare_node
 from tests.support.fake_node import GIB, FakeBackend
 
 VM = {"id": 1, "cpu": 1, "ram": 1, "hypervisor": "qemu", "nics": [{"bridge": "br-admin"}], "disks": [{"size": 10}]}
@@ -28,6 +28,10 @@ REQUEST = NodeRequest(name="metal1", cluster="lab", roles=["virt"], vms=[VM], po
 
 def run(backend, check_mode=False, **changes):
     return prepare_node(dataclasses.replace(REQUEST, **changes), check_mode=check_mode, backend=backend)
+
+
+def checked(backend, **changes):
+    return check_node(dataclasses.replace(REQUEST, **changes), backend=backend)
 
 
 def test_first_run_second_run(backend):
@@ -206,11 +210,12 @@ def test_unusable_kvm_is_reported(backend):
     assert "/dev/kvm exists on metal1 but cannot run guests (hung after 15 s)" in run(backend).warnings[0]
 
 
-def test_checked_needs_no_libvirt_and_changes_nothing(backend):
+def test_check_of_details_needs_no_libvirt_and_changes_nothing(backend):
     backend.libvirt_answers = False
     backend.bridges_there = set()
-    result = run(backend, state="checked", bridges=["br-admin"])
-    assert result.actions == [] and result.hypervisors == {} and backend.proved == [] and backend.text == ""
+    found = checked(backend, bridges=["br-admin"])
+    assert found["attributes"]["name"] == "metal1" and found["capacity"]["memory_mib"] == 8192
+    assert backend.proved == [] and backend.text == ""
 
 
 @pytest.mark.parametrize(
@@ -222,9 +227,9 @@ def test_checked_needs_no_libvirt_and_changes_nothing(backend):
         (dict(VM, nics=[{"bridge": "br-other"}]), RefusedError, "vms[0].nics[0].bridge"),
     ],
 )
-def test_checked_refuses(backend, vm, error, path):
+def test_check_of_details_refuses(backend, vm, error, path):
     with pytest.raises(error) as caught:
-        run(backend, state="checked", vms=[vm])
+        checked(backend, vms=[vm])
     assert caught.value.path == path
 
 
@@ -290,10 +295,10 @@ def test_measured_values_are_refreshed_without_a_change(backend):
     assert run(backend).actions == ["record"] and "meddled" not in backend.text
 
 
-def test_checked_looks_at_the_form_of_pools_and_networks(backend):
+def test_check_of_details_covers_the_form_of_pools_and_networks(backend):
     backend.libvirt_answers = False
-    run(backend, state="checked", networks=[{"bridge": "br-admin"}], pools=[{"name": "fast", "source": "vg0"}])
+    checked(backend, networks=[{"bridge": "br-admin"}], pools=[{"name": "fast", "source": "vg0"}])
     for changes, path in (({"pools": [{"name": "a", "path": "b"}]}, "pools[0].path"), ({"networks": [{"bridge": "br-no"}]}, "networks[0].bridge")):
         with pytest.raises(FootprintError) as caught:
-            run(backend, state="checked", **changes)
+            checked(backend, **changes)
         assert caught.value.path == path

@@ -117,15 +117,16 @@ def test_bad_quorums(value, path):
 
 
 def test_members_from_the_inventory():
-    hostvars = {
-        "c1": {"vm_host": "metal1", "removal_member": {"galera": {"installed": True, "ready": True}}},
-        "c2": {"vm_host": "metal2", "removal_member": {"galera": {"installed": True, "ready": False}}},
-        "c3": {"vm_host": "metal3", "removal_member": {"unreachable": True}},
+    members = {
+        "c1": {"installed": True, "ready": True},
+        "c2": {"installed": True, "ready": False},
+        "c3": {},
         # no database there: nothing but the answer counts
-        "c4": {"removal_member": {"galera": {"installed": False}}},
-        "c5": {},
+        "c4": {"installed": False},
     }
-    found = plan_of.quorums_from_variables(hostvars, {"controller": list(hostvars)}, ["controller", "rabbit"])
+    vm_hosts = {"c1": "metal1", "c2": "metal2", "c3": "metal3", "c4": ""}
+    groups = {"controller": ["c1", "c2", "c3", "c4", "c5"]}
+    found = plan_of.quorums_of_groups(groups, ["controller", "rabbit"], members, vm_hosts)
     assert [(one["name"], one["server"], one["alive"]) for one in found["controller"]] == [
         ("c1", "metal1", True),
         ("c2", "metal2", False),

@@ -29,25 +29,23 @@ FACTS = {
     ],
     "ansible_local": {"reduced_footprint": RECORD},
 }
-FOUND = {
-    "vms": [
-        {
-            "id": "c1", "cluster": "lab", "state": "running", "memory_mib": 1024, "cpu": 1,
-            "volumes": [{"name": "c1-disk0", "pool": "default", "capacity_bytes": 5, "allocation_bytes": 4}],
-        },  # fmt: skip
-        {"id": "x", "cluster": "other", "state": "running", "memory_mib": 512, "cpu": 2, "volumes": [{"name": "x-disk0", "pool": "default", "capacity_bytes": 5}]},
-        {"id": None, "cluster": None, "state": "shutdown", "memory_mib": 4096, "cpu": 4},
-    ]
-}
+FOUND = [
+    {
+        "id": "c1", "cluster": "lab", "state": "running", "memory_mib": 1024, "cpu": 1,
+        "volumes": [{"name": "c1-disk0", "pool": "default", "capacity_bytes": 5, "allocation_bytes": 4}],
+    },  # fmt: skip
+    {"id": "x", "cluster": "other", "state": "running", "memory_mib": 512, "cpu": 2, "volumes": [{"name": "x-disk0", "pool": "default", "capacity_bytes": 5}]},
+    {"id": None, "cluster": None, "state": "shutdown", "memory_mib": 4096, "cpu": 4},
+]
 
 
-def entry(**variables):
-    return servers_from_variables({"metal1": {"footprint_cluster": "lab", **variables}}, ["metal1"])[0]
+def entry(vms_there=(), node=None, **variables):
+    return servers_from_variables({"metal1": {"footprint_cluster": "lab", **variables}}, ["metal1"], {"metal1": vms_there}, {"metal1": node or {}})[0]
 
 
 def test_everything_that_is_known():
     vms = [{"id": "c1", "ram": 1}]
-    found = entry(node_roles=["virt", "compute"], ansible_facts=FACTS, plan_found=FOUND, vms=vms, virt_host_bridges=[{"name": "br-new", "port": "eno2"}])
+    found = entry(FOUND, node_roles=["virt", "compute"], ansible_facts=FACTS, vms=vms, virt_host_bridges=[{"name": "br-new", "port": "eno2"}])
     assert found["roles"] == ["virt", "compute"] and found["vms"] == vms
     assert (found["memory"], found["cpus"], found["arch"]) == ("15900 MiB", 6, "x86_64")
     assert found["bridges"] == ["br-admin", "br-new", "br_other"]
@@ -65,8 +63,6 @@ def test_everything_that_is_known():
     [
         {},
         {"ansible_facts": {}},
-        {"plan_found": {"unreachable": True}},
-        {"plan_found": {"skipped": True}},
         {"ansible_facts": {"ansible_local": {"reduced_footprint": "error loading facts"}}},
     ],
 )
@@ -90,13 +86,13 @@ def test_node_capacity_overrides_facts():
 
 @pytest.mark.parametrize("state, holds", [("running", True), ("paused", True), ("suspended", True), ("crashed", True), ("shutdown", False)])
 def test_memory_of_a_stopped_or_paused_guest(state, holds):
-    found = entry(plan_found={"vms": [{"id": None, "cluster": None, "state": state, "memory_mib": 512, "cpu": 2}]})
+    found = entry([{"id": None, "cluster": None, "state": state, "memory_mib": 512, "cpu": 2}])
     assert found.get("others_memory") == ("512 MiB" if holds else None)
 
 
 def test_moved_vm_is_not_counted():
     vms = [{"id": "c1", "cluster": "lab", "state": "shutdown", "moved": "metal3"}, {"id": "c2", "cluster": "lab", "state": "running", "moved": None}]
-    assert entry(plan_found={"vms": vms})["runs"] == ["c2"]
+    assert entry(vms)["runs"] == ["c2"]
 
 
 LOGICAL = {"capacity": {"memory_mib": 16000, "cpus": 8, "pools": {"fast": {"path": "/dev/vg0", "type": "logical", "source": "vg0", "reserve_bytes": GIB}}}}
@@ -112,12 +108,12 @@ LOGICAL = {"capacity": {"memory_mib": 16000, "cpus": 8, "pools": {"fast": {"path
 )
 def test_a_volume_group_is_on_no_file_system(measured, live, free):
     facts = {"ansible_local": {"reduced_footprint": {**LOGICAL, "measured": measured}}, "mounts": FACTS["mounts"]}
-    found = entry(ansible_facts=facts, plan_node={"node": {"libvirt": True, "networks": [], "pools": live}})
+    found = entry(node={"libvirt": True, "networks": [], "pools": live}, ansible_facts=facts)
     server = question([found], vms=[{"id": "a", "disks": [{"size": free, "pool": "fast"}]}]).servers[0]
     assert server.capacity.pools["fast"].available - server.capacity.pools["fast"].reserve == free * GIB
 
 
 def test_networks_of_libvirt():
     node = {"libvirt": True, "networks": [{"name": "br-admin", "active": True}, {"name": "off", "active": False}], "pools": {}}
-    assert entry(plan_node={"node": node}, virt_host_networks=[{"bridge": "br-new"}])["networks"] == ["br-admin", "br-new"]
-    assert "networks" not in entry(plan_node={"node": {"libvirt": False}}) and "networks" not in entry(plan_node={"msg": "no"})
+    assert entry(node=node, virt_host_networks=[{"bridge": "br-new"}])["networks"] == ["br-admin", "br-new"]
+    assert "networks" not in entry(node={"libvirt": False}) and "networks" not in entry()

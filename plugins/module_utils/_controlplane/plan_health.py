@@ -1,0 +1,173 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decide whether the services of a host are healthy, from what it reports itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+
+# Galera states of members that are not Synced yet.
+_JOINING = ("Joining", "Joined", "Donor/Desynced", "Initialized", "Inconsistent")
+_STARTING = ("activating", "reloading")
+# Status in HAProxy of a server that gets clients.
+_SERVING = ("UP", "no check")
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A service of a control plane.
+
+    :arg units: its systemd units; each is a tuple of alternative names.
+    :arg majority: whether it needs more than half of its members to serve; other services need one.
+    """
+
+    name: str
+    units: tuple[tuple[str, ...], ...]
+    majority: bool = False
+
+    def needed(self, members: int) -> int:
+        """Return how many of its members it needs to serve."""
+        return members // 2 + 1 if self.majority else 1
+
+
+#: Ordered by dependencies.
+SERVICES: t.Mapping[str, Service] = {
+    service.name: service
+    for service in (
+        Service("galera", (("mariadb.service",),), majority=True),
+        Service("rabbitmq", (("rabbitmq-server.service",),), majority=True),
+        Service("memcached", (("memcached.service",),)),
+        Service("load_balancer", (("haproxy.service",), ("keepalived.service",))),
+        Service("keystone", (("footprint-keystone.service", "keystone.service", "apache2.service", "httpd.service"),)),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What the services of a host must fulfil in addition to being healthy.
+
+    :arg sizes: service → expected number of members of its cluster.
+    :arg cluster_uuid: expected UUID of the Galera cluster; empty accepts any.
+    :arg position: lowest accepted position (sequence number) of the Galera member.
+    :arg frontends: servers to which the load balancer must send clients.
+    """
+
+    sizes: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    cluster_uuid: str = ""
+    position: int = -1
+    frontends: tuple[str, ...] = ()
+
+
+ANY = Wanted()
+
+
+def parse_wanted(value: t.Mapping[str, t.Any]) -> Wanted:
+    """Parse the conditions from options of the module ``controlplane_info``.
+
+    :raises InputError: an unknown service, or an invalid number.
+    """
+    sizes = {}
+    for name, number in (value.get("sizes") or {}).items():
+        if name not in SERVICES:
+            raise InputError(f"unknown service {name!r}.", f"sizes.{name}", f"Use some of {', '.join(SERVICES)}.")
+        if not str(number).isdecimal() or int(number) < 1:
+            raise InputError(f"{number!r} is not a valid number of members.", f"sizes.{name}", "Write NAME: NUMBER, e.g. {galera: 3}.")
+        sizes[name] = int(number)
+    return Wanted(sizes, str(value.get("cluster_uuid") or ""), int(value.get("position", -1)), tuple(value.get("frontends") or ()))
+
+
+def problems(name: str, seen: t.Mapping[str, t.Any], wanted: Wanted = ANY) -> list[str]:
+    """Return why a member of a service is unhealthy; empty if it is healthy.
+
+    :arg seen: its result of the module ``controlplane_info``.
+    """
+    if not seen.get("units"):
+        return ["it is not installed"]
+    found = [f"{unit} is {entry['state']}" for unit, entry in sorted(seen["units"].items()) if entry["state"] != "active"]
+    return found or _CHECKS[name](seen, wanted)
+
+
+def host_problems(look: t.Mapping[str, t.Any], wanted: Wanted = ANY) -> list[tuple[str, str]]:
+    """Return what is not as wanted on a host although its own services may be healthy, each with the service that is affected.
+
+    A frontend without any healthy server is ignored: its service may not be deployed, and is checked itself.
+
+    :arg look: ``controlplane`` as returned by ``controlplane_info``.
+    """
+    found = []
+    for name, frontend in sorted((balancer(look).get("frontends") or {}).items()):
+        if any(state["status"].startswith(_SERVING) for state in frontend["servers"].values()):
+            away = [(server, state["status"]) for server, state in sorted(frontend["servers"].items()) if not state["status"].startswith(_SERVING)]
+            found += [("load_balancer", f"it sends no clients of {name} to {server} ({status})") for server, status in away if server in wanted.frontends]
+    if look.get("answers") is False:
+        found.append(("galera", "no database answers at the virtual address"))
+    return found
+
+
+def _galera(seen: t.Mapping[str, t.Any], wanted: Wanted) -> list[str]:
+    facts = seen.get("facts")
+    if not facts:
+        return ["its server does not answer"]
+    if not facts.get("ready"):
+        return list(facts.get("problems") or ()) or ["its server runs without replication" if facts.get("standalone") else "its server does not answer"]
+    found, size = [], wanted.sizes.get("galera")
+    if size is not None and facts.get("size") != size:
+        found.append(f"its cluster has {facts.get('size')} of {size} members")
+    if wanted.cluster_uuid and facts.get("cluster_uuid") != wanted.cluster_uuid:
+        found.append(f"it belongs to the cluster {facts.get('cluster_uuid')}, not to {wanted.cluster_uuid}")
+    if int(facts.get("seqno") or 0) < wanted.position:
+        found.append(f"it is at position {facts.get('seqno')}, behind {wanted.position}")
+    return found
+
+
+def _rabbitmq(seen: t.Mapping[str, t.Any], wanted: Wanted) -> list[str]:
+    facts = seen.get("facts")
+    if not facts:
+        return ["it does not answer"]
+    found = [f"{name} does not reach {', '.join(others)}" for name, others in sorted((facts.get("partitions") or {}).items()) if others]
+    size = wanted.sizes.get("rabbitmq")
+    if size is not None and len(facts.get("running") or ()) != size:
+        found.append(f"its cluster has {len(facts.get('running') or ())} of {size} members")
+    return found + [f"alarm {alarm}" for alarm in facts.get("alarms") or ()]
+
+
+def _version(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
+    return [] if (seen.get("facts") or {}).get("version") else ["it does not answer"]
+
+
+def _load_balancer(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
+    facts = seen.get("facts") or {}
+    if facts.get("frontends") is None:
+        return ["its HAProxy does not answer"]
+    # in FAULT the unit is active, but the virtual address does not move to this member
+    faults = sorted(name for name, state in (facts.get("vrrp") or {}).items() if state == "FAULT")
+    return [f"its VRRP instance {name} is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)" for name in faults]
+
+
+_CHECKS: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], Wanted], list[str]]] = {
+    "galera": _galera,
+    "rabbitmq": _rabbitmq,
+    "memcached": _version,
+    "load_balancer": _load_balancer,
+    "keystone": _version,
+}
+
+
+def on_its_way(name: str, seen: t.Mapping[str, t.Any]) -> bool:
+    """Whether an unhealthy member is starting or joining."""
+    units = (seen.get("units") or {}).values()
+    if any(unit["state"] in _STARTING for unit in units):
+        return all(unit["state"] in ("active", *_STARTING) for unit in units)
+    facts = seen.get("facts") or {}
+    return name == "galera" and bool(facts.get("primary")) and str(facts.get("local_state") or "").startswith(_JOINING)
+
+
+def balancer(look: t.Mapping[str, t.Any] | None) -> t.Mapping[str, t.Any]:
+    """Return what the load balancer of a host reports."""
+    return (((look or {}).get("services") or {}).get("load_balancer") or {}).get("facts") or {}
