@@ -306,7 +306,9 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_imports import compile_once, keep_compiled
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import without_secrets
 
 _POOL = {
     "name": {"type": "str", "required": True},
@@ -333,11 +335,6 @@ _BOTH = ("name", "cluster", "roles", "vms", "uri", "container_uri", "facts_file"
 
 def main() -> None:
     """Entry point."""
-    compile_once()
-    from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
-    from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import without_secrets
-
     module = quiet(AnsibleModule)(
         argument_spec={
             "name": {"type": "str", "required": True},
@@ -376,7 +373,6 @@ def main() -> None:
             result = remove_node(RemovalRequest(**{key: given[key] for key in (*_BOTH, *_REMOVAL)}), check_mode=module.check_mode)
         else:
             result = prepare_node(NodeRequest(**{key: value for key, value in given.items() if key not in _REMOVAL}), check_mode=module.check_mode)
-            keep_compiled(module.check_mode or given["state"] == "checked")
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

@@ -27,6 +27,9 @@ SEED_TARGET = "sdz"
 # folder of the seed in an existing file system
 SEED_FOLDER = ("var", "lib", "cloud", "seed", "nocloud")
 
+# the file of a seed with the SSH host key, so that the user-data of any format stays unchanged
+VENDOR_DATA = "vendor-data"
+
 _HEADER = "#cloud-config\n"
 _INSTANCE_ID = re.compile(r"(^|[{,]\s*)['\"]?instance-id['\"]?\s*:", re.MULTILINE)
 _MOST = 16 * 1024 * 1024
@@ -47,7 +50,7 @@ class CloudInit:
         if self.network_config is not None:
             texts["network-config"] = self.network_config
         if self.vendor_data is not None:
-            texts["vendor-data"] = self.vendor_data
+            texts[VENDOR_DATA] = self.vendor_data
         return {name: text.encode("utf-8") for name, text in texts.items()}
 
 

@@ -25,8 +25,6 @@ KIND = "ssh-ed25519"
 FOLDER = ("etc", "ssh")
 PRIVATE_NAME = "ssh_host_ed25519_key"
 PUBLIC_NAME = PRIVATE_NAME + ".pub"
-#: The file of a seed with the key, so that the user-data of any format stays unchanged.
-VENDOR_DATA = "vendor-data"
 
 _HEADER = "#cloud-config\n"
 _PUBLIC = re.compile(rf"\A{KIND} [A-Za-z0-9+/]{{68}}(?=\s|\Z)")
