@@ -14,8 +14,8 @@ description:
   - Returns the private key, the certificate and the CA certificate for a name, in PEM format. A missing certificate or CA is created
     and stored on the control node, key and certificate in one file that only its owner can read (mode 0600, in directories with mode 0700).
   - The certificates are valid for both server and client authentication, as members of a cluster need it, and for ten years. A certificate
-    that lacks a requested address or name, or expires within 30 days, is renewed; remove the file to get a new certificate
-    earlier.
+    that lacks a requested address or name, was signed by another CA, or expires within 30 days, is renewed; remove the file to get
+    a new certificate earlier.
   - A file may be encrypted with C(ansible-vault) afterwards; such a file is never changed. Remove it when its addresses change.
   - In check mode nothing is written. The texts of missing keys and certificates are empty.
 options:
