@@ -14,10 +14,12 @@ description:
   - Returns the private key, the certificate and the CA certificate for a name, in PEM format. A missing certificate or CA is created
     and stored on the control node, key and certificate in one file that only its owner can read (mode 0600, in directories with mode 0700).
   - The certificates are valid for both server and client authentication, as members of a cluster need it, and for ten years. A certificate
-    that lacks a requested address or name, or expires within 30 days, is renewed; remove the file to get a new certificate
-    earlier.
+    that lacks a requested address or name, was signed by another CA, or expires within 30 days, is renewed; remove the file to get
+    a new certificate earlier.
   - A file may be encrypted with C(ansible-vault) afterwards; such a file is never changed. Remove it when its addresses change.
   - In check mode nothing is written. The texts of missing keys and certificates are empty.
+extends_documentation_fragment:
+  - reduced.footprint.secrets
 options:
   _terms:
     description: Names such as V(galera/controller1); the last part becomes the name in the certificate.
@@ -38,16 +40,6 @@ options:
     type: list
     elements: str
     default: []
-  directory:
-    description: Directory of the files. Default C(.secrets/) and the name of the environment, in the directory of the inventory.
-    type: str
-    vars:
-      - name: footprint_secrets
-  environment:
-    description: Name of the environment. Default is the variable C(footprint_cluster), else V(footprint).
-    type: str
-    vars:
-      - name: footprint_environment
 seealso:
   - plugin: reduced.footprint.secret
     plugin_type: lookup
@@ -69,25 +61,18 @@ _raw:
   elements: dict
 """
 
+import pathlib
 import typing as t
 
-from ansible.errors import AnsibleError
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate.run_certificate import certificate
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup import SecretsLookup
 
 
 class LookupModule(SecretsLookup):
     """Names to certificates."""
 
-    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, str]]:
-        """Read or issue the certificates.
+    name = "certificate"
 
-        :raises AnsibleError: an invalid name or option, or a file that cannot be read or written.
-        """
-        try:
-            directory, given = self.begin(variables, kwargs)
-            given["names"] = self.get_option("names")
-            return [certificate(term, self.get_option("authority"), directory, self.get_option("addresses"), **given) for term in terms]
-        except FootprintError as error:
-            raise AnsibleError(f"certificate: {error}") from error
+    def value(self, term: t.Any, directory: pathlib.Path, **given: t.Any) -> dict[str, str]:
+        """Read or issue a certificate."""
+        return certificate(term, self.get_option("authority"), directory, self.get_option("addresses"), names=self.get_option("names"), **given)

@@ -18,6 +18,8 @@ description:
   - A file may be written manually before, or encrypted with C(ansible-vault) afterwards. Existing files are never changed.
   - In check mode nothing is written. A missing secret is replaced by a placeholder, which is the same for all hosts. It is derived from
     the name and is not secret.
+extends_documentation_fragment:
+  - reduced.footprint.secrets
 options:
   _terms:
     description:
@@ -45,16 +47,6 @@ options:
     type: str
     choices: [base64url, base64, hex]
     default: base64url
-  directory:
-    description: Directory of the secrets. Default C(.secrets/) and the name of the environment, in the directory of the inventory.
-    type: str
-    vars:
-      - name: footprint_secrets
-  environment:
-    description: Name of the environment. Default is the variable C(footprint_cluster), else V(footprint).
-    type: str
-    vars:
-      - name: footprint_environment
 """
 
 EXAMPLES = r"""
@@ -79,10 +71,9 @@ _raw:
   elements: str
 """
 
+import pathlib
 import typing as t
 
-from ansible.errors import AnsibleError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import Recipe
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import secret
 from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup import SecretsLookup
@@ -91,14 +82,9 @@ from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup i
 class LookupModule(SecretsLookup):
     """Names to secrets."""
 
-    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
-        """Read or generate the secrets.
+    name = "secret"
 
-        :raises AnsibleError: an invalid name or option, or a file that cannot be read or written.
-        """
-        try:
-            directory, given = self.begin(variables, kwargs)
-            recipe = Recipe.parse(self.get_option("length"), self.get_option("chars"), self.get_option("bytes"), self.get_option("encoding"))
-            return [secret(term, directory, recipe, **given) for term in terms]
-        except FootprintError as error:
-            raise AnsibleError(f"secret: {error}") from error
+    def value(self, term: t.Any, directory: pathlib.Path, **given: t.Any) -> str:
+        """Read or generate a secret."""
+        recipe = Recipe.parse(self.get_option("length"), self.get_option("chars"), self.get_option("bytes"), self.get_option("encoding"))
+        return secret(term, directory, recipe, **given)

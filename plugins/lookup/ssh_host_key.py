@@ -15,22 +15,14 @@ description:
     with mode 0700).
   - A file may be encrypted with C(ansible-vault) afterwards. Existing files are never changed.
   - In check mode nothing is written; a missing key is generated for that run only.
+extends_documentation_fragment:
+  - reduced.footprint.secrets
 options:
   _terms:
     description: Names of virtual machines.
     type: list
     elements: str
     required: true
-  directory:
-    description: Directory of the secrets. Default C(.secrets/) and the name of the environment, in the directory of the inventory.
-    type: str
-    vars:
-      - name: footprint_secrets
-  environment:
-    description: Name of the environment. Default is the variable C(footprint_cluster), else V(footprint).
-    type: str
-    vars:
-      - name: footprint_environment
 seealso:
   - module: reduced.footprint.vm_define
   - plugin: reduced.footprint.secret
@@ -54,10 +46,9 @@ _raw:
   elements: str
 """
 
+import pathlib
 import typing as t
 
-from ansible.errors import AnsibleError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.run_ssh_host_key import ssh_host_key
 from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup import SecretsLookup
 
@@ -65,13 +56,8 @@ from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup i
 class LookupModule(SecretsLookup):
     """Names to private keys."""
 
-    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[str]:
-        """Read or generate the keys.
+    name = "ssh_host_key"
 
-        :raises AnsibleError: an invalid name or option, or a file that cannot be read or written.
-        """
-        try:
-            directory, given = self.begin(variables, kwargs)
-            return [ssh_host_key(term, directory, **given) for term in terms]
-        except FootprintError as error:
-            raise AnsibleError(f"ssh_host_key: {error}") from error
+    def value(self, term: t.Any, directory: pathlib.Path, **given: t.Any) -> str:
+        """Read or generate a key."""
+        return ssh_host_key(term, directory, **given)

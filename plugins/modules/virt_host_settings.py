@@ -219,14 +219,11 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_imports import compile_once, keep_compiled
+from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.run_settings import hidden_values, set_host
 
 
 def main() -> None:
     """Entry point."""
-    compile_once()
-    from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.run_settings import hidden_values, set_host
-
     pages = {"size": {"type": "str", "required": True}, "count": {"type": "int", "required": True}}
     module = quiet(AnsibleModule)(
         argument_spec={
@@ -247,7 +244,6 @@ def main() -> None:
     module.no_log_values.update(hidden_values(module.params))
     try:
         result = set_host(module.params, check_mode=module.check_mode)
-        keep_compiled(module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

@@ -209,7 +209,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_imports import compile_once, keep_compiled
+from ansible_collections.reduced.footprint.plugins.module_utils._network.run_network import NetworkRequest, bring
 
 _BRIDGE = {
     "name": {"type": "str", "required": True},
@@ -244,9 +244,6 @@ _VLAN = {
 
 def main() -> None:
     """Entry point."""
-    compile_once()
-    from ansible_collections.reduced.footprint.plugins.module_utils._network.run_network import NetworkRequest, bring
-
     module = AnsibleModule(
         argument_spec={
             "bridges": {"type": "list", "elements": "dict", "default": [], "options": _BRIDGE},
@@ -259,7 +256,6 @@ def main() -> None:
     )
     try:
         result = bring(NetworkRequest(**module.params), check_mode=module.check_mode)
-        keep_compiled(module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     module.exit_json(**result.as_dict())

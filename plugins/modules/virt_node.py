@@ -248,8 +248,10 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_imports import compile_once, keep_compiled
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_arguments import DETAILS_ARGUMENTS
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import without_secrets
 
 # options of the removal only
 _REMOVAL: dict[str, dict[str, t.Any]] = {
@@ -267,11 +269,6 @@ _BOTH = ("name", "cluster", "roles", "vms", "uri", "container_uri", "facts_file"
 
 def main() -> None:
     """Entry point."""
-    compile_once()
-    from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
-    from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import without_secrets
-
     module = quiet(AnsibleModule)(
         argument_spec={
             "name": {"type": "str", "required": True},
@@ -302,7 +299,6 @@ def main() -> None:
         else:
             request = NodeRequest(**{key: value for key, value in given.items() if key != "state" and key not in _REMOVAL})
             result = prepare_node(request, check_mode=module.check_mode)
-            keep_compiled(module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

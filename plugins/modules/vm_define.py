@@ -332,18 +332,15 @@ error:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_redaction
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_imports import compile_once, keep_compiled
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 
 
 def main() -> None:
     """Run the module."""
-    compile_once()
-    from ansible_collections.reduced.footprint.plugins.module_utils._core import model_redaction
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
-
     module = quiet(AnsibleModule)(
         argument_spec={
             "cluster": {"type": "str", "required": True},
@@ -377,7 +374,6 @@ def main() -> None:
         module.no_log_values.update(model_redaction.hidden_values(module.params["vms"]), model_redaction.display_passwords(module.params["template"]))
         module.params["vms"] = model_cloud_init.without_secrets(module.params["vms"])
         result = define_vms(request, check_mode=module.check_mode)
-        keep_compiled(module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

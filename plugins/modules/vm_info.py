@@ -295,14 +295,11 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_zip_imports import compile_once
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import ALL, FOREIGN, OURS, STATES, InfoRequest, read_vms
 
 
 def main() -> None:
     """Run the module."""
-    compile_once()
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import ALL, FOREIGN, OURS, STATES, InfoRequest, read_vms
-
     module = AnsibleModule(
         argument_spec={
             "cluster": {"type": "str"},

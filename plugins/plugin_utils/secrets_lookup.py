@@ -8,20 +8,38 @@ from __future__ import annotations
 import pathlib
 import typing as t
 
+from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import secrets_directory
 
 
 class SecretsLookup(LookupBase):
     """A lookup with the options ``directory`` and ``environment``."""
 
-    def begin(self, variables: t.Any, options: t.Mapping[str, t.Any]) -> tuple[pathlib.Path, dict[str, t.Any]]:
-        """Read the options.
+    name: str
 
-        :returns: the directory of the secrets, and the keyword arguments ``check_mode`` and ``decrypt``.
-        :raises InputError: the directory cannot be determined.
+    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[t.Any]:
+        """Return the value of each term.
+
+        :raises AnsibleError: an invalid name or option, or a file that cannot be read or written.
         """
-        self.set_options(var_options=variables, direct=dict(options))
+        self.set_options(var_options=variables, direct=kwargs)
+        try:
+            directory, given = self._begin(variables)
+            return [self.value(term, directory, **given) for term in terms]
+        except FootprintError as error:
+            raise AnsibleError(f"{self.name}: {error}") from error
+
+    def value(self, term: t.Any, directory: pathlib.Path, **given: t.Any) -> t.Any:
+        """Return the value of one term.
+
+        :arg directory: the directory of the secrets; ``given`` are the keyword arguments ``check_mode`` and ``decrypt``.
+        :raises FootprintError: an invalid name or option, or a file that cannot be read or written.
+        """
+        raise NotImplementedError
+
+    def _begin(self, variables: t.Any) -> tuple[pathlib.Path, dict[str, t.Any]]:
         known = variables or {}
         environment = self._option("environment") or self._templar.template(known.get("footprint_cluster")) or "footprint"
         directory = secrets_directory(self._option("directory"), known.get("inventory_dir"), environment)

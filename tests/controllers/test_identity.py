@@ -23,7 +23,7 @@ from controllers_lab import LOGS, SERVERS, ControllersLab
 from support import eventually, sql
 from token_client import Client, Load, Refused, read_openrc
 
-from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_tls_certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
 
 pytestmark = pytest.mark.chapter
 
@@ -86,7 +86,7 @@ def openstack(lab: ControllersLab, host: str, *words: str) -> t.Any:
 def served(lab: ControllersLab) -> str:
     """Fingerprint of the certificate that clients are shown."""
     pem = ssl.get_server_certificate((lab.virtual_address, 5000))
-    return io_tls_certificates.x509.load_pem_x509_certificate(pem.encode("ascii")).fingerprint(io_tls_certificates.hashes.SHA256()).hex()
+    return io_certificates.x509.load_pem_x509_certificate(pem.encode("ascii")).fingerprint(io_certificates.hashes.SHA256()).hex()
 
 
 def test_it_is_deployed(lab: ControllersLab) -> None:
@@ -219,8 +219,8 @@ def test_keys_of_its_own_are_not_overwritten_in_silence(lab: ControllersLab) -> 
 
 
 def test_the_certificate_is_replaced_without_a_failure(lab: ControllersLab, tmp_path: pathlib.Path) -> None:
-    authority = io_tls_certificates.make_authority("an operator's own", time.time(), 100)
-    pair = io_tls_certificates.make_certificate(authority, "given", [lab.virtual_address], time.time(), 50)
+    authority = io_certificates.make_authority("an operator's own", time.time(), 100)
+    pair = io_certificates.make_certificate(authority, "given", [lab.virtual_address], time.time(), 50)
     for name, text in [("ca", authority.certificate), ("crt", pair.certificate), ("key", pair.key)]:
         (tmp_path / name).write_text(text, "ascii")
         (tmp_path / name).chmod(0o600)
@@ -230,7 +230,7 @@ def test_the_certificate_is_replaced_without_a_failure(lab: ControllersLab, tmp_
     given = {"load_balancer_certificate": str(tmp_path / "crt"), "load_balancer_private_key": str(tmp_path / "key"), "keystone_ca": str(tmp_path / "ca")}
     with Load([Client({**own, "OS_CACERT": str(both)}, timeout=20)], threads=2) as load:
         deploy(lab, EDGE, variables=given)
-        assert served(lab) == io_tls_certificates.read(pair).fingerprint != before
+        assert served(lab) == io_certificates.read(pair, "certificate", "key").fingerprint != before
         assert deploy(lab, EDGE, variables=given).changed == 0
         deploy(lab, EDGE)
         assert served(lab) == before

@@ -9,11 +9,13 @@ from __future__ import annotations
 import ipaddress
 import pathlib
 import re
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate.plan_certificate import DAY, Found, why_new
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_secret_file
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import secret_name
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import kept
 
@@ -21,8 +23,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret
 _SUFFIX = ".pem.txt"
 _VAULT = "$ANSIBLE_VAULT;"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
-#: A certificate is renewed this many days before it expires.
-RENEW_DAYS = 30
+#: Validity of authorities and certificates; certificates are renewed ``RENEW_DAYS`` before they expire.
+DAYS, RENEW_DAYS = 3650, 30
 
 
 def certificate(
@@ -37,37 +39,47 @@ def certificate(
 ) -> dict[str, str]:
     """Return ``key``, ``certificate`` and ``ca`` (certificate of the authority) of a name; creates them if they do not exist.
 
-    A certificate that lacks an address or a name, or expires soon, is renewed, unless its file is encrypted.
+    A certificate that lacks an address or a name, expires soon, or does not match its key or the authority is renewed,
+    unless its file is encrypted. More names are kept: another caller may need them.
 
     :arg authority: name of the signing authority, whose key is in the same directory.
     :arg check_mode: write nothing; missing values are empty.
     :raises InputError: an invalid name or address, or an invalid file.
     """
+    title = str(name).rpartition("/")[2]
+    wanted = {title}
     for address in addresses:
         try:
-            ipaddress.ip_address(address)
+            wanted.add(str(ipaddress.ip_address(address)))
         except ValueError as error:
             raise InputError(f"{address!r} is not a valid address.", path="addresses", hint="Use an IP address, e.g. 192.0.2.7.") from error
     for one in names:
         if not _NAME.fullmatch(str(one)):
             raise InputError(f"{one!r} is not a valid host name.", path="names", hint="Use letters, digits, '.', '_' and '-'.")
+        wanted.add(str(one))
+    path, authority_path = (directory / f"{secret_name(each)}{_SUFFIX}" for each in (name, authority))
+    now = time.time()
 
-    def text_of(name: t.Any, make: t.Callable[[], str]) -> str:
-        return kept(directory / f"{secret_name(name)}{_SUFFIX}", make, check_mode=check_mode, decrypt=decrypt)
+    def make() -> str:
+        pair = io_certificates.pair_of(signer, str(authority_path))
+        io_certificates.read(pair, str(authority_path), str(authority_path))
+        return _text(io_certificates.make_certificate(pair, title, wanted, now, DAYS, client=True))
 
-    title = str(name).rpartition("/")[2]
-    signer = text_of(authority, lambda: io_certificates.make_authority(str(authority)))
-    own = text_of(name, lambda: io_certificates.make_certificate(signer, title, addresses, names)) if signer else ""
+    signer = kept(authority_path, lambda: _text(io_certificates.make_authority(str(authority), now, DAYS)), check_mode=check_mode, decrypt=decrypt)
+    own = kept(path, make, check_mode=check_mode, decrypt=decrypt) if signer else ""
     if not own:
         return {"key": "", "certificate": "", "ca": ""}
-    path = directory / f"{secret_name(name)}{_SUFFIX}"
-    try:
-        key = io_certificates.key_of(own)
-        encrypted = (io_secret_file.read(path) or "").startswith(_VAULT)
-        if not check_mode and not encrypted and io_certificates.lacking(own, addresses, names, RENEW_DAYS):
-            own = io_certificates.make_certificate(signer, title, addresses, names)
-            key = io_certificates.key_of(own)
+    pair, ca = io_certificates.pair_of(own, str(path)), io_certificates.certificate_of(signer, str(authority_path))
+    if not check_mode and not (io_secret_file.read(path) or "").startswith(_VAULT):
+        seen = io_certificates.read(pair, str(path), str(path))
+        signed = io_certificates.signed_by(pair.certificate, ca, str(authority_path))
+        if why_new(Found(seen.fits, signed, seen.not_after, seen.names & wanted), wanted, now, RENEW_DAYS * DAY):
+            own = make()
             io_secret_file.replace(path, own)
-        return {"key": key, "certificate": io_certificates.certificate_of(own), "ca": io_certificates.certificate_of(signer)}
-    except BackendError as error:
-        raise InputError(error.message, str(path), error.hint) from error
+            pair = io_certificates.pair_of(own, str(path))
+    return {"key": pair.key, "certificate": pair.certificate, "ca": ca}
+
+
+def _text(pair: io_certificates.Pair) -> str:
+    """One text for the file, which is written at once."""
+    return pair.key + pair.certificate

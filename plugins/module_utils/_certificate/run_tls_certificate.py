@@ -12,8 +12,8 @@ import pathlib
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_tls_certificates
-from ansible_collections.reduced.footprint.plugins.module_utils._certificate.io_tls_certificates import Pair
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate.io_certificates import Pair
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate.plan_certificate import DAY, Found, complaints, why_new, why_new_authority
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
@@ -69,7 +69,7 @@ def ensure(request: EdgeRequest, *, check_mode: bool, now: float | None = None) 
     :raises InputError: the given certificate or key is invalid or expired, or they do not match.
     :raises RefusedError: the key of the existing authority is missing.
     """
-    io_tls_certificates.need_cryptography()
+    io_certificates.need_cryptography()
     if not request.names:
         raise InputError("is empty.", path="names", hint="Add at least one name or address.")
     now = time.time() if now is None else now
@@ -77,7 +77,8 @@ def ensure(request: EdgeRequest, *, check_mode: bool, now: float | None = None) 
 
 
 def _check(request: EdgeRequest, given: Pair, now: float) -> EdgeResult:
-    seen = io_tls_certificates.read(given)
+    hint = "Put the server certificate first, followed by the intermediate certificates."
+    seen = io_certificates.read(given, "load_balancer_certificate", "load_balancer_private_key", hint)
     if not seen.fits:
         raise InputError("does not match the certificate.", path="load_balancer_private_key", hint="Use the key of load_balancer_certificate.")
     if seen.not_after <= now:
@@ -105,19 +106,19 @@ def _make(request: EdgeRequest, check_mode: bool, now: float) -> EdgeResult:
     reason = why_new_authority(found, now, (request.days + request.renew_days) * DAY)
     if reason:
         actions.append(f"create an authority: {reason}")
-        authority = None if check_mode else io_tls_certificates.make_authority(f"{request.common} authority", now, AUTHORITY_DAYS)
+        authority = None if check_mode else io_certificates.make_authority(f"{request.common} authority", now, AUTHORITY_DAYS)
         _keep(folder, CA, CA_KEY, authority)
     seen = _found(certificate, folder, CERTIFICATE, KEY, authority)
     reason = why_new(seen, request.names, now, request.renew_days * DAY)
     if reason:
         actions.append(f"create a certificate: {reason}")
         certificate = (
-            io_tls_certificates.make_certificate(authority, request.common, request.names, now, request.days) if authority and not check_mode else None
+            io_certificates.make_certificate(authority, request.common, request.names, now, request.days) if authority and not check_mode else None
         )
         _keep(folder, CERTIFICATE, KEY, certificate)
         seen = None
     actions += _tidy(folder, check_mode)
-    current = io_tls_certificates.read(certificate) if certificate else None
+    current = io_certificates.read(certificate, str(folder / CERTIFICATE), str(folder / KEY)) if certificate else None
     return EdgeResult(
         bool(actions),
         tuple(actions),
@@ -137,8 +138,8 @@ def _pair(folder: pathlib.Path, certificate: str, key: str) -> Pair | None:
 def _found(pair: Pair | None, folder: pathlib.Path, name: str, key: str, authority: Pair | None = None) -> Found | None:
     if pair is None:
         return None
-    seen = io_tls_certificates.read(pair, str(folder / name), str(folder / key))
-    signed = io_tls_certificates.signed_by(pair.certificate, authority.certificate) if authority else name == CA and seen.authority
+    seen = io_certificates.read(pair, str(folder / name), str(folder / key))
+    signed = io_certificates.signed_by(pair.certificate, authority.certificate, str(folder / CA)) if authority else name == CA and seen.authority
     return Found(seen.fits, signed, seen.not_after, seen.names)
 
 

@@ -76,8 +76,16 @@ def write_atomic(path: str | os.PathLike[str], text: str, mode: int = 0o600, own
     except BaseException:
         os.unlink(temporary)
         raise
-    directory = os.open(str(target.parent), os.O_RDONLY)
+    sync_path(target.parent)
+
+
+def sync_path(path: str | os.PathLike[str]) -> None:
+    """Flush a file, a device or a folder to its disk; that of a folder makes renames and removals in it survive a power loss.
+
+    :raises OSError: the data could not be written.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(directory)
+        os.fsync(handle)
     finally:
-        os.close(directory)
+        os.close(handle)

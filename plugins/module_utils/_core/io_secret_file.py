@@ -12,6 +12,7 @@ import pathlib
 import stat
 import tempfile
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -68,11 +69,7 @@ def create_once(path: pathlib.Path, text: str) -> bool:
                 return False
         finally:
             os.unlink(temporary)
-        directory = os.open(str(path.parent), os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_path(path.parent)
     except OSError as error:
         raise BackendError(
             f"cannot be written: {error.strerror}.", str(path), "Set footprint_secrets to a writable directory on a file system that supports hard links."
@@ -86,16 +83,7 @@ def replace(path: pathlib.Path, text: str) -> None:
     :raises BackendError: the file cannot be written.
     """
     try:
-        handle, temporary = tempfile.mkstemp(dir=str(path.parent), prefix=".new-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(f"{text}\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_atomic(path, f"{text}\n")
     except OSError as error:
         raise BackendError(f"cannot be written: {error.strerror}.", str(path), "Make the user who runs Ansible the owner of it and its directory.") from error
 

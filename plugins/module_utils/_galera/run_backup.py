@@ -15,7 +15,7 @@ import shutil
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariabackup import Mariabackup, digest, free, taken
@@ -136,11 +136,7 @@ def _publish(partial: pathlib.Path, folder: pathlib.Path, backup: Backup) -> Non
     os.chmod(partial, 0o600)
     write_atomic(folder / f"{backup.file}{_NOTE}", backup.note(), 0o600)
     os.replace(partial, folder / backup.file)
-    handle = os.open(str(folder), os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_path(folder)
 
 
 def _clear(folder: pathlib.Path) -> None:

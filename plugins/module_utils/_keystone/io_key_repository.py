@@ -12,7 +12,7 @@ import pathlib
 import pwd
 import time
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
 _MODE = 0o600
@@ -83,23 +83,16 @@ class KeyRepository:
         write_atomic(waiting, key, _MODE)
         self._chown(waiting)
         os.replace(waiting, self.path / str(number))
-        self._sync()
+        sync_path(self.path)
 
     def remove(self, number: int) -> None:
         """Remove one key."""
         (self.path / str(number)).unlink()
-        self._sync()
+        sync_path(self.path)
 
     def let_readers_finish(self) -> None:
         """Wait until readers that listed the directory before the last change have read the files."""
         time.sleep(self.pause)
-
-    def _sync(self) -> None:
-        folder = os.open(str(self.path), os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
     def _owner(self) -> tuple[int, int] | None:
         try:

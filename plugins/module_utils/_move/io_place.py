@@ -12,9 +12,10 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import mounts_below, remove_path, sync_folder, with_us
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import mounts_below, remove_path, with_us
 
 _CHUNK = 4 * 1024 * 1024
 
@@ -72,14 +73,13 @@ def place(items: t.Iterable[Item]) -> None:
         if item.kind == "dir":
             run(["sync", "--file-system", str(half)])
         else:
-            with half.open("rb") as stream:
-                os.fsync(stream.fileno())
+            sync_path(half)
         if os.path.lexists(final) and item.kind == "dir":
             raise BackendError(f"{final} already exists.", hint="Remove it if no VM needs it.")
         os.rename(half, final)
         folders.add(final.parent)
     for folder in folders:
-        sync_folder(folder)
+        sync_path(folder)
 
 
 def discard(items: t.Iterable[Item], *, finals: bool) -> list[str]:

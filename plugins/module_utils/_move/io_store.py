@@ -9,7 +9,7 @@ from __future__ import annotations
 import pathlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal, parse_journal
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 
@@ -19,16 +19,11 @@ HOME = pathlib.Path("/var/lib/reduced.footprint/moves")
 class MoveStore(JournalStore):
     """The folder of the move of one VM; mode 0700, its files 0600."""
 
-    what = "move of"
+    kind = MoveJournal
     hint = "Wait for it to end; the journal in /var/lib/reduced.footprint/moves shows its progress."
 
     def __init__(self, name: str, home: pathlib.Path = HOME) -> None:
         super().__init__(name, home)
-
-    @staticmethod
-    def parse(text: str) -> MoveJournal:
-        """Parse a journal."""
-        return parse_journal(text)
 
     def journal(self) -> MoveJournal:
         """Return the journal, a new one if none exists."""

@@ -11,12 +11,11 @@ shows which copy may run, even if the process that wrote it was killed.
 from __future__ import annotations
 
 import dataclasses
-import json
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import dated
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import SCHEMA, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 
 PREFLIGHT, RECEIVE, PRECOPY, STOP, COPY, VERIFY, PLACE, MIGRATE, SWITCH, START, SETTLE = PHASES = (
     "preflight",
@@ -42,6 +41,8 @@ RUNNING, FAILED, MOVED, CONFIRMED, RETURNED = "running", "failed", "moved", "con
 class MoveJournal(Journal):
     """``facts`` hold the VM as it was found; ``going`` is the target state."""
 
+    WHAT: t.ClassVar[str] = "move"
+
     phase: str = PREFLIGHT
     method: str | None = None
     live_blockers: list[str] = dataclasses.field(default_factory=list)
@@ -60,20 +61,6 @@ class MoveJournal(Journal):
         self.verified = self.switched = False
         self.going = MOVED
         self.phase = PREFLIGHT
-
-
-def parse_journal(text: str) -> MoveJournal:
-    """Parse a journal.
-
-    :raises FootprintError: its format is not supported by this version.
-    """
-    try:
-        data = json.loads(text)
-        if data.get("schema") != SCHEMA:
-            raise ValueError(f"schema {data.get('schema')!r}")
-        return MoveJournal(**data)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise FootprintError(f"cannot read the journal of the move: {error}.", hint="Use the version of the collection that wrote it.") from error
 
 
 def report(journal: MoveJournal) -> dict[str, t.Any]:

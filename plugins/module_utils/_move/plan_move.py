@@ -205,11 +205,6 @@ def mirrored(items: t.Iterable[Item]) -> list[Item]:
     return [item for item in items if item.carried == DISK]
 
 
-def problem_text(problems: t.Sequence[Problem]) -> str:
-    """Return all problems as one text."""
-    return "Nothing was changed. " + " ".join(f"{number}. {each.message} {each.hint}" for number, each in enumerate(problems, 1))
-
-
 def resume_phase(journal: MoveJournal, here: str | None, there: str | None) -> tuple[str, str | None]:
     """Return the phase at which a worker starts, and the reason if an earlier worker was interrupted.
 

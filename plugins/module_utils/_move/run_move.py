@@ -6,16 +6,15 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, plan_move, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, key_name, unit_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, FAILED, MOVED, RETURNED, RUNNING, MoveJournal, report
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import MoveSpec, parse_spec
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_problem, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
@@ -39,7 +38,6 @@ _JOB_KEYS = (
 )
 # options that a later call may change
 _LATER = ("shutdown_timeout", "force")
-_POLL = 0.5
 
 Params = t.Mapping[str, t.Any]
 
@@ -56,7 +54,7 @@ def move(params: Params, *, check_mode: bool) -> dict[str, t.Any]:
         return _looked(params, vm_id)
     store = MoveStore(vm_id)
     if state == "prepared":
-        return _prepared(store, check_mode)
+        return run_jobs.prepare_key(store.directory, key_name(store.name), check_mode=check_mode)
     if state == MOVED:
         return _moved(params, store, check_mode)
     return _later(params, store, check_mode)
@@ -70,13 +68,6 @@ def _looked(params: Params, vm_id: str) -> dict[str, t.Any]:
         return {"changed": False, "destination_facts": io_look.look(given, uri)}
     found = _find(params, vm_id)
     return {"changed": False, "vm_facts": io_look.describe(found[0], found[1].uuid) if found else None}
-
-
-def _prepared(store: MoveStore, check_mode: bool) -> dict[str, t.Any]:
-    name = key_name(store.name)
-    exists = (store.directory / "id_ed25519").exists()
-    public = None if check_mode and not exists else io_remote_source.ensure_key(store.directory, name)
-    return {"changed": not exists, "public_key": public, "key_marker": io_remote_source.key_marker(name)}
 
 
 def _find(params: Params, vm_id: str) -> tuple[str, DomainRecord] | None:
@@ -135,12 +126,9 @@ def _rehearse(params: Params, spec: MoveSpec, journal: MoveJournal, begun: bool)
     vm = io_look.describe(found[0], found[1].uuid)
     if not there:
         return {**_result(True, journal), "warnings": [f"{spec.destination.name} was not checked; set destination_facts to check it."]}
-    problems = plan_move.find_problems(spec, vm, there)
-    # check mode does not install packages, so missing tools are only a warning
-    warnings = [f"{each.message} {each.hint}" for each in problems if each.path == plan_move.TOOLS_PATH]
-    problems = [each for each in problems if each.path != plan_move.TOOLS_PATH]
+    problems, warnings = model_problem.without_tools(plan_move.find_problems(spec, vm, there))
     if problems:
-        raise RefusedError(plan_move.problem_text(problems))
+        raise RefusedError(model_problem.as_text(problems))
     reasons = plan_move.live_blockers(vm, there)
     rehearsed = MoveJournal(name=spec.id, state="new", method=plan_move.choose(spec.method, reasons), live_blockers=reasons, facts={"vm": vm})
     rehearsed.facts.update({"from": vm["host"]["name"], "to": spec.destination.name})
@@ -184,16 +172,7 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
 
 
 def _start(store: MoveStore, action: str, params: Params) -> None:
-    with store.locked():
-        store.write_job({"action": action, "params": dict(params)})
-    unit = unit_name(store.name)
-    log = store.directory / "output"
-    try:
-        io_units.start_unit(store.name, io_units.keep_code(), run_worker.MODULE, [store.name], log, unit=unit, description="Move of the VM", at_boot=True)
-    except CommandError:
-        # a concurrent call has started the unit
-        if not io_units.unit_active(unit):
-            raise
+    run_jobs.start(store, action, params, run_worker.MODULE, unit_name(store.name), description="Move of the VM")
 
 
 def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
@@ -201,12 +180,8 @@ def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
 
     :raises FootprintError: timeout, or the move failed.
     """
-    unit = unit_name(store.name)
-    until = time.monotonic() + float(params.get("wait_timeout", 7200))
-    while params.get("wait", True) and io_units.unit_active(unit):
-        if time.monotonic() > until:
-            raise FootprintError(f"the move of {store.name} is still running.", hint="Run this again to wait for it; it continues in the background.")
-        time.sleep(_POLL)
+    if not run_jobs.ended(unit_name(store.name), params):
+        raise FootprintError(f"the move of {store.name} is still running.", hint="Run this again to wait for it; it continues in the background.")
     journal = store.journal()
     if params.get("wait", True) and journal.state != good:
         raise MoveFailed(journal, store.tail(5))

@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place i
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import FAILED, MIGRATE, STOP
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import LIVE, Item
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_problem
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVED, MOVING
@@ -42,7 +43,7 @@ def preflight(context: Context) -> None:
     problems = plan_move.find_problems(spec, vm, there)
     journal.problems = [each.as_dict() for each in problems]
     if problems:
-        raise RefusedError(plan_move.problem_text(problems))
+        raise RefusedError(model_problem.as_text(problems))
     journal.live_blockers = plan_move.live_blockers(vm, there)
     journal.method = plan_move.choose(spec.method, journal.live_blockers)
     if not (journal.facts.get("held") or {}):

@@ -13,20 +13,17 @@ from __future__ import annotations
 import pathlib
 import sys
 import time
-import traceback
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import HOME, MoveStore, unit_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import LIVE, parse_spec
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import drop_key_files
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import (
     CONFIRMED,
     COPY,
     COPY_PHASES,
-    FAILED,
     LIVE_PHASES,
     MIGRATE,
     MOVED,
@@ -48,9 +45,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_on
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_worker"
-
-_ATTEMPTS = 3
-_PAUSE = 3.0
 
 _STEPS: t.Mapping[str, t.Callable[[Context], None]] = {
     PREFLIGHT: run_steps.preflight,
@@ -101,8 +95,7 @@ def _move(context: Context) -> None:
     except Exception as error:
         if journal.switched:
             raise
-        if not isinstance(error, FootprintError):
-            context.store.log(traceback.format_exc())
+        run_jobs.log_unexpected(context.store, error)
         run_steps.roll_back(context, f"{journal.phase}: {error}")
         return
     journal.state = MOVED
@@ -166,10 +159,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
         try:
             carry_out(context, job["action"])
         except Exception as error:
-            if not isinstance(error, FootprintError):
-                store.log(traceback.format_exc())
-            store.log(f"{journal.phase}: failed: {error}")
-            journal.state, journal.ended, journal.reason = FAILED, time.time(), f"{journal.phase}: {error}"
+            run_jobs.record_failure(store, journal, error)
         store.write(journal)
         _withdraw_key(context)
         io_units.forget_at_boot(unit_name(store.name))
@@ -181,15 +171,11 @@ def _withdraw_key(context: Context) -> None:
 
     An unreachable destination keeps the public key, which expires; its private key is deleted.
     """
-    for attempt in range(0 if context.params.get("destination_lost") else _ATTEMPTS):
-        try:
-            context.remote.ask("forget_key", {"marker": key_marker(context.remote.name)})
-            break
-        except FootprintError as error:
-            context.store.log(f"cannot remove the one-time key at the destination: {error.message}")
-            if attempt + 1 < _ATTEMPTS:
-                time.sleep(_PAUSE)
-    drop_key_files(context.store.directory)
+    attempts = 0 if context.params.get("destination_lost") else run_jobs.ATTEMPTS
+    given = {"marker": key_marker(context.remote.name)}
+    error = run_jobs.withdraw_key(context.remote, context.store.directory, "forget_key", given, attempts=attempts)
+    if error is not None:
+        context.store.log(f"cannot remove the one-time key at the destination: {error.message}")
     # sockets of a killed worker
     io_channel.remove_folder(context.remote.name)
 

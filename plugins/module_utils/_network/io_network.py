@@ -151,12 +151,7 @@ def netplan_documents(texts: t.Mapping[str, str]) -> dict[str, t.Mapping[str, t.
 
     :raises BackendError: Python has no YAML module, or a file is not valid YAML.
     """
-    try:
-        # pylint: disable-next=import-outside-toplevel  # netplan depends on it
-        import yaml
-    except ImportError as error:
-        hint = "Set ansible_python_interpreter to /usr/bin/python3, for which netplan installs python3-yaml."
-        raise BackendError("this host is configured by netplan, and its Python interpreter has no YAML module.", hint=hint) from error
+    yaml = _yaml()
     documents = {}
     for path, text in texts.items():
         try:
@@ -165,6 +160,24 @@ def netplan_documents(texts: t.Mapping[str, str]) -> dict[str, t.Mapping[str, t.
             raise BackendError(f"{path} is not valid YAML: {error}".replace("\n", " "), hint="Run netplan generate and fix the reported error.") from error
         documents[path] = content if isinstance(content, dict) else {}
     return documents
+
+
+def netplan_text(content: t.Any) -> str:
+    """Return the text of a netplan file.
+
+    :raises BackendError: Python has no YAML module.
+    """
+    return _yaml().safe_dump(content, allow_unicode=True, sort_keys=False, width=float("inf"))
+
+
+def _yaml() -> t.Any:
+    try:
+        # pylint: disable-next=import-outside-toplevel  # netplan depends on it
+        import yaml
+    except ImportError as error:
+        hint = "Set ansible_python_interpreter to /usr/bin/python3, for which netplan installs python3-yaml."
+        raise BackendError("this host is configured by netplan, and its Python interpreter has no YAML module.", hint=hint) from error
+    return yaml
 
 
 def _where_it_is_now(path: str) -> str:

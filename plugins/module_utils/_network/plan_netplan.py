@@ -13,7 +13,6 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_yaml_text import to_yaml
 from ansible_collections.reduced.footprint.plugins.module_utils._network import model_network
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Bond, Bridge, Change, Device, Layout, Link, Profile
 
@@ -38,13 +37,20 @@ _NUMBER = re.compile(r"\A(0|[1-9][0-9]{0,17})\Z")
 _Document = t.Mapping[str, t.Any]
 
 
-def change(layout: Layout, profiles: t.Mapping[str, Profile], documents: t.Mapping[str, _Document], texts: t.Mapping[str, str]) -> Change:
+def change(
+    layout: Layout,
+    profiles: t.Mapping[str, Profile],
+    documents: t.Mapping[str, _Document],
+    texts: t.Mapping[str, str],
+    to_yaml: t.Callable[[t.Any], str],
+) -> Change:
     """Define the devices in a separate file, and remove the settings they take over from the other files.
 
     netplan merges its files, and a later file cannot remove settings, so these files are rewritten. All
     scalars of ``documents`` are strings as written in the file.
 
     :arg documents: the effective files of netplan, parsed, in its order: path → content; ``texts`` are the unparsed ones.
+    :arg to_yaml: returns the text of a file from its content.
     :raises RefusedError: netplan does not support the request, or an entry applies to more than one link.
     """
     after = {path: copy.deepcopy(dict(content)) for path, content in documents.items()}
@@ -67,7 +73,7 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], documents: t.Mappi
     for device in layout.devices:
         _check(device, layout, documents)
         network.setdefault(_KIND_OF[device.kind], {})[device.name] = {**common, **_entry(device, ids, moved, nm)}
-    return _change(layout, profiles, documents, texts, after, own_path, moved)
+    return _change(layout, profiles, documents, texts, after, own_path, moved, to_yaml)
 
 
 def configured(documents: t.Mapping[str, _Document], link: Link) -> bool:
@@ -89,6 +95,7 @@ def _change(
     after: t.Mapping[str, t.Any],
     own_path: str,
     moved: t.Mapping[str, t.Mapping[str, t.Any]],
+    to_yaml: t.Callable[[t.Any], str],
 ) -> Change:
     trial: dict[str, str] = {}
     keep: dict[str, str] = {}

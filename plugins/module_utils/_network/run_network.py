@@ -157,7 +157,7 @@ def _change(manager: str, layout: Layout, profiles: t.Mapping[str, Profile], che
         from ansible_collections.reduced.footprint.plugins.module_utils._network import plan_netplan
 
         texts = backend.netplan_texts()
-        return plan_netplan.change(layout, profiles, backend.netplan_documents(texts), texts)
+        return plan_netplan.change(layout, profiles, backend.netplan_documents(texts), texts, backend.netplan_text)
     return _networkmanager(layout)
 
 

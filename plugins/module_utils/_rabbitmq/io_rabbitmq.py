@@ -12,11 +12,10 @@ import pathlib
 import pwd
 import re
 import socket
-import tempfile
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import Completed, run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 
 _USER = "rabbitmq"
@@ -141,18 +140,7 @@ class RabbitMq:
     def write_cookie(self, value: str) -> None:
         """Replace the Erlang cookie file atomically; only the node's user can read it at any time."""
         account = pwd.getpwnam(_USER)
-        handle, temporary = tempfile.mkstemp(dir=str(self.home), prefix=".cookie.")
-        try:
-            with os.fdopen(handle, "w", encoding="ascii") as stream:
-                stream.write(value)
-                os.fchown(stream.fileno(), account.pw_uid, account.pw_gid)
-                os.fchmod(stream.fileno(), 0o400)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, self.home / ".erlang.cookie")
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_atomic(self.home / ".erlang.cookie", value, 0o400, (account.pw_uid, account.pw_gid))
 
     def resolve(self, name: str) -> str | None:
         """Resolve a name on this host to its first IPv4 address, ``None`` if it does not resolve."""

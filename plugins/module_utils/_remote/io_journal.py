@@ -19,7 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal, parse_journal
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/migrations")
 #: The corresponding folder on the source.
@@ -32,7 +32,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 class JournalStore:
     """The folder of one migration; 0700, its files 0600."""
 
-    what = "migration"
+    kind: type[Journal] = Journal
     hint = "Wait until it finishes; master_migrate_info shows its progress."
 
     def __init__(self, name: str, home: pathlib.Path = HOME) -> None:
@@ -52,12 +52,7 @@ class JournalStore:
     def read(self) -> Journal | None:
         """Return the journal, ``None`` when the migration never started."""
         text = read_text(self.directory / "journal.json")
-        return self.parse(text) if text else None
-
-    @staticmethod
-    def parse(text: str) -> Journal:
-        """Parse a journal document."""
-        return parse_journal(text)
+        return self.kind.parse(text) if text else None
 
     def write(self, journal: Journal) -> None:
         """Store the journal, safe against a power loss; on a full disk in the space allocated by :meth:`reserve`.
@@ -129,7 +124,7 @@ class JournalStore:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise RefusedError(f"The {self.what} {self.name} is already in progress.", hint=self.hint) from error
+                raise RefusedError(f"The {self.kind.WHAT} {self.name} is already in progress.", hint=self.hint) from error
             yield
 
     def archive(self) -> pathlib.Path:

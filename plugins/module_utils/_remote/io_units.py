@@ -19,7 +19,7 @@ import typing as t
 import zipfile
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 
 LIBRARY = pathlib.Path("/var/lib/reduced.footprint/lib")
@@ -38,8 +38,7 @@ def keep_code(library: pathlib.Path = LIBRARY) -> pathlib.Path:
         library.mkdir(parents=True, exist_ok=True, mode=0o700)
         half_made = target.with_suffix(f".{os.getpid()}.new")
         half_made.write_bytes(content)
-        with open(half_made, "rb") as stream:
-            os.fsync(stream.fileno())
+        sync_path(half_made)
         os.replace(half_made, target)
     return target
 

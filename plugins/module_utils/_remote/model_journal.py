@@ -45,10 +45,15 @@ PARKED = "parked"
 HANDING_OVER = "handing_over"
 HANDED_OVER = "handed_over"
 
+_J = t.TypeVar("_J", bound="Journal")
+
 
 @dataclasses.dataclass
 class Journal:
     """The only mutable state of a migration; only the worker writes it."""
+
+    #: What it is a journal of, in messages.
+    WHAT: t.ClassVar[str] = "migration"
 
     name: str
     state: str = "new"
@@ -111,19 +116,19 @@ class Journal:
         """Return the document."""
         return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
 
+    @classmethod
+    def parse(cls: type[_J], text: str) -> _J:
+        """Parse a journal document.
 
-def parse_journal(text: str) -> Journal:
-    """Parse a journal document.
-
-    :raises FootprintError: it is not a journal of this schema version.
-    """
-    try:
-        data = json.loads(text)
-        if data.get("schema") != SCHEMA:
-            raise ValueError(f"schema {data.get('schema')!r}")
-        return Journal(**data)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise FootprintError(f"The journal of the migration cannot be read: {error}.", hint="Use the collection version that wrote it.") from error
+        :raises FootprintError: it is not a journal of this schema version.
+        """
+        try:
+            data = json.loads(text)
+            if data.get("schema") != SCHEMA:
+                raise ValueError(f"schema {data.get('schema')!r}")
+            return cls(**data)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise FootprintError(f"The journal of the {cls.WHAT} cannot be read: {error}.", hint="Use the collection version that wrote it.") from error
 
 
 def report(journal: Journal) -> dict[str, t.Any]:

@@ -10,6 +10,7 @@ import dataclasses
 import typing as t
 
 #: The path of problems with the tools of the destination host.
+# the path of problems that are resolved by installing a package
 TOOLS_PATH = "destination.tools"
 
 
@@ -24,3 +25,15 @@ class Problem:
     def as_dict(self) -> dict[str, t.Any]:
         """Return the problem for the journal and the module's result."""
         return {"path": self.path, "message": self.message, "hint": self.hint}
+
+
+def without_tools(problems: t.Iterable[Problem]) -> tuple[list[Problem], list[str]]:
+    """Return the problems except missing tools, and warnings about those: check mode installs no packages."""
+    found = list(problems)
+    return [each for each in found if each.path != TOOLS_PATH], [f"{each.message} {each.hint}" for each in found if each.path == TOOLS_PATH]
+
+
+def as_text(problems: t.Sequence[Problem]) -> str:
+    """Return all problems as one message."""
+    lines = [f"{number}. {f'{each.path}: ' if each.path else ''}{each.message} {each.hint}" for number, each in enumerate(problems, start=1)]
+    return f"Nothing was changed. {len(lines)} problem(s): " + " ".join(lines)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -18,9 +19,11 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_boot_sector import BOOT_SECTOR
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts
 
 FACTS_FILE = "/etc/ansible/facts.d/reduced_footprint.fact"
+KVM_DEVICE = "/dev/kvm"
 
 _KVM_NUMBER = os.makedev(10, 232)
 
@@ -71,6 +74,19 @@ def qemu_version() -> str | None:
     found = re.search(r"version ([0-9][0-9.]*)[^\n]*", output)
     # the whole line, so that it includes the patch level of the distribution
     return found.group(0)[len("version ") :].strip() if found else None
+
+
+def has_kvm_device() -> bool:
+    """Whether the KVM device exists, usable or not."""
+    return os.path.exists(KVM_DEVICE)
+
+
+def proof_key(kind: str, facts: HostFacts) -> str:
+    """Return the key of a hypervisor proof; it changes with the kernel, QEMU, CPU, microcode, device or test guest."""
+    device = "device" if kind == "kvm" and has_kvm_device() else "-"
+    probe = hashlib.sha256(BOOT_SECTOR).hexdigest()[:8]
+    parts = (kind, facts.kernel, facts.qemu_version or "-", facts.cpu_model, facts.microcode or "-", device, probe)
+    return "|".join(parts)
 
 
 def read_recorded(path: str = FACTS_FILE) -> tuple[str, dict[str, t.Any]]:

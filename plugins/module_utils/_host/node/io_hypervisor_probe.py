@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import pathlib
 import shutil
@@ -20,6 +19,7 @@ import tempfile
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_boot_sector import (
     BOOT_SECTOR,
     EXIT_NO_LONG_MODE,
@@ -29,11 +29,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_bo
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_facts import qemu_binary
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LIBVIRT_MISSING, LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts, HypervisorProof
 
-KVM_DEVICE = "/dev/kvm"
 # the CPU models of guests: the first one, used by the default template, decides
 CPU_MODELS = {"kvm": ("host", "qemu64"), "qemu": ("max",)}
 _ACCELERATOR = {"kvm": "kvm", "qemu": "tcg"}
@@ -42,19 +40,6 @@ _DISK_BYTES = 1024 * 1024
 _GUEST_MIB = 64
 _LXC_DIR = "/run/reduced.footprint/lxc-proof"
 _LXC_NAME = "reduced-footprint-proof"
-
-
-def has_kvm_device() -> bool:
-    """Whether the KVM device exists, usable or not."""
-    return os.path.exists(KVM_DEVICE)
-
-
-def proof_key(kind: str, facts: HostFacts) -> str:
-    """Return the key of a proof; it changes with the kernel, QEMU, CPU, microcode, device or test guest."""
-    device = "device" if kind == "kvm" and has_kvm_device() else "-"
-    probe = hashlib.sha256(BOOT_SECTOR).hexdigest()[:8]
-    parts = (kind, facts.kernel, facts.qemu_version or "-", facts.cpu_model, facts.microcode or "-", device, probe)
-    return "|".join(parts)
 
 
 def prove(kind: str, facts: HostFacts, timeout: float, container_uri: str = "lxc:///system") -> HypervisorProof:
@@ -71,13 +56,13 @@ def prove(kind: str, facts: HostFacts, timeout: float, container_uri: str = "lxc
     else:
         usable, reason, models = _prove_machine(kind, timeout)
     seconds = round(time.monotonic() - began, 2)
-    return HypervisorProof(kind, usable, reason, seconds, proof_key(kind, facts), models)
+    return HypervisorProof(kind, usable, reason, seconds, io_facts.proof_key(kind, facts), models)
 
 
 def _prove_machine(kind: str, timeout: float) -> tuple[bool, str, dict[str, str]]:
-    if kind == "kvm" and not has_kvm_device():
-        return False, f"{KVM_DEVICE} does not exist", {}
-    binary = qemu_binary()
+    if kind == "kvm" and not io_facts.has_kvm_device():
+        return False, f"{io_facts.KVM_DEVICE} does not exist", {}
+    binary = io_facts.qemu_binary()
     if binary is None:
         return False, "QEMU is not installed", {}
     if os.uname().machine != "x86_64":

@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import masked
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, io_hypervisor_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PROVABLE, HypervisorProof, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import POOL, FoundNetwork, made_uuid
@@ -29,7 +29,7 @@ class InfoBackend:
     measure = staticmethod(io_facts.measure)
     read_recorded = staticmethod(io_facts.read_recorded)
     bridges = staticmethod(io_facts.bridges)
-    proof_key = staticmethod(io_hypervisor_probe.proof_key)
+    proof_key = staticmethod(io_facts.proof_key)
     libvirt = LibvirtHost
     domains = DomainHost
     mounts = PoolMounts()

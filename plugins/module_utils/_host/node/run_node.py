@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, io_hypervisor_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import (
@@ -45,10 +45,16 @@ class NodeBackend:
     volume_group = staticmethod(io_facts.volume_group)
     bridges = staticmethod(io_facts.bridges)
     kvm_seen = staticmethod(io_facts.kvm_seen_by)
-    prove = staticmethod(io_hypervisor_probe.prove)
-    proof_key = staticmethod(io_hypervisor_probe.proof_key)
+    proof_key = staticmethod(io_facts.proof_key)
     libvirt = LibvirtHost
     mounts = PoolMounts()
+
+    @staticmethod
+    def prove(kind: str, facts: HostFacts, timeout: float, container_uri: str) -> HypervisorProof:
+        """Run a test guest; most runs use the recorded proofs instead, so the code is imported on demand."""
+        from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_hypervisor_probe
+
+        return io_hypervisor_probe.prove(kind, facts, timeout, container_uri)
 
     @staticmethod
     def record(path: str, text: str) -> None:

@@ -156,7 +156,7 @@ class SettingsHost:
         facts = io_facts.measure()
         known = io_facts.read_recorded(facts_file)[1].get("hypervisors")
         proof = HypervisorProof.from_dict("kvm", known.get("kvm")) if isinstance(known, dict) else None
-        if proof is None or proof.key != io_hypervisor_probe.proof_key("kvm", facts):
+        if proof is None or proof.key != io_facts.proof_key("kvm", facts):
             proof = io_hypervisor_probe.prove("kvm", facts, timeout)
         return proof.usable, proof.reason
 

@@ -17,6 +17,8 @@ import ipaddress
 import typing as t
 import uuid
 
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH
+
 #: Kernel modules required for disks and network, and optional ones.
 MODULES = ("virtio_pci", "virtio_blk", "virtio_net")
 HELPFUL = ("virtio_rng", "ipv6")
@@ -255,18 +257,18 @@ def problems(host: t.Mapping[str, t.Any], *, serve: bool, bridge: str | None, vl
     tools = (*TOOLS, *(SERVING_TOOLS if serve else ()))
     missing = [each for each in tools if not host["tools"].get(each)]
     if missing:
-        found.append((f"boot: pxe requires {', '.join(missing)} on the destination.", "Install them; the role master_migrate does.", _TOOLS_PATH))
+        found.append((f"boot: pxe requires {', '.join(missing)} on the destination.", "Install them; the role master_migrate does.", TOOLS_PATH))
     if not host["fuse"]:
         found.append(("The destination has no /dev/fuse.", "Load its kernel module fuse (modprobe fuse), or use boot: image.", "boot"))
     if host["kernel"] is None:
         hint = "Install its distribution's kernel package there; the role master_migrate does."
-        found.append(("The destination has no kernel in /boot with its modules in /lib/modules for the VM to boot.", hint, _TOOLS_PATH))
+        found.append(("The destination has no kernel in /boot with its modules in /lib/modules for the VM to boot.", hint, TOOLS_PATH))
     elif host["missing_modules"]:
         lacks = ", ".join(host["missing_modules"])
         message = f"The destination's kernel {host['kernel']} has no module {lacks}."
-        found.append((message, "Install a kernel of its distribution with virtio modules there.", _TOOLS_PATH))
+        found.append((message, "Install a kernel of its distribution with virtio modules there.", TOOLS_PATH))
     if not host["rom"]:
-        found.append(("The destination's QEMU has no network boot ROM for virtio cards.", "Install ipxe-qemu or ipxe-roms-qemu there.", _TOOLS_PATH))
+        found.append(("The destination's QEMU has no network boot ROM for virtio cards.", "Install ipxe-qemu or ipxe-roms-qemu there.", TOOLS_PATH))
     if not host["ipv6"]:
         found.append(("IPv6 is disabled on the destination; the bootstrap system is reached over IPv6.", "Enable IPv6 there, or use boot: image.", "boot"))
     if not bridge:
@@ -275,10 +277,6 @@ def problems(host: t.Mapping[str, t.Any], *, serve: bool, bridge: str | None, vl
         hint = "Set pxe_serve to true, or let the network tag the frames and remove vlan."
         found.append((f"A boot ROM does not tag frames, so a boot server on VLAN {vlan} cannot be reached.", hint, "vm.nics[0].vlan"))
     return found
-
-
-# the path of problems that are resolved by installing a package
-_TOOLS_PATH = "destination.tools"
 
 
 def unreached(seconds: float, lines: t.Sequence[str], *, serve: bool, unit: str, folder: str) -> tuple[str, str]:

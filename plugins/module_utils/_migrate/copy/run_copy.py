@@ -25,11 +25,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import NONE
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import Problem, as_text
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
     DESTINATION_TOOLS,
     ESP_TOOL,
     MKFS_TOOLS,
-    Problem,
     admin_interface,
     find_problems,
     find_warnings,
@@ -70,7 +70,7 @@ def preflight(context: Context) -> None:
     problems += find_problems(context.spec, context.vm, layout, source, destination(context.spec, context.vm, source))
     context.journal.problems = [each.as_dict() for each in problems]
     if problems or source is None:
-        raise FootprintError(problem_text(problems))
+        raise FootprintError(as_text(problems))
     tree = source.pop("tree")
     name, prefix = admin_interface(context.spec, source)
     context.journal.facts["source_facts"] = source
@@ -83,12 +83,6 @@ def preflight(context: Context) -> None:
         "temporary_address": context.spec.admin.temporary_address,
     }
     context.journal.warnings = find_warnings(source, context.spec, context.vm, tree)
-
-
-def problem_text(problems: t.Sequence[Problem]) -> str:
-    """Return all problems as one message."""
-    lines = [f"{number}. {f'{each.path}: ' if each.path else ''}{each.message} {each.hint}" for number, each in enumerate(problems, start=1)]
-    return f"The migration cannot start; nothing was changed. {len(lines)} problem(s): " + " ".join(lines)
 
 
 def define(context: Context) -> None:

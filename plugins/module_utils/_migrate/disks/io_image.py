@@ -19,6 +19,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, LostWriteError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import (
@@ -297,18 +298,6 @@ def loops_of(image: str) -> list[str]:
     if not done.stdout.strip():
         return []
     return [each["name"] for each in json.loads(done.stdout).get("loopdevices", [])]
-
-
-def sync_path(path: str) -> None:
-    """Flush written data of a file or a device to its disk.
-
-    :raises OSError: the data could not be written.
-    """
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _device(numbers: pathlib.Path) -> int:

@@ -21,8 +21,9 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, LostWriteError
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage, sync_path
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import DiskLayout
 
 # timeouts in seconds

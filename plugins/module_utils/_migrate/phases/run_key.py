@@ -6,15 +6,10 @@
 
 from __future__ import annotations
 
-import time
-
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import drop_key_files, key_blob
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import run_jobs
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import key_blob
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
-
-_ATTEMPTS = 3
-_PAUSE = 3.0
 
 
 def withdraw(context: Context, *, power_off: bool = False, forget: bool = False) -> None:
@@ -29,19 +24,12 @@ def withdraw(context: Context, *, power_off: bool = False, forget: bool = False)
     key = key_blob(context.store.directory)
     if key:
         given["key"] = key
-    for attempt in range(_ATTEMPTS):
-        try:
-            context.source.ask("leave", given)
-            break
-        except FootprintError as error:
-            if attempt + 1 == _ATTEMPTS:
-                context.journal.warnings.append(
-                    f"The one-time key may still be in /root/.ssh/authorized_keys of the source, in the line that ends in {context.key_marker}; "
-                    f"its private key is deleted and the line expires: {error.message}"
-                )
-            else:
-                time.sleep(_PAUSE)
-    drop_key_files(context.store.directory)
+    error = run_jobs.withdraw_key(context.source, context.store.directory, "leave", given)
+    if error is not None:
+        context.journal.warnings.append(
+            f"The one-time key may still be in /root/.ssh/authorized_keys of the source, in the line that ends in {context.key_marker}; "
+            f"its private key is deleted and the line expires: {error.message}"
+        )
 
 
 def needed(journal: Journal) -> bool:

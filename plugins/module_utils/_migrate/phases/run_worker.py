@@ -16,7 +16,6 @@ import pathlib
 import signal
 import sys
 import time
-import traceback
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
@@ -30,7 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import run_rehearsal
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN, FINAL, worn_out
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units, io_worker_starts
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units, io_worker_starts, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import HOME, JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import drop_key_files
@@ -172,8 +171,7 @@ def _migrate(context: Context) -> None:
     except Exception as error:
         if journal.facts.get("handed_over"):
             raise
-        if not isinstance(error, FootprintError):
-            context.store.log(traceback.format_exc())
+        run_jobs.log_unexpected(context.store, error)
         run_return.roll_back(context, f"{journal.phase}: {error}")
         return
     _summarize(context)
@@ -321,12 +319,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             journal = context.journal
             carry_out(context, job["action"], starts)
         except Exception as error:
-            if not isinstance(error, FootprintError):
-                store.log(traceback.format_exc())
-            store.log(f"{journal.phase}: failed: {error}")
-            journal.state = "failed"
-            journal.ended = time.time()
-            journal.reason = f"{journal.phase}: {error}"
+            run_jobs.record_failure(store, journal, error)
             # without the journal entry the next run determines the state itself
             with contextlib.suppress(OSError):
                 store.write(journal)

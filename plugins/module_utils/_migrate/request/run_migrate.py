@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import sys
-import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import fixups_diff, plan_fixups
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.run_copy import destination, problem_text
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.run_copy import destination
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_guard, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import layout_of, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
@@ -22,10 +21,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import described
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_problem, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
 _JOB_KEYS = (
@@ -58,7 +56,6 @@ _JOB_KEYS = (
     "source_after",
     "stop_after",
 )
-_POLL = 1.0
 
 
 def migrate(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
@@ -70,7 +67,8 @@ def migrate(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.A
     """
     state = params["state"]
     if state == "prepared":
-        return _prepared(_name(params), check_mode)
+        name = _name(params)
+        return run_jobs.prepare_key(JournalStore(name).directory, name, check_mode=check_mode)
     if state == "migrated":
         return _migrated(params, check_mode)
     return _backward(params, check_mode)
@@ -82,13 +80,6 @@ def _name(params: t.Mapping[str, t.Any]) -> str:
     if name is None:
         raise InputError("is required.", "name", "Set the name of the migration, or the VM details.")
     return parse_name(name, "name")
-
-
-def _prepared(name: str, check_mode: bool) -> dict[str, t.Any]:
-    store = JournalStore(name)
-    exists = (store.directory / "id_ed25519").exists()
-    public = None if check_mode and not exists else io_remote_source.ensure_key(store.directory, name)
-    return {"changed": not exists, "public_key": public, "key_marker": io_remote_source.key_marker(name)}
 
 
 def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
@@ -149,17 +140,15 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
     vm = vm_details(spec)
     layout = layout_of(spec, vm, facts)
     warnings = find_warnings(facts, spec, vm, (facts or {}).get("tree"))
-    # in check mode no package is installed, so missing programs of the destination are warnings only
     try:
         host = destination(spec, vm, facts)
     except BackendError as error:
         host = None
         warnings.append(f"The destination was not checked: {error}")
-    problems = find_problems(spec, vm, layout, facts, host)
-    warnings += [f"{each.message} {each.hint}" for each in problems if each.path == TOOLS_PATH]
-    problems = [each for each in problems if each.path != TOOLS_PATH]
+    problems, lacking = model_problem.without_tools(find_problems(spec, vm, layout, facts, host))
+    warnings += lacking
     if problems:
-        raise FootprintError(problem_text(problems))
+        raise FootprintError(model_problem.as_text(problems))
     result: dict[str, t.Any] = {"changed": True, "migration": described(journal or Journal(name=spec.name))}
     if facts is None:
         warnings.append("The source was not checked; pass source_facts to check it and to see the fix-ups.")
@@ -183,17 +172,7 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
 
 
 def _start(store: JournalStore, action: str, params: t.Mapping[str, t.Any]) -> None:
-    with store.locked():
-        store.write_job({"action": action, "params": dict(params)})
-    code = io_units.keep_code()
-    try:
-        io_units.start_unit(
-            store.name, code, run_worker.MODULE, [store.name], store.directory / "output", at_boot=True, restarts=None, more=_unit_properties(store.name)
-        )
-    except CommandError:
-        # two concurrent callers: the unit of the other one does the work
-        if not io_units.unit_active(io_units.unit_name(store.name)):
-            raise
+    run_jobs.start(store, action, params, run_worker.MODULE, io_units.unit_name(store.name), restarts=None, more=_unit_properties(store.name))
 
 
 def _unit_properties(name: str) -> list[str]:
@@ -233,12 +212,8 @@ def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Contain
 
     :arg good: states of the journal that are a success.
     """
-    unit = io_units.unit_name(store.name)
-    until = time.monotonic() + float(params.get("wait_timeout", 7200))
-    while params.get("wait", True) and io_units.unit_active(unit):
-        if time.monotonic() > until:
-            raise still_running(store.name)
-        time.sleep(_POLL)
+    if not run_jobs.ended(io_units.unit_name(store.name), params):
+        raise still_running(store.name)
     journal = store.read() or Journal(name=store.name)
     result = {"changed": True, "migration": described(journal)}
     if params.get("wait", True):

@@ -15,7 +15,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_services import list_units
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import (
     MAINTENANCE_TARGET,
@@ -84,8 +84,4 @@ def _point(link: pathlib.Path, target: str) -> None:
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)
     os.replace(temporary, link)
-    directory = os.open(str(link.parent), os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_path(link.parent)

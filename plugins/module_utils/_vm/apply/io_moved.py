@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import pathlib
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, Moved, parse_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import sync_folder
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/moved")
 
@@ -49,5 +48,5 @@ def forget(uuid: str, home: pathlib.Path = HOME) -> bool:
     if not path.exists():
         return False
     path.unlink()
-    sync_folder(home)
+    sync_path(home)
     return True

@@ -19,12 +19,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import MOVED_PATH
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.plan_apply_class import classify
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_facts import facts_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_look import Seen
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import hidden, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_metadata import Ownership
 
 
@@ -46,7 +42,7 @@ class InfoRequest:
     drift: bool = False
     volumes: bool = False
     xml: bool = False
-    moved_path: str = MOVED_PATH
+    moved_path: str = str(io_moved.HOME)
 
 
 def read_vms(request: InfoRequest, *, connect: t.Callable[[str], DomainHost] = DomainHost) -> list[dict[str, t.Any]]:
@@ -118,6 +114,8 @@ class _Driver:
         if self._request.volumes:
             vm["volumes"] = [self._volume(record.uuid, target, path) for target, path in _targets(document)]
         if self._request.xml:
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import hidden
+
             vm.update(xml=hidden(record.config_xml), live_xml=record.live_xml and hidden(record.live_xml))
         return vm
 
@@ -144,6 +142,11 @@ def _drift_state(seen: Seen, drift: bool) -> dict[str, t.Any]:
         result.update(drift=[], pending=[], kept=[])
     if seen.applied is None or not (drift or _started_differently(seen)):
         return result
+    # imported only where documents are compared
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.plan_apply_class import classify
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_facts import facts_of
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import shown
+
     comparison = seen.compare(seen.applied)
     facts = facts_of(seen, seen.applied, comparison.differences)
     changes = [(difference, classify(difference, facts)) for difference in comparison.differences]

@@ -10,7 +10,10 @@ import functools
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_compare, xml_domain, xml_metadata
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_domain, xml_metadata
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_compare
 
 
 class Seen:
@@ -95,6 +98,9 @@ class Seen:
 
     def compare(self, wanted: t.Any) -> xml_compare.Comparison:
         """Compare the domain with the wanted document."""
+        # vm_info reads most domains without comparing them
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_compare
+
         echo = self.owned.echo if self.owned else None
         return xml_compare.compare(wanted, self.applied, self.config, self.live, self.live_applied, echo)
 

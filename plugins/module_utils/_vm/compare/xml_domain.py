@@ -12,8 +12,10 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_size
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
 
 try:
     from lxml import etree
@@ -64,13 +66,16 @@ def finish(document: t.Any, vm: model_vm.VmDetails, cluster: str, hypervisor: st
     :returns: sentences about the added values.
     :raises TemplateError: the document does not match this VM.
     """
+    # vm_info parses documents without completing any
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
+
     if document.tag != "domain":
         raise model_errors.TemplateError(f"the outermost element is <{document.tag}>, not <domain>.", hint="Start the template with <domain>.")
     notices = []
     if not fixed_type:
         notices += _settle_type(document, hypervisor)
     _settle_identity(document, vm)
-    notices += _settle_memory(document)
+    notices += _settle_memory(document, model_vm.DEFAULT_MEMORY_MIB)
     vcpu = _ensure(document, "vcpu")
     if not (vcpu.text or "").strip():
         vcpu.text = str(model_vm.DEFAULT_CPU)
@@ -174,11 +179,11 @@ def _settle_identity(document: t.Any, vm: model_vm.VmDetails) -> None:
     uuid.text = vm.uuid
 
 
-def _settle_memory(document: t.Any) -> list[str]:
+def _settle_memory(document: t.Any, default: int) -> list[str]:
     notices = []
     memory = _ensure(document, "memory")
     if not (memory.text or "").strip():
-        memory.text, notices = str(model_vm.DEFAULT_MEMORY_MIB), [f"the memory was empty and is set to {model_vm.DEFAULT_MEMORY_MIB} MiB"]
+        memory.text, notices = str(default), [f"the memory was empty and is set to {default} MiB"]
         memory.set("unit", "MiB")
     current = document.find("currentMemory")
     if current is not None and not (current.text or "").strip():

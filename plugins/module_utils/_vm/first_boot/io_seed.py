@@ -16,11 +16,10 @@ import os
 import pathlib
 import struct
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_guest_tree, model_cloud_init, model_host_key
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files, model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 
-_NAMES = ("user-data", "meta-data", "network-config", model_host_key.VENDOR_DATA)
+_NAMES = ("user-data", "meta-data", "network-config", model_cloud_init.VENDOR_DATA)
 _SECTOR = 2048
 _FIRST_DESCRIPTOR = 16
 _JOLIET = (b"%/@", b"%/C", b"%/E")
@@ -33,6 +32,9 @@ def write_iso(final: pathlib.Path, seed: model_cloud_init.CloudInit) -> None:
 
     :raises BackendError: xorriso is missing or failed.
     """
+    # imported for written seeds only; most runs only compare them
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files
+
     work = final.with_name(f".{final.name}.partial")
     try:
         io_volume_files.remove_path(work)
@@ -60,12 +62,11 @@ def write_iso(final: pathlib.Path, seed: model_cloud_init.CloudInit) -> None:
             ]
             io_volume_files.run_tool(argv, "xorriso (role virt_host does)")
             os.chmod(image, 0o600)
-            with image.open("rb") as stream:
-                os.fsync(stream.fileno())
+            io_files.sync_path(image)
             os.rename(image, final)
         finally:
             io_volume_files.remove_path(work)
-        io_volume_files.sync_folder(final.parent)
+        io_files.sync_path(final.parent)
     except OSError as error:
         raise model_errors.BackendError(f"cannot create {final}: {error.strerror or error}.", hint="Check space and permissions of the pool.") from error
 
@@ -89,6 +90,9 @@ def write_tree(root: str, seed: model_cloud_init.CloudInit) -> None:
 
     :raises BackendError: it cannot be written, or a folder is a link.
     """
+    # imported for containers only
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_guest_tree
+
     files = seed.files()
     try:
         with io_guest_tree.folder(root, model_cloud_init.SEED_FOLDER, make=0o700) as folder:
@@ -107,6 +111,8 @@ def write_tree(root: str, seed: model_cloud_init.CloudInit) -> None:
 
 def read_tree(root: str) -> dict[str, bytes] | None:
     """Return the files of a seed in the root of a container, ``None`` without a seed."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_guest_tree
+
     found: dict[str, bytes] = {}
     try:
         with io_guest_tree.folder(root, model_cloud_init.SEED_FOLDER) as folder:

@@ -11,6 +11,7 @@ and from all errors.
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import typing as t
 
@@ -27,8 +28,14 @@ SEED_TARGET = "sdz"
 # folder of the seed in an existing file system
 SEED_FOLDER = ("var", "lib", "cloud", "seed", "nocloud")
 
-_HEADER = "#cloud-config\n"
+# the file of a seed with the SSH host key, so that the user-data of any format stays unchanged
+VENDOR_DATA = "vendor-data"
+
+# first line of user-data and vendor-data that cloud-init reads as YAML
+HEADER = "#cloud-config\n"
 _INSTANCE_ID = re.compile(r"(^|[{,]\s*)['\"]?instance-id['\"]?\s*:", re.MULTILINE)
+# YAML reads JSON unchanged if these characters are escaped
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _MOST = 16 * 1024 * 1024
 
 
@@ -47,22 +54,24 @@ class CloudInit:
         if self.network_config is not None:
             texts["network-config"] = self.network_config
         if self.vendor_data is not None:
-            texts["vendor-data"] = self.vendor_data
+            texts[VENDOR_DATA] = self.vendor_data
         return {name: text.encode("utf-8") for name, text in texts.items()}
 
 
-def to_yaml(value: t.Any) -> str:
-    """See :mod:`model_yaml_text`, which is imported only for VMs with a seed: each import slows down every run."""
-    from ansible_collections.reduced.footprint.plugins.module_utils._core import model_yaml_text
+def to_json(value: t.Any) -> str:
+    """Return plain values as JSON that YAML readers read alike; ``ensure_ascii`` would escape characters in pairs, which they do not join.
 
-    return model_yaml_text.to_yaml(value)
+    :raises TypeError: an unsupported type, ``ValueError``: not a finite number; the messages never contain text of the value.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1)
+    return _ESCAPED.sub(lambda found: f"\\u{ord(found.group()):04x}", text) + "\n"
 
 
 def parse_cloud_init(entry: t.Mapping[str, t.Any], path: str, uuid: str, name: str) -> CloudInit | None:
     """Return the seed of a VM, ``None`` if the details contain no cloud-init data.
 
     :arg entry: the VM's details; ``user_data``, ``network_config`` and ``meta_data`` are each the
-        text of the file, or a mapping that is written as YAML.
+        text of the file, or a mapping that is written as JSON, which YAML includes.
     :arg uuid: UUID of the VM, used as the instance id.
     :arg name: name of the VM, used as the host name unless set in ``meta_data``.
     :raises InputError: with the path of the invalid value, never with the value.
@@ -72,7 +81,7 @@ def parse_cloud_init(entry: t.Mapping[str, t.Any], path: str, uuid: str, name: s
     user_data = entry.get("user_data")
     user_text = _text(user_data, f"{path}.user_data")
     if isinstance(user_data, t.Mapping):
-        user_text = _HEADER + user_text
+        user_text = HEADER + user_text
     meta = entry.get("meta_data")
     if isinstance(meta, str):
         # text is kept; only the required instance-id is added
@@ -89,7 +98,7 @@ def _with_instance(meta: str, uuid: str) -> str:
     if brace and not before.strip():
         # JSON, or YAML in flow style
         return f'{{"instance-id": "{uuid}"{"" if after.strip().startswith("}") else ", "}{after}'
-    return to_yaml({"instance-id": uuid}) + meta
+    return f'instance-id: "{uuid}"\n{meta}'
 
 
 def _mapping(value: t.Any, path: str) -> t.Mapping[str, t.Any]:
@@ -104,12 +113,12 @@ def _text(value: t.Any, path: str) -> str:
     if value in (None, ""):
         return ""
     try:
-        text = value if isinstance(value, str) else to_yaml(_mapping(value, path))
+        text = value if isinstance(value, str) else to_json(_mapping(value, path))
         size = len(text.encode("utf-8"))
-    except TypeError as error:
-        raise model_errors.InputError(f"{error}.", path, "Use mappings, lists, strings, numbers and booleans.") from None
     except UnicodeEncodeError:
         raise model_errors.InputError("cannot be encoded as UTF-8.", path, "Remove all characters that are not valid Unicode.") from None
+    except (TypeError, ValueError) as error:
+        raise model_errors.InputError(f"{error}.", path, "Use mappings, lists, strings, finite numbers and booleans.") from None
     if size > _MOST:
         raise model_errors.InputError(f"is {size} bytes, the limit for a seed is {_MOST}.", path, "Let cloud-init download large files.")
     return text

@@ -19,16 +19,14 @@ import struct
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 
 KIND = "ssh-ed25519"
 #: Folder of the keys of sshd in a file system.
 FOLDER = ("etc", "ssh")
 PRIVATE_NAME = "ssh_host_ed25519_key"
 PUBLIC_NAME = PRIVATE_NAME + ".pub"
-#: The file of a seed with the key, so that the user-data of any format stays unchanged.
-VENDOR_DATA = "vendor-data"
 
-_HEADER = "#cloud-config\n"
 _PUBLIC = re.compile(rf"\A{KIND} [A-Za-z0-9+/]{{68}}(?=\s|\Z)")
 _MAGIC = b"openssh-key-v1\0"
 _BEGIN, _END = "-----BEGIN OPENSSH PRIVATE KEY-----", "-----END OPENSSH PRIVATE KEY-----"
@@ -86,15 +84,14 @@ def public_key(text: str) -> str | None:
 def vendor_data(key: HostKey) -> str:
     """Return vendor-data with which cloud-init installs the key at the first boot."""
     keys = {"ed25519_private": key.private, "ed25519_public": key.public}
-    # JSON is valid YAML
-    return _HEADER + json.dumps({"ssh_keys": keys}, indent=1) + "\n"
+    return model_cloud_init.HEADER + model_cloud_init.to_json({"ssh_keys": keys})
 
 
 def public_in(vendor: bytes | str | None) -> str | None:
     """Return the public key in the result of :func:`vendor_data`, ``None`` for any other vendor-data."""
     try:
         text = vendor.decode("utf-8") if isinstance(vendor, bytes) else vendor or ""
-        value = json.loads(text[len(_HEADER) :]) if text.startswith(_HEADER) else None
+        value = json.loads(text[len(model_cloud_init.HEADER) :]) if text.startswith(model_cloud_init.HEADER) else None
         return public_key(str(value["ssh_keys"]["ed25519_public"])) if value else None
     except (ValueError, KeyError, TypeError):
         return None

@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_host_key, model_cloud_init, model_host_key
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init, model_host_key
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
 
 if t.TYPE_CHECKING:
@@ -43,7 +43,7 @@ def with_host_key(
     :arg there: the files of the existing seed, ``None`` if there is none.
     """
     try:
-        kept = (there or {}).get(model_host_key.VENDOR_DATA, b"").decode("utf-8")
+        kept = (there or {}).get(model_cloud_init.VENDOR_DATA, b"").decode("utf-8")
     except UnicodeDecodeError:
         kept = ""
     if kept:
@@ -60,9 +60,12 @@ def plan(steps: VolumeSteps, key: model_host_key.HostKey) -> None:
             continue
         if one.how == model_storage.UNPACK:
             volumes = [*steps.volumes]
-            volumes[index] = dataclasses.replace(one, host_key=key)
+            volumes[index] = one._replace(host_key=key)
             steps.volumes, steps.host_key = tuple(volumes), key.public
         elif one.found is not None:
+            # imported for containers only
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_host_key
+
             steps.host_key = io_host_key.read_public(one.found.path)
         return
     if steps.seed is not None:

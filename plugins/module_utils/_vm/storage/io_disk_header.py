@@ -10,11 +10,11 @@ a guest writes.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import pathlib
 import struct
+import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
@@ -30,8 +30,7 @@ _LARGEST_CLUSTER = 2 * 1024 * 1024
 _LONGEST_NAME = 1023
 
 
-@dataclasses.dataclass(frozen=True)
-class Header:
+class Header(t.NamedTuple):
     """``format`` is raw or qcow2, ``capacity`` in bytes, ``backing`` the absolute path of the image behind it."""
 
     format: str

@@ -7,18 +7,48 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_command, model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
 
-DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
-ROOT_ENDINGS = ("", ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz")
+_DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
+_ROOT_ENDINGS = ("", ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz")
 
 _HINT = "Fetch the image again and verify it with its checksum in virt_guests_images."
 _PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"BZh")
 # exit codes of qemu-img check: check failed, or errors found
 _BROKEN = (1, 2)
+
+
+def find(
+    pool: model_storage.Pool, name: str, container: bool, where: str, pending: t.Container[str], known: dict[str, model_storage.Image]
+) -> model_storage.Image:
+    """Find and inspect a base image in a pool.
+
+    :arg where: path of its name in the user's input.
+    :arg pending: file names that count as present although they are not fetched yet.
+    :arg known: path → image of those already inspected; extended by this call.
+    :raises InputError: it is missing or invalid.
+    """
+    if not pool.files or not os.path.isdir(pool.path):
+        raise model_errors.InputError(f"the pool {pool.name} has no folder for base images on this host.", where, "Use a pool of type dir.")
+    folder = pathlib.Path(pool.path) / model_storage.IMAGES_FOLDER
+    endings = _ROOT_ENDINGS if container else _DISK_ENDINGS
+    for ending in endings:
+        candidate = folder / f"{name}{ending}"
+        if candidate.is_file():
+            if str(candidate) not in known:
+                known[str(candidate)] = inspect(name, candidate, container, where)
+            return known[str(candidate)]
+    for ending in endings:
+        if f"{name}{ending}" in pending:
+            form = "tar" if container else "qcow2" if ending == ".qcow2" else "raw"
+            return model_storage.Image(name, str(folder / f"{name}{ending}"), form, 0)
+    names = ", ".join(f"{name}{ending}" for ending in endings)
+    raise model_errors.InputError(f"the base image {name!r} does not exist in {folder}.", where, f"Add one of {names} there (see virt_guests_images).")
 
 
 def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> model_storage.Image:

@@ -20,7 +20,7 @@ import stat
 import sys
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import io_command, model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_command, io_files, model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_room, model_storage
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_disk_header import note_origin
 
@@ -81,7 +81,7 @@ def created_atomically(final: pathlib.Path) -> t.Iterator[pathlib.Path]:
     except BaseException:
         remove_path(partial)
         raise
-    sync_folder(final.parent)
+    io_files.sync_path(final.parent)
 
 
 def create(plan: model_storage.VolumePlan, final: pathlib.Path) -> None:
@@ -128,10 +128,10 @@ def remove(final: pathlib.Path, wipe: bool) -> None:
         if os.path.lexists(final):
             remove_path(leaving)
             os.rename(final, leaving)
-            sync_folder(final.parent)
+            io_files.sync_path(final.parent)
         for ending in (_WIPING, _REMOVING):
             _clear(_sibling(final, ending), wipe or ending == _WIPING)
-        sync_folder(final.parent)
+        io_files.sync_path(final.parent)
     except OSError as error:
         raise model_errors.BackendError(f"cannot remove {final}: {error.strerror or error}.", hint="Check the permissions of the pool.") from error
 
@@ -148,15 +148,6 @@ def remove_path(path: pathlib.Path) -> None:
         shutil.rmtree(path)
     elif os.path.lexists(path):
         path.unlink()
-
-
-def sync_folder(folder: pathlib.Path) -> None:
-    """Sync a folder, so that renames and removals in it survive a power loss."""
-    handle = os.open(str(folder), os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def mounts_below(path: str) -> list[str]:
@@ -243,8 +234,7 @@ def _make_file(plan: model_storage.VolumePlan, partial: pathlib.Path) -> None:
         if plan.size > image.virtual_size:
             run_tool(["qemu-img", "resize", "-q", "-f", form, str(partial), str(plan.size)], _QEMU_TOOLS)
     os.chmod(partial, 0o600)
-    with partial.open("rb") as stream:
-        os.fsync(stream.fileno())
+    io_files.sync_path(partial)
 
 
 def _make_tree(plan: model_storage.VolumePlan, partial: pathlib.Path) -> None:

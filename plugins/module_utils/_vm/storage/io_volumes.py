@@ -190,28 +190,8 @@ class VolumeStore:
         # imported for new disks only; see _files
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_images
 
-        where = f"{path}.image"
-        if not pool.files and spare is not None:
-            pool = spare
-        if not pool.files or not os.path.isdir(pool.path):
-            raise model_errors.InputError(f"the pool {pool.name} has no folder for base images on this host.", where, "Use a pool of type dir.")
-        folder = pathlib.Path(pool.path) / model_storage.IMAGES_FOLDER
-        endings = io_images.ROOT_ENDINGS if disk.format == "dir" else io_images.DISK_ENDINGS
-        for ending in endings:
-            candidate = folder / f"{disk.image}{ending}"
-            if candidate.is_file():
-                key = str(candidate)
-                if key not in self._images:
-                    self._images[key] = io_images.inspect(disk.image, candidate, disk.format == "dir", where)
-                return self._images[key]
-        for ending in endings:
-            if f"{disk.image}{ending}" in self._pending:
-                form = "tar" if disk.format == "dir" else "qcow2" if ending == ".qcow2" else "raw"
-                return model_storage.Image(disk.image, str(folder / f"{disk.image}{ending}"), form, 0)
-        names = ", ".join(f"{disk.image}{ending}" for ending in endings)
-        raise model_errors.InputError(
-            f"the base image {disk.image!r} does not exist in {folder}.", where, f"Add one of {names} there (see virt_guests_images)."
-        )
+        place = spare if spare is not None and not pool.files else pool
+        return io_images.find(place, disk.image, disk.format == "dir", f"{path}.image", self._pending, self._images)
 
     def create(self, plan: model_storage.VolumePlan) -> bool:
         """Create a volume; false where another process has created it meanwhile.

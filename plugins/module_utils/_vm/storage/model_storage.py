@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_size
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_parts
 
 if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_parts
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_host_key import HostKey
 
 # pools whose volumes are files in a directory of this host
@@ -41,8 +40,7 @@ def overlap(one: str, other: str) -> bool:
     return inside(one, other) or inside(other, one)
 
 
-@dataclasses.dataclass(frozen=True)
-class Pool:
+class Pool(t.NamedTuple):
     """A storage pool of libvirt: its type (``dir``, ``logical``, ...) and the path of its volumes."""
 
     name: str
@@ -60,8 +58,7 @@ class Pool:
         return self.type in WHOLE_POOLS
 
 
-@dataclasses.dataclass(frozen=True)
-class Image:
+class Image(t.NamedTuple):
     """A base image: ``format`` is raw, qcow2 or tar; ``virtual_size`` in bytes, 0 for a tar."""
 
     name: str
@@ -70,8 +67,7 @@ class Image:
     virtual_size: int
 
 
-@dataclasses.dataclass(frozen=True)
-class DiskSource:
+class DiskSource(t.NamedTuple):
     """The source of a disk on the host: ``type`` is file, block or dir; ``format`` only where it differs from the disk's."""
 
     type: str
@@ -80,8 +76,7 @@ class DiskSource:
     format: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Origin:
+class Origin(t.NamedTuple):
     """The base image a volume was created from, as of then: ``size`` in bytes, ``changed`` its mtime in ns."""
 
     image: str
@@ -90,8 +85,7 @@ class Origin:
     changed: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Volume:
+class Volume(t.NamedTuple):
     """An existing volume.
 
     ``format`` is raw, qcow2 or dir; sizes in bytes. A folder's ``capacity`` and ``allocation`` are
@@ -108,8 +102,7 @@ class Volume:
     origin: Origin | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class VolumePlan:
+class VolumePlan(t.NamedTuple):
     """The plan for a volume; ``size`` in bytes is its final virtual size (0 for a directory).
 
     ``online``: it is grown through the block layer of the running domain. ``notices`` are sentences about
@@ -151,8 +144,7 @@ class VolumePlan:
         return ", ".join([f"{self.pool.name}/{self.disk.name}", self.disk.format] + ([model_size.size_text(capacity)] if capacity else []))
 
 
-@dataclasses.dataclass(frozen=True)
-class Removal:
+class Removal(t.NamedTuple):
     """A volume that is removed with its VM; ``wipe`` overwrites it first."""
 
     pool: Pool

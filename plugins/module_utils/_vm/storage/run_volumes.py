@@ -249,7 +249,9 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
 def _with_host_key(
     content: model_cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, vm: model_vm.VmDetails, steps: VolumeSteps
 ) -> model_cloud_init.CloudInit:
-    # imported for VMs with a seed only: each import costs every run
+    if vm.host_key is None and model_cloud_init.VENDOR_DATA not in (there or {}):
+        return content
+    # imported for VMs with a host key only: each import costs every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
     return run_host_key.with_host_key(content, there, vm.host_key, steps.volumes)

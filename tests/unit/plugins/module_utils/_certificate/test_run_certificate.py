@@ -134,14 +134,36 @@ def test_bad_input(tmp_path, more, words):
 def test_files_that_hold_something_else(tmp_path):
     ask(tmp_path)
     (tmp_path / "galera" / "metal1.pem.txt").write_text("nothing\n", encoding="ascii")
-    with pytest.raises(InputError, match=r"metal1\.pem\.txt: contains no private key in PEM format"):
+    with pytest.raises(InputError, match=r"metal1\.pem\.txt: contains no certificate in PEM format"):
         ask(tmp_path)
     (tmp_path / "galera" / "ca.pem.txt").write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", encoding="ascii")
-    with pytest.raises(BackendError, match="cannot parse the key and certificate of the authority"):
+    with pytest.raises(InputError, match=r"ca\.pem\.txt: contains no private key in PEM format"):
         ask(tmp_path, "galera/new")
+    made = ask(tmp_path / "s")
+    (tmp_path / "s" / "galera" / "ca.pem.txt").write_text(made["key"] + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", encoding="ascii")
+    for name in ("galera/metal1", "galera/new"):
+        with pytest.raises(InputError, match=r"ca\.pem\.txt: is not a valid certificate in PEM format"):
+            ask(tmp_path / "s", name)
+
+
+def test_one_that_fits_neither_its_key_nor_the_authority_is_made_anew(tmp_path):
+    first, other = ask(tmp_path), ask(tmp_path, "galera/metal2")
+    path = tmp_path / "galera" / "metal1.pem.txt"
+    path.write_text(other["key"] + first["certificate"], encoding="ascii")
+    second = ask(tmp_path)
+    assert second["key"] not in (first["key"], other["key"]) and shake_hands(tmp_path, second, other, "metal1")
+    (tmp_path / "galera" / "ca.pem.txt").unlink()
+    third = ask(tmp_path)
+    assert third["ca"] != first["ca"]
+    # with a new authority, each member gets a certificate that the others accept
+    assert shake_hands(tmp_path, third, ask(tmp_path, "galera/metal2"), "metal1")
+    # without its key the authority still verifies
+    ca = tmp_path / "galera" / "ca.pem.txt"
+    ca.write_text(third["ca"], encoding="ascii")
+    assert ask(tmp_path) == third
 
 
 def test_without_the_library(monkeypatch):
     monkeypatch.setattr(io_certificates, "x509", None)
     with pytest.raises(BackendError, match="cryptography is not installed"):
-        io_certificates.make_authority("ca")
+        io_certificates.make_authority("ca", 0, 1)

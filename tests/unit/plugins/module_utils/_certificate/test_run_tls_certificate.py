@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_tls_certificates
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate.run_tls_certificate import EdgeRequest, Pair, ensure
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 
@@ -100,7 +100,7 @@ def test_killed_in_between(request_: EdgeRequest, lost: str) -> None:
     (pathlib.Path(request_.directory) / lost).unlink()
     assert ensure(request_, check_mode=False).actions == ("create a certificate: none exists",)
     # a new key beside the old certificate
-    stray = io_tls_certificates.make_authority("stray", NOW, 10)
+    stray = io_certificates.make_authority("stray", NOW, 10)
     (pathlib.Path(request_.directory) / "certificate-key.txt").write_text(stray.key, "ascii")
     assert ensure(request_, check_mode=False).actions == ("create a certificate: the key does not match the current one",)
     assert handshake(pathlib.Path(request_.directory), "127.0.0.1")
@@ -126,7 +126,7 @@ def test_keys_are_closed_to_others(request_: EdgeRequest) -> None:
 
 
 def given(names: tuple[str, ...] = NAMES, days: int = 100, now: float = NOW) -> Pair:
-    return io_tls_certificates.make_certificate(io_tls_certificates.make_authority("other", now, 1000), "x", names, now, days)
+    return io_certificates.make_certificate(io_certificates.make_authority("other", now, 1000), "x", names, now, days)
 
 
 def test_a_given_one_is_only_looked_at(request_: EdgeRequest) -> None:

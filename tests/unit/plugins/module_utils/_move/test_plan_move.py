@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import plan_move
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal, parse_journal, report
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal, report
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import AUTO, COPY, DISK, LIVE, STATE, Item, parse_spec
 
 POOL = "/var/lib/libvirt/images"
@@ -173,7 +173,7 @@ def test_resume_phase(found, here, there, phase):
 
 def test_a_journal_survives_its_file():
     one = journal("live", True, start="done")
-    assert parse_journal(one.to_json()) == one
+    assert MoveJournal.parse(one.to_json()) == one
     one.started = 5.0
     assert (report(one)["id"], report(one)["started"]) == ("c1", "1970-01-01T00:00:05Z")
     one.facts["before"] = {"state": "confirmed"}

@@ -141,7 +141,7 @@ def test_killed_in_an_unfinished_migration_it_is_the_one_here(world, stands, the
 
 @pytest.mark.parametrize("away", [0, 1, 99])
 def test_the_key_ends_with_the_worker_whatever_the_destination_says(world, tmp_path, monkeypatch, away):
-    monkeypatch.setattr(run_worker, "_PAUSE", 0.0)
+    monkeypatch.setattr(run_worker.run_jobs, "_PAUSE", 0.0)
     asked = []
 
     def ask(command, given=None, timeout=0):

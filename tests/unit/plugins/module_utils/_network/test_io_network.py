@@ -7,11 +7,19 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import Completed
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._network import io_network
-from ansible_collections.reduced.footprint.plugins.module_utils._network.io_network import links, need_files, need_module, netplan_documents, profile_of
+from ansible_collections.reduced.footprint.plugins.module_utils._network.io_network import (
+    links,
+    need_files,
+    need_module,
+    netplan_documents,
+    netplan_text,
+    profile_of,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Link, Profile
 
 ENO1 = Link("eno1", 2, "02:00:00:00:00:01")
@@ -181,6 +189,15 @@ def test_without_netplan_its_files_do_not_count(host):
 def test_invalid_yaml_is_refused():
     with pytest.raises(BackendError, match="/etc/netplan/1.yaml is not valid YAML"):
         netplan_documents({"/etc/netplan/1.yaml": "a: [b"})
+
+
+def test_netplan_text_is_read_back_as_written():
+    vlan = {"id": 100, "dhcp6": "yes", "optional": True, "macaddress": "52:54:00:12:34:56", "addresses": []}
+    content = {"network": {"version": 2, "vlans": {"bond0.100": vlan}}}
+    text = netplan_text(content)
+    assert text.startswith("network:\n  version: 2\n  vlans:\n    bond0.100:\n      id: 100\n"), "in order, for people"
+    assert yaml.safe_load(text) == content
+    assert yaml.safe_load(netplan_text({"password": "é" * 200})) == {"password": "é" * 200} and netplan_text({"a": "b c " * 99}).count("\n") == 1
 
 
 def test_a_kernel_that_has_it_is_not_asked_again(host, monkeypatch):

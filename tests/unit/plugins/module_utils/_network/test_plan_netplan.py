@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._network.io_network import netplan_text
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Link, Profile
 from ansible_collections.reduced.footprint.plugins.module_utils._network.plan_netplan import change, configured, speaks_of
 from tests.support.chain import CHAIN, LINKS, ONE, golden, layout_of
@@ -41,7 +42,7 @@ def documents(texts):
 def made(wanted=ONE, texts=None, profiles=None, links=None):
     texts = texts or {CLOUD: TEXT}
     profiles = profiles or PROFILES
-    return change(layout_of(wanted, profiles, links), profiles, documents(texts), texts)
+    return change(layout_of(wanted, profiles, links), profiles, documents(texts), texts, netplan_text)
 
 
 def written(change_made, path):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
@@ -53,6 +54,9 @@ class FakeHost:
 
     def netplan_documents(self, texts):
         return self.netplan
+
+    def netplan_text(self, content):
+        return json.dumps(content)
 
 
 class FakeTrial:

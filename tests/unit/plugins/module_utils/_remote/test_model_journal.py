@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal, parse_journal, report
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal, report
 
 
 def test_a_journal_survives_being_written():
@@ -17,7 +18,7 @@ def test_a_journal_survives_being_written():
     journal.end("preflight", 12.5)
     journal.passes.append({"bytes": 5, "files": 1})
     journal.passes.append({"bytes": 7, "files": 2})
-    again = parse_journal(journal.to_json())
+    again = Journal.parse(journal.to_json())
     assert again == journal
     assert again.phases["preflight"]["seconds"] == 1.5
     assert (report(again)["started"], report(again)["ended"]) == ("1970-01-01T00:00:10Z", None)
@@ -41,5 +42,6 @@ def test_a_new_attempt_keeps_disk_and_definition():
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 99, "name": "x"}', '{"schema": 1, "nam": "x"}'])
 def test_invalid_journal_is_refused(text):
-    with pytest.raises(FootprintError):
-        parse_journal(text)
+    for kind, words in ((Journal, "the migration"), (MoveJournal, "the move")):
+        with pytest.raises(FootprintError, match=words):
+            kind.parse(text)

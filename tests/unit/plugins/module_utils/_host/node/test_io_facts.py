@@ -107,3 +107,10 @@ def test_whether_libvirt_sees_the_device_of_kvm(tmp_path, monkeypatch):
     assert not io_facts.kvm_seen_by(root=str(tmp_path))
     node(process(tmp_path, "13", "virtqemud"))
     assert io_facts.kvm_seen_by(root=str(tmp_path))
+
+
+def test_the_key_of_a_proof_changes_with_what_it_holds_for():
+    facts = io_facts.measure()
+    keys = {io_facts.proof_key(kind, facts) for kind in ("kvm", "qemu", "lxc")}
+    assert len(keys) == 3
+    assert all(facts.kernel in key for key in keys)

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_boot_sector, io_hypervisor_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_boot_sector, io_facts, io_hypervisor_probe
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_facts import measure, qemu_binary
 
 SOURCE = pathlib.Path(__file__).parents[6] / "plugins" / "module_utils" / "_host" / "node" / "io_boot_sector.asm"
@@ -66,14 +66,14 @@ def test_unknown_cpu_model_reports_the_qemu_error(monkeypatch):
 
 
 def test_no_device_no_kvm(monkeypatch):
-    monkeypatch.setattr(io_hypervisor_probe, "KVM_DEVICE", "/nonexistent/kvm")
+    monkeypatch.setattr(io_facts, "KVM_DEVICE", "/nonexistent/kvm")
     proof = io_hypervisor_probe.prove("kvm", measure(), PATIENCE)
     assert (proof.usable, proof.reason) == (False, "/nonexistent/kvm does not exist")
 
 
 def test_second_usable_cpu_model_is_reported_only(monkeypatch, tmp_path):
-    monkeypatch.setattr(io_hypervisor_probe, "KVM_DEVICE", str(tmp_path))
-    monkeypatch.setattr(io_hypervisor_probe, "qemu_binary", lambda: "/usr/bin/qemu")
+    monkeypatch.setattr(io_facts, "KVM_DEVICE", str(tmp_path))
+    monkeypatch.setattr(io_facts, "qemu_binary", lambda: "/usr/bin/qemu")
     monkeypatch.setattr(io_hypervisor_probe, "_boot", lambda binary, accelerator, model, timeout: (model == "qemu64", f"said {model}"))
     usable, reason, models = io_hypervisor_probe._prove_machine("kvm", 1)
     assert not usable
@@ -97,10 +97,3 @@ def test_reasons(error, serial, reason):
 def test_a_libvirt_that_is_not_there_is_the_reason():
     proof = io_hypervisor_probe.prove("lxc", measure(), 5, "lxc:///system?socket=/nonexistent/socket")
     assert not proof.usable and proof.reason
-
-
-def test_the_key_changes_with_what_the_proof_holds_for():
-    facts = measure()
-    keys = {io_hypervisor_probe.proof_key(kind, facts) for kind in ("kvm", "qemu", "lxc")}
-    assert len(keys) == 3
-    assert all(facts.kernel in key for key in keys)

@@ -156,7 +156,7 @@ def test_a_proof_on_record_is_taken_while_it_holds(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(io_hypervisor_probe, "prove", lambda *arguments: made.append(arguments) or HypervisorProof("kvm", True, "ran", 1.0))
     facts = tmp_path / "facts"
-    key = io_hypervisor_probe.proof_key("kvm", io_facts.measure())
+    key = io_facts.proof_key("kvm", io_facts.measure())
     facts.write_text(json.dumps({"hypervisors": {"kvm": {"usable": False, "reason": "hung", "seconds": 1, "key": key}}}), "utf-8")
     assert SettingsHost.prove_kvm(str(facts), 15) == (False, "hung")
     assert not made

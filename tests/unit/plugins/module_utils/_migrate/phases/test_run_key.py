@@ -33,7 +33,7 @@ class Source:
 
 @pytest.fixture(name="context")
 def fixture_context(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_key, "_PAUSE", 0.0)
+    monkeypatch.setattr(run_key.run_jobs, "_PAUSE", 0.0)
     store = JournalStore("master", tmp_path)
     store.directory.mkdir(parents=True)
     for name in (*FILES, "journal.json"):

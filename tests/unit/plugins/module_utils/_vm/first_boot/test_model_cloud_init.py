@@ -11,10 +11,12 @@ import typing as t
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import parse_cloud_init, without_secrets
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import parse_cloud_init, to_json, without_secrets
 
 
 def files(**details: t.Any) -> dict[str, str]:
@@ -29,15 +31,30 @@ def test_details_without_cloud_init_have_no_seed() -> None:
 
 
 def test_a_mapping_gets_the_header_and_a_text_stays() -> None:
-    assert files(user_data={"a": 1})["user-data"] == "#cloud-config\na: 1\n"
+    assert files(user_data={"a": 1})["user-data"] == '#cloud-config\n{\n "a": 1\n}\n'
     assert files(user_data="#!/bin/sh\n")["user-data"] == "#!/bin/sh\n"
     assert files(network_config="version: 2")["network-config"] == "version: 2"
     # all files of a seed are there, those without content too
     assert files(network_config={"version": 1}) == {
         "user-data": "",
-        "meta-data": 'instance-id: "the-uuid"\nlocal-hostname: "the-name"\n',
-        "network-config": "version: 1\n",
+        "meta-data": '{\n "instance-id": "the-uuid",\n "local-hostname": "the-name"\n}\n',
+        "network-config": '{\n "version": 1\n}\n',
     }
+
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)))
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(0.5, 1000) | TEXT
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4), max_leaves=12)
+
+
+@given(st.dictionaries(TEXT, VALUES))
+def test_yaml_reads_back_what_was_written(value: dict[str, t.Any]) -> None:
+    assert yaml.safe_load(to_json(value)) == value
+
+
+@pytest.mark.parametrize("text", ["yes", "1e3", "2024-01-01", " a ", "a: b", "a\nb\n", "\t", "é", "😀", "\x7f\x85\x9f", "\u2028\ufeff\uffff", "\0"])
+def test_yaml_reads_back_any_text(text: str) -> None:
+    assert yaml.safe_load(to_json({text: [text]})) == {text: [text]}
 
 
 META = [
@@ -59,7 +76,11 @@ def test_instance_id_is_the_uuid_of_the_vm(meta: t.Any, expected: dict[str, t.An
 
 
 @pytest.mark.parametrize("key", ["user_data", "network_config", "meta_data"])
-@pytest.mark.parametrize("value", [["hunter2"], 5, {"a": {"hunter2"}}, {"a": b"hunter2"}, "hunter2\ud800", "hunter2" * 4000000], ids=range(6))
+@pytest.mark.parametrize(
+    "value",
+    [["hunter2"], 5, {"a": {"hunter2"}}, {"a": b"hunter2"}, "hunter2\ud800", {"a": "hunter2\ud800"}, {"a": float("nan")}, "hunter2" * 4000000],
+    ids=range(8),
+)
 def test_invalid_values_are_reported_by_path_only(key: str, value: t.Any) -> None:
     with pytest.raises(InputError) as raised:
         parse_cloud_init({key: value}, "vms[3]", "u", "n")
