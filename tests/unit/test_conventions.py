@@ -21,10 +21,6 @@ from ansible.utils.plugin_docs import add_fragments
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLUGINS = "ansible_collections.reduced.footprint.plugins"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("[a-z]*.py"))
-#: will be removed
-OLD = ("galera_backup_store", "grow_info")
-#: an action plugin, whose arguments Ansible checks; nothing else in it can fail
-WITHOUT_CODE = ("say",)
 #: QEMU's name; a live migration pauses a guest for less than a second
 SECONDS_UNDER_OTHER_NAMES = ("max_downtime",)
 #: VM details and servers contain keys of the user's own
@@ -97,7 +93,7 @@ def description(entry: t.Mapping[str, t.Any]) -> str:
 
 
 def each(*names: str) -> t.Callable[[t.Any], t.Any]:
-    return pytest.mark.parametrize("module", [name for name in names or MODULES if name not in OLD])
+    return pytest.mark.parametrize("module", names or MODULES)
 
 
 def test_module_defaults_reach_every_module_through_one_group() -> None:
@@ -105,11 +101,10 @@ def test_module_defaults_reach_every_module_through_one_group() -> None:
     assert runtime["action_groups"]["footprint"] == MODULES
 
 
-@each(*(name for name in MODULES if name not in WITHOUT_CODE))
+@each()
 def test_documentation_has_the_options_of_the_argument_spec(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     code = importlib.import_module(f"{PLUGINS}.modules.{module}")
     monkeypatch.setattr(code, "AnsibleModule", _FakeModule)
-    monkeypatch.setattr(code, "compile_once", lambda: None, raising=False)
     with pytest.raises(_Captured) as captured:
         code.main()
     spec = entries(captured.value.args[0], "options")
@@ -158,7 +153,7 @@ def test_times_in_results_are_timestamps(module: str) -> None:
         assert not re.search(r"(?<![\d.])1[5-9]\d{8}(?![\d.])", str(result.get("sample"))), f"{path}: its sample contains Unix seconds"
 
 
-@each(*(name for name in MODULES if name not in WITHOUT_CODE))
+@each()
 def test_a_failure_is_documented_and_returned_in_one_form(module: str) -> None:
     error = constant(module, "RETURN")["error"]
     assert error == constant(MODULES[0], "RETURN")["error"] and error["returned"] == "failure"

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_store
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal

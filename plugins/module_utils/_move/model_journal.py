@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import dated
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 

@@ -57,7 +57,7 @@ def start(store: JournalStore, action: str, params: t.Mapping[str, t.Any], modul
 
 def ended(unit: str, params: t.Mapping[str, t.Any]) -> bool:
     """Wait for the end of a unit if requested (``wait``); false if it still runs after ``wait_timeout``."""
-    until = time.monotonic() + float(params.get("wait_timeout") or 7200)
+    until = time.monotonic() + float(params.get("wait_timeout", 7200))
     while params.get("wait", True) and io_units.unit_active(unit):
         if time.monotonic() > until:
             return False
