@@ -28,8 +28,8 @@ FREE_KEYS = ("vms", "servers", "wanted")
 
 Options = t.Mapping[str, t.Mapping[str, t.Any]]
 NUMBERS = ("int", "float")
-SECONDS, BYTES = re.compile(r"\bseconds?\b", re.IGNORECASE), re.compile(r"\bbytes?\b|\b[KMGT]iB\b", re.IGNORECASE)
-TIME = re.compile(r"(\A|_)(at|since|started|ended|written|not_after)\Z")
+SECONDS, BYTES = re.compile(r"\bseconds\b", re.IGNORECASE), re.compile(r"\bbytes?\b|\b[KMGT]iB\b", re.IGNORECASE)
+TIME = re.compile(r"\A(since|started|ended|written|not_after|(.*_)?at)\Z")
 
 
 class _Captured(Exception):
@@ -65,7 +65,7 @@ def constant(module: str, name: str) -> dict[str, t.Any]:
 @functools.lru_cache(None)
 def documentation(module: str) -> dict[str, t.Any]:
     found = copy.deepcopy(constant(module, "DOCUMENTATION"))
-    add_fragments(found, module, _Fragments(), is_module=True)
+    add_fragments(found, str(ROOT / "plugins" / "modules" / f"{module}.py"), _Fragments(), is_module=True)
     return dict(found)
 
 
