@@ -20,7 +20,7 @@ description:
   - A killed run leaves no file with the final name; the next run removes its temporary files.
 extends_documentation_fragment:
   - reduced.footprint.attributes
-  - reduced.footprint.attributes.changes_without_diff
+  - reduced.footprint.attributes.changes
   - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir
@@ -31,7 +31,6 @@ attributes:
   diff_mode:
     details:
       - With O(state=stored) lists the removed files and the new one. With O(state=created) there is nothing to compare.
-    support: partial
 options:
   state:
     description:
