@@ -25,7 +25,7 @@ options:
     required: true
   hostvars:
     description:
-      - The variables of all hosts, with the result of M(reduced.footprint.vm_info) in C(plan_found) and that of
+      - The variables of all hosts, with the result of M(reduced.footprint.vm_info) in C(plan_placement_found) and that of
         M(reduced.footprint.vm_move_info) in C(add_server_notes).
     type: dict
     required: true
@@ -69,7 +69,7 @@ def add_server_steps(
 ) -> dict[str, t.Any]:
     """Return the steps as plain values; see :func:`steps`."""
     try:
-        found = {name: (hostvars[name].get("plan_found") or {}).get("vms") or [] for name in servers}
+        found = {name: (hostvars[name].get("plan_placement_found") or {}).get("vms") or [] for name in servers}
         notes = {name: (hostvars[name].get("add_server_notes") or {}).get("moves") or [] for name in servers}
         todo = steps(plan, found, notes, controllers, cluster)
         return {**todo, "listed": listed_elsewhere(todo["places"], {name: hostvars[name].get("vm_host") for name in controllers})}

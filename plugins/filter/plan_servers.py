@@ -18,7 +18,7 @@ description:
   - Converts the variables of servers to the option C(servers) of M(reduced.footprint.footprint_plan).
   - Memory, CPUs, bridges and the size of storage pools come from gathered facts (subsets C(hardware), C(network), C(local)),
     hypervisors, reserve and ratio from the record of M(reduced.footprint.virt_node), and existing VMs from the result of
-    M(reduced.footprint.vm_info) in the variable C(plan_found).
+    M(reduced.footprint.vm_info) in the variable C(plan_placement_found).
   - The variable C(node_capacity) of a server, a mapping as the module takes it, overrides all of them. Use it to plan servers
     that cannot be reached yet.
 positional: servers

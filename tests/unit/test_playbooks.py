@@ -13,6 +13,8 @@ import typing as t
 import pytest
 import yaml
 
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import FOUND
+
 PLAYBOOKS = pathlib.Path(__file__).resolve().parents[2] / "playbooks"
 GATE = "tasks/expert_gate.yml"
 #: These read, and change neither a host nor the footprint.
@@ -55,3 +57,9 @@ def test_a_playbook_without_the_gate_is_found(tmp_path: pathlib.Path) -> None:
     del plays[0]["pre_tasks"]
     (tmp_path / "rotate_keys.yml").write_text(yaml.safe_dump(plays), "utf-8")
     assert ungated(tmp_path) == ["rotate_keys"]
+
+
+def test_playbooks_register_what_their_filters_read() -> None:
+    readers = [path for path in PLAYBOOKS.glob("*.yml") if "plan_servers(" in path.read_text("utf-8")]
+    assert {path.stem for path in readers} >= {"add_server", "plan_placement", "remove_virt_node"}
+    assert [path.stem for path in readers if f"register: {FOUND}\n" not in path.read_text("utf-8")] == []

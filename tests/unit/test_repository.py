@@ -214,7 +214,7 @@ GOOD_ROLE = {
     "roles/x/meta/main.yml": "galaxy_info: {}\n",
     "roles/x/meta/argument_specs.yml": "argument_specs: {main: {options: {x_a: {type: int, default: 1}}}}\n",
     "roles/x/defaults/main.yml": "x_a: 1\n__x_b: 2\n",
-    "roles/x/README.md": "```yaml\n- hosts: all\n  roles: [reduced.footprint.x]\n```\n",
+    "roles/x/README.md": "## Play\n\n```yaml\n- hosts: all\n  roles: [reduced.footprint.x]\n```\n",
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 # Variables of a server: its capacity as set by the operator, and the registered results of vm_info and virt_node_info.
-GIVEN, FOUND, NODE = "node_capacity", "plan_found", "plan_node"
+GIVEN, FOUND, NODE = "node_capacity", "plan_placement_found", "plan_placement_node"
 
 # states of a guest that occupies memory
 _HOLDS = ("running", "paused", "suspended", "crashed")
@@ -19,7 +19,7 @@ def servers_from_variables(hostvars: t.Mapping[str, t.Any], names: t.Sequence[st
     """Return the entries of ``servers`` for the module ``footprint_plan``.
 
     :arg hostvars: host name → variables, with ``node_roles``, ``vms``, ``footprint_cluster``, facts, ``node_capacity`` (overrides
-        the facts), and the results of ``vm_info`` in ``plan_found`` and of ``virt_node_info`` in ``plan_node``; missing ones are
+        the facts), and the results of ``vm_info`` in ``plan_placement_found`` and of ``virt_node_info`` in ``plan_placement_node``; missing ones are
         left out.
     :arg names: the hosts that are servers.
     """

@@ -47,7 +47,9 @@ def entry(**variables):
 
 def test_everything_that_is_known():
     vms = [{"id": "c1", "ram": 1}]
-    found = entry(node_roles=["virt", "compute"], ansible_facts=FACTS, plan_found=FOUND, vms=vms, virt_host_bridges=[{"name": "br-new", "port": "eno2"}])
+    found = entry(
+        node_roles=["virt", "compute"], ansible_facts=FACTS, plan_placement_found=FOUND, vms=vms, virt_host_bridges=[{"name": "br-new", "port": "eno2"}]
+    )
     assert found["roles"] == ["virt", "compute"] and found["vms"] == vms
     assert (found["memory"], found["cpus"], found["arch"]) == ("15900 MiB", 6, "x86_64")
     assert found["bridges"] == ["br-admin", "br-new", "br_other"]
@@ -65,8 +67,8 @@ def test_everything_that_is_known():
     [
         {},
         {"ansible_facts": {}},
-        {"plan_found": {"unreachable": True}},
-        {"plan_found": {"skipped": True}},
+        {"plan_placement_found": {"unreachable": True}},
+        {"plan_placement_found": {"skipped": True}},
         {"ansible_facts": {"ansible_local": {"reduced_footprint": "error loading facts"}}},
     ],
 )
@@ -90,13 +92,13 @@ def test_node_capacity_overrides_facts():
 
 @pytest.mark.parametrize("state, holds", [("running", True), ("paused", True), ("suspended", True), ("crashed", True), ("shutdown", False)])
 def test_memory_of_a_stopped_or_paused_guest(state, holds):
-    found = entry(plan_found={"vms": [{"id": None, "cluster": None, "state": state, "memory_mib": 512, "cpu": 2}]})
+    found = entry(plan_placement_found={"vms": [{"id": None, "cluster": None, "state": state, "memory_mib": 512, "cpu": 2}]})
     assert found.get("others_memory") == ("512 MiB" if holds else None)
 
 
 def test_moved_vm_is_not_counted():
     vms = [{"id": "c1", "cluster": "lab", "state": "shutdown", "moved": "metal3"}, {"id": "c2", "cluster": "lab", "state": "running", "moved": None}]
-    assert entry(plan_found={"vms": vms})["runs"] == ["c2"]
+    assert entry(plan_placement_found={"vms": vms})["runs"] == ["c2"]
 
 
 LOGICAL = {"capacity": {"memory_mib": 16000, "cpus": 8, "pools": {"fast": {"path": "/dev/vg0", "type": "logical", "source": "vg0", "reserve_bytes": GIB}}}}
@@ -112,12 +114,12 @@ LOGICAL = {"capacity": {"memory_mib": 16000, "cpus": 8, "pools": {"fast": {"path
 )
 def test_a_volume_group_is_on_no_file_system(measured, live, free):
     facts = {"ansible_local": {"reduced_footprint": {**LOGICAL, "measured": measured}}, "mounts": FACTS["mounts"]}
-    found = entry(ansible_facts=facts, plan_node={"node": {"libvirt": True, "networks": [], "pools": live}})
+    found = entry(ansible_facts=facts, plan_placement_node={"node": {"libvirt": True, "networks": [], "pools": live}})
     server = question([found], vms=[{"id": "a", "disks": [{"size": free, "pool": "fast"}]}]).servers[0]
     assert server.capacity.pools["fast"].available - server.capacity.pools["fast"].reserve == free * GIB
 
 
 def test_networks_of_libvirt():
     node = {"libvirt": True, "networks": [{"name": "br-admin", "active": True}, {"name": "off", "active": False}], "pools": {}}
-    assert entry(plan_node={"node": node}, virt_host_networks=[{"bridge": "br-new"}])["networks"] == ["br-admin", "br-new"]
-    assert "networks" not in entry(plan_node={"node": {"libvirt": False}}) and "networks" not in entry(plan_node={"msg": "no"})
+    assert entry(plan_placement_node={"node": node}, virt_host_networks=[{"bridge": "br-new"}])["networks"] == ["br-admin", "br-new"]
+    assert "networks" not in entry(plan_placement_node={"node": {"libvirt": False}}) and "networks" not in entry(plan_placement_node={"msg": "no"})
