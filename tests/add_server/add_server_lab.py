@@ -110,15 +110,15 @@ class AddServerLab(Lab):
         return sorted(self.ssh(server, "virsh", "-q", "-c", "lxc:///", "list", "--all", "--name").split())
 
 
-def told(output: str, pattern: str) -> re.Match[str]:
-    """What a play said."""
+def assert_output(output: str, pattern: str) -> re.Match[str]:
+    """Return the match of a pattern in the output of a play; fails without one."""
     found = re.search(pattern, output)
     assert found, f"{pattern!r} is not in:\n{output[-3000:]}"
     return found
 
 
 def moved_vm(lab: AddServerLab) -> str:
-    """The controller that stands on the new server."""
+    """The controller that runs on the new server."""
     [name] = lab.running("metal3")
     return name
 

@@ -10,7 +10,7 @@ Chapters run in order on one lab. ``--whole`` adds those in which it is killed a
 from __future__ import annotations
 
 import pytest
-from add_server_lab import SERVERS, AddServerLab, kill_worker, moved_vm, one_of_each, promises_kept, told
+from add_server_lab import SERVERS, AddServerLab, kill_worker, moved_vm, one_of_each, promises_kept, assert_output
 from support import eventually
 
 pytestmark = pytest.mark.chapter
@@ -42,7 +42,7 @@ def test_the_next_run_completes_it(lab: AddServerLab) -> None:
     assert "high availability was restart and is quorum" in done.output or "high availability was quorum and is quorum" in done.output
     assert len(lab.running("metal3")) == 1
     one_of_each(lab)
-    felt = told(done.output, r"clients: (\d+) rows written in [\d.]+ s, 0 lost, largest write gap ([\d.]+) s")
+    felt = assert_output(done.output, r"clients: (\d+) rows written in [\d.]+ s, 0 lost, largest write gap ([\d.]+) s")
     assert int(felt[1]) > 50
     promises_kept(lab)
 

@@ -10,7 +10,7 @@ Runs after test_add_server.py in the same lab. Each chapter first takes the cont
 from __future__ import annotations
 
 import pytest
-from add_server_lab import AddServerLab, kill_worker, moved_vm, one_of_each, promises_kept, told
+from add_server_lab import AddServerLab, kill_worker, moved_vm, one_of_each, promises_kept, assert_output
 from support import eventually
 
 STAGES = [
@@ -94,7 +94,7 @@ def test_nobody_is_touched_while_another_one_is_not_well(lab: AddServerLab) -> N
     lab.ssh(lab.address("controller3"), "systemctl", "stop", "mariadb")
     done = lab.play("add_server", "-e", "add_server_gate_timeout=5", "-e", "write_probe=false")
     assert done.rc != 0
-    told(done.output, "was not changed, because the control plane is unhealthy: .*controller3")
+    assert_output(done.output, "was not changed, because the control plane is unhealthy: .*controller3")
     assert lab.running("metal3") == []
     lab.ssh(lab.address("controller3"), "systemctl", "start", "mariadb")
     eventually("all members are synced again", lambda: len(lab.status()["database_members"]) == 3, 180)

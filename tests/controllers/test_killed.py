@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A first deployment that is killed again and again, and loses servers while packages are installed: the next run goes on."""
+"""A first deployment that is killed again and again, and loses servers while packages are installed: the next run completes it."""
 
 from __future__ import annotations
 

@@ -281,7 +281,7 @@ def test_the_gate_stops_a_rolling_change(lab: ControllersLab) -> None:
 
 
 def test_bad_input_changes_nothing(lab: ControllersLab) -> None:
-    """Each refusal names the value and the hint, and the cluster goes on."""
+    """Each refusal names the value and gives a hint, and the cluster keeps running."""
     since = [lab.run(name, ["systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", UNIT]) for name in SERVERS]
     said = refused(lab, variables={"rabbitmq_users": [{"name": "shop", "password": "opensesame", "permissions": [{"vhost": "nowhere"}]}]})
     assert "users[0].permissions[0].vhost: 'nowhere' is not one of the virtual hosts" in said

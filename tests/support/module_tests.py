@@ -6,8 +6,8 @@
 
     python tests/support/module_tests.py
 
-writes it anew between its two marks. A module counts as run by a file that names it, by a playbook or role that such a file runs, and
-by the unit tests of what it imports.
+updates it between its two marks. A module counts as tested by a file that names the module, or a playbook or role that uses it, and by the
+unit tests of what it imports.
 """
 
 from __future__ import annotations

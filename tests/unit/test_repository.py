@@ -169,6 +169,13 @@ def slips(root: pathlib.Path) -> list[str]:
     return found
 
 
+def anchors(page: pathlib.Path) -> set[str]:
+    """The anchors of the headings of a Markdown page, as GitHub names them."""
+    prose = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    titles = [re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", title) for title in re.findall(r"^#+ (.*)$", prose, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def dead_links(root: pathlib.Path) -> list[str]:
     """Relative links and pictures in Markdown that lead nowhere."""
     found = []
@@ -176,8 +183,9 @@ def dead_links(root: pathlib.Path) -> list[str]:
         if file.suffix == ".md":
             prose = re.sub(r"```.*?```", "", file.read_text("utf-8"), flags=re.DOTALL)
             for target in re.findall(r"\]\(([^)\s]+)\)", prose):
-                place = target.partition("#")[0]
-                if place and ":" not in place and not (file.parent / place).exists():
+                place, _hash, heading = target.partition("#")
+                there = file.parent / place if place else file
+                if ":" not in place and (not there.exists() or heading and heading not in anchors(there)):
                     found.append(f"{file.relative_to(root)}: {target}")
     return found
 
@@ -206,7 +214,7 @@ GOOD_ROLE = {
     "roles/x/meta/main.yml": "galaxy_info: {}\n",
     "roles/x/meta/argument_specs.yml": "argument_specs: {main: {options: {x_a: {type: int, default: 1}}}}\n",
     "roles/x/defaults/main.yml": "x_a: 1\n__x_b: 2\n",
-    "roles/x/README.md": "```yaml\n- hosts: all\n  roles: [reduced.footprint.x]\n```\n",
+    "roles/x/README.md": "## Play\n\n```yaml\n- hosts: all\n  roles: [reduced.footprint.x]\n```\n",
 }
 
 
