@@ -109,7 +109,8 @@ def test_documentation_has_the_options_of_the_argument_spec(module: str, monkeyp
         code.main()
     spec = entries(captured.value.args[0], "options")
     keys = ("type", "elements", "default", "required")
-    assert {path: [option.get(key) for key in keys] for path, option in spec} == {path: [option.get(key) for key in keys] for path, option in options_of(module)}
+    documented = {path: [option.get(key) for key in keys] for path, option in options_of(module)}
+    assert {path: [option.get(key) for key in keys] for path, option in spec} == documented
 
 
 @each()
