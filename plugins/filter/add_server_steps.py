@@ -17,7 +17,7 @@ author:
 description:
   - Creates the steps for adding a server from a placement plan and from what the servers report. An unfinished move comes first.
   - The server on which a VM runs is taken from the servers, not from the inventory.
-positional: vms, moves, controllers, cluster
+positional: vms, moves, controllers, cluster, witnesses
 options:
   _input:
     description: The result of M(reduced.footprint.footprint_plan). An empty one returns the current state only.
@@ -39,6 +39,11 @@ options:
     description: Name of the cluster.
     type: str
     required: true
+  witnesses:
+    description: Machines that vote and are not controllers; they count for the availability grades.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
@@ -68,10 +73,11 @@ def add_server_steps(
     moves: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]],
     controllers: t.Mapping[str, str | None],
     cluster: str,
+    witnesses: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the steps as plain values; see :func:`steps`."""
     try:
-        todo = steps(plan, vms, moves, list(controllers), cluster)
+        todo = steps(plan, vms, moves, list(controllers), cluster, witnesses)
         return {**todo, "listed": listed_elsewhere(todo["places"], controllers)}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"add_server_steps: expected a plan and the results of vm_info and vm_move_info: {error!r}") from error

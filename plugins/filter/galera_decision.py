@@ -19,7 +19,7 @@ description:
     by its first member, and one with data by the member with the highest position.
   - A member that does not answer, a position that cannot be read, data of another cluster, several Primary Components of one
     cluster, and databases that joining would wipe are refused, with the reason.
-positional: force
+positional: force, witnesses
 options:
   _input:
     description:
@@ -30,6 +30,10 @@ options:
   force:
     description: Name of the member to start from, although others do not answer or cannot be read.
     type: str
+  witnesses:
+    description: Each witness with its service V(witness) of M(reduced.footprint.controlplane_info), or nothing for one that does not answer.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -43,7 +47,7 @@ _value:
   description:
     - The decision with V(action) (V(none), V(join), V(bootstrap) or V(refuse)), V(reason), V(hint), V(bootstrap) (the member
       that starts), V(join) (the others in order), V(discard) (joining members whose data must be set aside first), V(uuid),
-      V(warnings), and V(members), one line of text for each member.
+      V(silence) (witnesses to stop before the cluster is started), V(warnings), and V(members), one line of text for each member and witness.
   type: dict
 """
 
@@ -51,14 +55,23 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import Member, decide, describe
 
 
-def galera_decision(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], force: str | None = None) -> dict[str, t.Any]:
+def galera_decision(
+    looks: t.Mapping[str, t.Mapping[str, t.Any] | None],
+    force: str | None = None,
+    witnesses: t.Mapping[str, t.Mapping[str, t.Any] | None] | None = None,
+) -> dict[str, t.Any]:
     """Return the decision as plain values; see :func:`decide`."""
     try:
         members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
+        voting = {name: _running(seen) if seen else None for name, seen in (witnesses or {}).items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"galera_decision: expected results of galera_info: {error!r}") from error
-    decision = decide(members, force or None)
-    return {**decision.as_dict(), "members": describe(members, decision)}
+    decision = decide(members, force or None, voting)
+    return {**decision.as_dict(), "members": describe(members, decision, voting)}
+
+
+def _running(seen: t.Mapping[str, t.Any]) -> bool:
+    return any(unit["state"] not in ("inactive", "failed") for unit in (seen.get("units") or {}).values())
 
 
 class FilterModule:

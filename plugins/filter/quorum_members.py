@@ -17,7 +17,7 @@ author:
 description:
   - Converts inventory groups to the option C(quorums) of M(reduced.footprint.virt_node).
   - A host is alive if its database is ready, or if it has no database at all.
-positional: names, members, vm_hosts
+positional: names, members, vm_hosts, witnesses
 options:
   _input:
     description: Groups of the inventory, C(groups).
@@ -36,6 +36,11 @@ options:
     description: Hosts with the server they run on, empty for a host that is a server itself.
     type: dict
     default: {}
+  witnesses:
+    description: Hosts that vote in each quorum and have no data. In O(members) they have the service V(witness) of M(reduced.footprint.controlplane_info).
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: reduced.footprint.virt_node
 """
@@ -65,10 +70,11 @@ def quorum_members(
     names: t.Sequence[str],
     members: t.Mapping[str, t.Mapping[str, t.Any]],
     vm_hosts: t.Mapping[str, str] | None = None,
+    witnesses: t.Sequence[str] = (),
 ) -> dict[str, list[dict[str, t.Any]]]:
     """Return the members of each quorum; see :func:`quorums_of_groups`."""
     try:
-        return quorums_of_groups(groups, names, members, vm_hosts or {})
+        return quorums_of_groups(groups, names, members, vm_hosts or {}, witnesses)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise AnsibleFilterError(f"quorum_members: expected groups of an inventory and results of galera_info: {error!r}") from error
 

@@ -19,7 +19,7 @@ description:
     first. A stopped cluster is started by the member that stopped last.
   - A member that does not answer while no cluster is running, nodes of another cluster, a cookie that differs from that of the
     running cluster, and contents that joining would wipe are refused, with the reason.
-positional: nodes, force, gone
+positional: nodes, force, gone, witnesses
 options:
   _input:
     description:
@@ -38,6 +38,11 @@ options:
     description: Nodes that left permanently and may be forgotten.
     type: list
     elements: str
+  witnesses:
+    description: Members that vote only.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
@@ -64,13 +69,14 @@ def rabbitmq_decision(
     nodes: t.Mapping[str, str],
     force: str | None = None,
     gone: t.Sequence[str] = (),
+    witnesses: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the decision as plain values; see :func:`decide`."""
     try:
         members = {name: Member.from_facts(name, nodes[name], facts) if facts else None for name, facts in looks.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"rabbitmq_decision: expected results of rabbitmq_info: {error!r}") from error
-    return decide(members, nodes, force or None, tuple(gone or ())).as_dict()
+    return decide(members, nodes, force or None, tuple(gone or ()), tuple(witnesses or ())).as_dict()
 
 
 class FilterModule:

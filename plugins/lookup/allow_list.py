@@ -14,12 +14,12 @@ description:
   - Returns the allow-lists of services, as M(reduced.footprint.service_allow_list) takes them.
   - Ports that only members of a service need, for example those of Galera replication, are open to these members. Other ports are open to
     all hosts that run a service of the control plane, to the virtual addresses, and to the addresses in C(footprint_allowed) and
-    C(SERVICE_allowed).
+    C(SERVICE_allowed). Witnesses may reach the ports for votes only.
   - The members of a service are determined in the same way as by P(reduced.footprint.deploy_plan#lookup). The addresses of a host are its
     C(ansible_host), every C(SERVICE_address) and those listed in its variable C(footprint_addresses).
 options:
   _terms:
-    description: Names of services, V(galera), V(rabbitmq), V(memcached), V(load_balancer) or V(keystone).
+    description: Names of services, V(galera), V(rabbitmq), V(witness), V(memcached), V(load_balancer) or V(keystone).
     type: list
     elements: str
     required: true
@@ -49,12 +49,13 @@ _raw:
 import typing as t
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._service import plan_allow_list
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import networks
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, known, parse_services
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import WITNESS, Service, known, parse_services
 
 
 class LookupModule(LookupBase):
@@ -71,6 +72,7 @@ class LookupModule(LookupBase):
             services = parse_services(self._templar.template(self.get_option("services")), "footprint_services")
             real = [service for service in services.values() if service.role]
             hosts = {service.name: self._hosts(service) for service in real}
+            witnesses = hosts.pop(WITNESS)
             plane = [address for host in dict.fromkeys(host for name in hosts for host in hosts[name]) for address in self._addresses(host, real)]
             clients = [*plane, *self._virtual(), *self._listed("footprint_allowed")]
             found = []
@@ -78,12 +80,30 @@ class LookupModule(LookupBase):
                 if str(term) not in plan_allow_list.SERVICES:
                     raise InputError(f"{term!r} has no allow-list.", "service", f"Use one of {known(plan_allow_list.SERVICES)}.")
                 service = services[str(term)]
-                peers = [self._own(host, service) for host in hosts.get(service.name, ())]
+                members = witnesses if service.name == WITNESS else hosts.get(service.name, ())
+                if not self._votes_without(service):
+                    members = (*members, *plan_deploy_order.witnesses_of(service, members, witnesses))
+                peers = [self._own(host, service) for host in members]
+                # a witness listens on its galera_address, too
+                voting = {"galera": witnesses, WITNESS: hosts["galera"]}.get(service.name, ())
+                voters = [self._own(host, services["galera"]) for host in voting]
+                if service.name == WITNESS:
+                    peers = [self._own(host, services["galera"]) for host in members]
                 allowed = networks([*clients, *self._listed(f"{service.variable_prefix}_allowed")], f"{service.variable_prefix}_allowed")
-                found.append(plan_allow_list.wanted(service.name, peers, allowed, self._ports(service.name)))
+                # a machine may be the witness of several clusters
+                instance = self._environment() if service.name == WITNESS else ""
+                found.append(plan_allow_list.wanted(service.name, peers, allowed, self._ports(service.name), voters, instance))
             return found
         except FootprintError as error:
             raise AnsibleError(f"allow_list: {error}") from error
+
+    def _votes_without(self, service: Service) -> bool:
+        """Return whether the variable SERVICE_witness is false."""
+        value = self._value(f"{service.variable_prefix}_witness")
+        return value is not None and not boolean(value)
+
+    def _environment(self) -> str:
+        return str(self._value("footprint_environment") or self._value("footprint_cluster") or "footprint")
 
     def _value(self, name: str) -> t.Any:
         return self._templar.template(self.variables.get(name))

@@ -12,8 +12,11 @@ version_added: 0.1.0
 short_description: Hosts and order of the deployment of services
 description:
   - Returns the steps of the playbook C(reduced.footprint.deploy_controllers), each service after those it depends on.
-  - The services are those of the collection, C(galera), C(rabbitmq), C(memcached), C(load_balancer) and C(keystone), and those
+  - The services are those of the collection, C(galera), C(rabbitmq), C(witness), C(memcached), C(load_balancer) and C(keystone), and those
     declared in the variable C(footprint_services).
+  - C(witness) runs on the hosts of the group C(witness) only. These are also members of RabbitMQ if this makes the number of its
+    members odd, unless C(rabbitmq_witness) is V(false). A witness that is lost together with a member, and one that makes the
+    number of votes even, are rejected.
   - A service runs on the hosts of the group with its name, or of the group named by the variable C(SERVICE_group). Without such a
     group it runs on all hosts of the group C(controller).
 options:
@@ -68,10 +71,12 @@ import os
 import typing as t
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_witness
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, parse_services
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import WITNESS, Service, parse_services
 
 _ROLES = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
 _OURS = "reduced.footprint."
@@ -92,6 +97,8 @@ class LookupModule(LookupBase):
             wanted = plan_deploy_order.components(self._templar.template(self.get_option("components")), services)
             chosen = {name: self._group(service, known) for name, service in services.items() if service.role and self._group(service, known)}
             groups = known.get("groups") or {}
+            services = plan_deploy_order.without_witness(services, [name for name in services if self._votes_without(services[name], known)])
+            self._check_witnesses(services, groups, chosen, known)
             steps = plan_deploy_order.plan(services, groups, wanted, self.get_option("with_dependencies"), chosen)
         except FootprintError as error:
             raise AnsibleError(f"deploy_plan: {error}") from error
@@ -101,6 +108,33 @@ class LookupModule(LookupBase):
         for step in found:
             step["check"] = step["check"] or not step["once"] and _has_check(step["role"])
         return [{"steps": found, "hosts": hosts, "memory": {host: plan_deploy_order.memory(host, steps) for host in hosts}}]
+
+    def _votes_without(self, service: Service, known: t.Mapping[str, t.Any]) -> bool:
+        """Return whether the variable SERVICE_witness is false."""
+        value = self._templar.template(known.get(f"{service.variable_prefix}_witness"))
+        return value is not None and not boolean(value)
+
+    def _check_witnesses(
+        self, services: t.Mapping[str, Service], groups: t.Mapping[str, t.Sequence[str]], chosen: t.Mapping[str, str], known: t.Mapping[str, t.Any]
+    ) -> None:
+        """Check the witnesses against the members of the database and of RabbitMQ.
+
+        :raises RefusedError: a witness that is lost together with a member, or does not decide.
+        """
+        hostvars = known.get("hostvars") or {}
+
+        def machines(name: str) -> list[plan_witness.Machine]:
+            group = chosen.get(name) or services[name].group_name
+            found = []
+            for host in plan_deploy_order.members(services[name], groups, chosen.get(name)):
+                own = hostvars[host] if host in hostvars else {}
+                roles = tuple(role for role in groups if host in groups[role])
+                found.append(plan_witness.Machine(host, str(own.get("vm_host") or ""), roles, f"{group}: {host}"))
+            return found
+
+        witnesses, data = machines(WITNESS), machines("galera")
+        plan_witness.check_places(witnesses, [*data, *machines("rabbitmq")])
+        plan_witness.check_votes(witnesses, [one.name for one in data])
 
     def _group(self, service: Service, known: t.Mapping[str, t.Any]) -> str:
         """Return the group set by the variable SERVICE_group."""

@@ -26,8 +26,12 @@ options:
     description: The services this host is a member of. A service that is not installed is reported as a problem. An empty list means all installed ones.
     type: list
     elements: str
-    choices: [galera, rabbitmq, memcached, load_balancer, keystone]
+    choices: [galera, rabbitmq, witness, memcached, load_balancer, keystone]
     default: []
+  cluster:
+    description: Name of the cluster whose witness is inspected, if this host is one. Empty inspects no witness.
+    type: str
+    default: ""
   sizes:
     description: Expected number of members of the cluster of each service. A cluster of another size is unhealthy. Without it any size is accepted.
     type: dict
@@ -114,7 +118,8 @@ controlplane:
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) has C(members), C(running),
           C(partitions), C(alarms) and C(version). V(load_balancer) has C(virtual_addresses), those C(held) by this host, the last state
           keepalived logged for each instance as C(vrrp), the listeners at the held addresses as C(fronts), and C(frontends) with their
-          servers and the one in use. V(memcached) and V(keystone) have their C(version).
+          servers and the one in use. V(witness) has the addresses of the
+          database C(members), and those it is C(connected) to. V(memcached) and V(keystone) have their C(version).
       type: dict
       sample:
         memcached:
@@ -149,6 +154,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "services": {"type": "list", "elements": "str", "choices": list(SERVICE_NAMES), "default": []},
+            "cluster": {"type": "str", "default": ""},
             "sizes": {"type": "dict", "default": {}},
             "cluster_uuid": {"type": "str", "default": ""},
             "position": {"type": "int", "default": -1},
@@ -165,7 +171,8 @@ def main() -> None:
     given = module.params
     try:
         limits = (given["wait_timeout"] if given["wait"] else 0, given["query_timeout"])
-        request = LookRequest(tuple(given["services"]), parse_wanted(given), given["virtual_address"], given["port"], *limits, packages=given["packages"])
+        more = {"packages": given["packages"], "cluster": given["cluster"]}
+        request = LookRequest(tuple(given["services"]), parse_wanted(given), given["virtual_address"], given["port"], *limits, **more)
         module.exit_json(changed=False, controlplane=look(request))
     except FootprintError as error:
         module.fail_json(**error.as_result())

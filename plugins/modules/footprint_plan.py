@@ -213,6 +213,11 @@ changes:
   type: list
   elements: dict
   sample: [{kind: memory, target: metal1, amount: 1024, unit: MiB, text: add 1 GiB of memory to metal1, least: true, moves: 0, ha_grade: none}]
+advice:
+  description: How high availability can be improved without another virt host, as text.
+  returned: as RV(feasible)
+  type: list
+  elements: str
 moves:
   description: The VMs to move from their current server, with the reason.
   returned: as RV(feasible)

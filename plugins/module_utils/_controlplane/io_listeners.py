@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""List the listeners of this host and probe their protocol."""
+"""List the listeners and connections of this host and probe their protocol."""
 
 from __future__ import annotations
 
@@ -15,13 +15,21 @@ import struct
 import typing as t
 
 _TABLES = ("tcp", "tcp6")
-_LISTEN = "0A"
+_LISTEN, _ESTABLISHED = "0A", "01"
 _MOST_BYTES = 65536
 
 
 def listeners(proc: pathlib.Path = pathlib.Path("/proc/net")) -> list[tuple[str, int]]:
     """Return address and port of every TCP listener of this host; ``0.0.0.0`` and ``::`` listen on all addresses."""
-    found = set()
+    return sorted({local for state, local, unused in _sockets(proc) if state == _LISTEN})
+
+
+def connections(proc: pathlib.Path = pathlib.Path("/proc/net")) -> list[tuple[tuple[str, int], tuple[str, int]]]:
+    """Return local and remote address and port of every established TCP connection of this host."""
+    return sorted({(local, remote) for state, local, remote in _sockets(proc) if state == _ESTABLISHED})
+
+
+def _sockets(proc: pathlib.Path) -> t.Iterator[tuple[str, tuple[str, int], tuple[str, int]]]:
     for table in _TABLES:
         try:
             lines = (proc / table).read_text(encoding="ascii").splitlines()[1:]
@@ -29,10 +37,10 @@ def listeners(proc: pathlib.Path = pathlib.Path("/proc/net")) -> list[tuple[str,
             continue  # no IPv6 on this host
         for line in lines:
             words = line.split()
-            if len(words) > 3 and words[3] == _LISTEN:
-                address, _colon, port = words[1].partition(":")
-                found.add((_address(address), int(port, 16)))
-    return sorted(found)
+            if len(words) > 3:
+                ends = [word.partition(":") for word in words[1:3]]
+                local, remote = ((_address(address), int(port, 16)) for address, unused, port in ends)
+                yield words[3], local, remote
 
 
 def _address(text: str) -> str:

@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 
 _DPKG = pathlib.Path("/var/lib/dpkg/info")
+WITNESSES = pathlib.Path("/etc/reduced.footprint/witness")
 KEEPALIVED = pathlib.Path("/etc/keepalived/keepalived.conf")
 _FIELDS = "Id,LoadState,ActiveState,SubState,MainPID,ActiveEnterTimestamp,InvocationID,FragmentPath,SourcePath"
 _BLOCK = re.compile(r"virtual_ipaddress(?:_excluded)?\s*\{([^}]*)\}")
@@ -85,6 +86,18 @@ def _red_hat(path: str) -> dict[str, t.Any] | None:
     except (CommandError, ValueError):
         return None
     return {"name": name, "version": version, "installed": _time(_number(installed))}
+
+
+def witness_members(cluster: str, folder: pathlib.Path = WITNESSES) -> list[str] | None:
+    """Return the addresses of the database members, as ``ADDRESS:PORT``, to which the witness of a cluster on this host connects.
+
+    :returns: ``None`` if this host is not a witness of the cluster.
+    """
+    text = read_text(folder / cluster / "garbd.cfg") if cluster else None
+    if text is None:
+        return None
+    address = next((line.partition("=")[2] for line in text.splitlines() if line.partition("=")[0].strip() == "address"), "")
+    return [one.strip() for one in address.partition("://")[2].split(",") if one.strip()]
 
 
 def virtual_addresses(path: pathlib.Path = KEEPALIVED) -> list[str]:

@@ -18,6 +18,7 @@ def steps(
     notes: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]],
     controllers: t.Sequence[str],
     cluster: str,
+    witnesses: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the moves that are required to add a server, in order; an unfinished move comes first.
 
@@ -25,6 +26,7 @@ def steps(
     :arg found: server → its VMs as returned by ``vm_info``.
     :arg notes: server → VMs that were or are being moved from it, as returned by ``vm_move_info``.
     :arg controllers: names of the VMs and servers that are controllers.
+    :arg witnesses: names of the machines that vote only.
     :returns: ``steps`` (``id``, ``name``, ``source``, ``destination``, ``reason``, ``begun``), ``others`` (planned moves of VMs
         that are not controllers), ``before`` and ``after`` (grades), ``places`` (name → server), ``why`` (the reasons against
         starting).
@@ -42,12 +44,13 @@ def steps(
     begun = {step["id"] for step in wanted}
     moves = [move for move in plan.get("moves") or [] if move["id"] not in begun]
     wanted += [_step(move, move["previous"], move["server"], move["reason"], False) for move in moves if move["name"] in places]
+    voting = {name: name for name in witnesses}
     after = {**places, **{step["name"]: step["destination"] for step in wanted}}
     return {
         "steps": wanted,
         "others": [dict(move) for move in moves if move["name"] not in places],
-        "before": grade_availability(places).grade,
-        "after": grade_availability(after).grade,
+        "before": grade_availability({**voting, **places}).grade,
+        "after": grade_availability({**voting, **after}).grade,
         "places": places,
         "why": why,
     }

@@ -10,6 +10,8 @@ A member is ``ok``, ``wip`` (starting or joining) or ``down``. A service is
 * ``wip`` if it serves and all other members are starting or joining;
 * ``degraded`` if it serves with fewer members;
 * ``down`` if it does not serve.
+
+Witnesses count as votes of the database, and are never ``down`` as a service: without them the others serve.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_health
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import plan_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import members
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import members, witnesses_of
 
 OK, WIP, DEGRADED, DOWN = "ok", "wip", "degraded", "down"
 #: From best to worst.
@@ -28,6 +30,7 @@ STATES = (OK, WIP, DEGRADED, DOWN)
 Members = t.Mapping[str, t.Sequence[str]]
 Looks = t.Mapping[str, t.Optional[t.Mapping[str, t.Any]]]
 #: URL path by scheme and port.
+_FALSE = ("false", "no", "off", "0")
 _PATHS = {("https", 5000): "/v3", ("http", 5000): "/v3"}
 
 
@@ -35,12 +38,15 @@ def members_of(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str,
     """Return service → its members, by the same rule as the roles.
 
     The members are the hosts of the group in the variable ``<service>_group``, else of the group with the name of the service, else of
-    ``controller``.
+    ``controller``. Witnesses are members of RabbitMQ as well, unless ``rabbitmq_witness`` is false.
     """
     found = {}
     for name in plan_health.SERVICES:
         group = next((str(variables[f"{name}_group"]) for variables in hostvars.values() if variables.get(f"{name}_group")), None)
         found[name] = [str(host) for host in members(BUILT_IN[name], groups, group)]
+    for name, hosts in found.items():
+        if str(next((variables[f"{name}_witness"] for variables in hostvars.values() if f"{name}_witness" in variables), True)).lower() not in _FALSE:
+            hosts += witnesses_of(BUILT_IN[name], hosts, found[plan_health.WITNESS])
     return found
 
 
@@ -67,6 +73,7 @@ class Report:
     :arg position: position of its cluster, as text.
     :arg why: problems of the service that are not problems of a single member.
     :arg clear: connections in plain text that could be encrypted.
+    :arg witnesses: those that vote in it without being members.
     """
 
     name: str
@@ -78,6 +85,27 @@ class Report:
     holders: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     links: tuple[str, ...] = ()
     clear: str = ""
+    witnesses: tuple[Member, ...] = ()
+
+    @property
+    def votes(self) -> int:
+        """Return the number of its members and witnesses."""
+        return len(self.members) + len(self.witnesses)
+
+    @property
+    def healthy_votes(self) -> int:
+        """Return the number of its healthy members and witnesses."""
+        return self.healthy + sum(1 for witness in self.witnesses if witness.state == OK)
+
+    @property
+    def needed(self) -> int:
+        """Return how many healthy votes it needs to serve."""
+        return plan_health.SERVICES[self.name].needed(self.votes)
+
+    @property
+    def unhealthy(self) -> tuple[Member, ...]:
+        """Return its members and witnesses that are not healthy."""
+        return tuple(one for one in (*self.members, *self.witnesses) if one.state != OK)
 
     @property
     def healthy(self) -> int:
@@ -122,10 +150,9 @@ def evaluate(members: Members, looks: Looks, wanted: plan_health.Wanted = plan_h
             continue
         states = tuple(_member(name, host, parts[host], bool(looks.get(host)), wanted) for host in hosts)
         why = _disagreements(name, {host: part for host, part in parts.items() if part}, holders)
-        state = _state(plan_health.SERVICES[name], states, why)
         found[name] = Report(
             name,
-            state,
+            OK,
             states,
             _position(name, parts),
             tuple(why),
@@ -134,6 +161,10 @@ def evaluate(members: Members, looks: Looks, wanted: plan_health.Wanted = plan_h
             _links(name, looks),
             _clear(name, parts),
         )
+    for name, report in found.items():
+        voting = tuple(one for other, more in found.items() if plan_health.SERVICES[other].votes_in == name for one in more.members)
+        found[name] = dataclasses.replace(report, witnesses=voting)
+        found[name] = dataclasses.replace(found[name], state=_state(found[name]))
     return found
 
 
@@ -146,13 +177,13 @@ def _member(name: str, host: str, seen: t.Mapping[str, t.Any] | None, answers: b
     return Member(host, WIP if plan_health.on_its_way(name, seen or {}) else DOWN, tuple(why))
 
 
-def _state(service: plan_health.Service, members: t.Sequence[Member], why: t.Sequence[str]) -> str:
-    healthy = [member for member in members if member.state == OK]
-    if why or len(healthy) < service.needed(len(members)):
+def _state(report: Report) -> str:
+    witness = bool(plan_health.SERVICES[report.name].votes_in)
+    if not witness and (report.why or not report.healthy or report.healthy_votes < report.needed):
         return DOWN
-    if len(healthy) == len(members):
+    if report.healthy == len(report.members) and not report.why:
         return OK
-    return WIP if all(member.state in (OK, WIP) for member in members) else DEGRADED
+    return WIP if all(member.state in (OK, WIP) for member in report.members) and not report.why else DEGRADED
 
 
 def _disagreements(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any]], holders: t.Mapping[str, t.Sequence[str]]) -> list[str]:

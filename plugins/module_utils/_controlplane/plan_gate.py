@@ -20,7 +20,7 @@ class Gate:
     """The state of the control plane before or after a member is changed.
 
     :arg why: the reasons against changing a member.
-    :arg sizes: service → number of its members.
+    :arg sizes: service → number of its members, those of the database with witnesses.
     :arg writers: frontend → the only member to which its clients are sent.
     :arg holders: virtual address → its holder, if exactly one host holds it.
     :arg ports: virtual address → the ports served there, by name.
@@ -58,23 +58,22 @@ def check_gate(
     :arg spare: whether each of these services must keep serving without one more member.
     """
     reports = plan_controlplane.evaluate(members, looks, wanted)
-    chosen = [name for name in services or reports if name in reports]
+    chosen = [name for name in plan_health.with_voted(services or reports) if name in reports]
     why = [] if any(looks.values()) else ["no host of the control plane answers"]
     for name in dict.fromkeys([*chosen, *(name for name in (WAY_IN,) if name in reports)]):
         report = reports[name]
         why += [f"{name}: {text}" for text in report.why]
-        bad = [member for member in report.members if member.state != plan_controlplane.OK]
-        why += [f"{name} on {member.text}" for member in bad if name not in chosen or member.host not in skipped]
-        left, needed = report.healthy - 1, plan_health.SERVICES[name].needed(len(report.members))
+        why += [f"{name} on {member.text}" for member in report.unhealthy if name not in chosen or member.host not in skipped]
+        left, needed = report.healthy_votes - 1, report.needed
         if spare and name in chosen and left < needed:
-            why.append(f"{name} would have {left} of {len(report.members)} members left and needs {needed}")
+            why.append(f"{name} would have {left} of {report.votes} members left and needs {needed}")
     why += [f"{name} on {host}: {text}" for host, look in looks.items() if look for name, text in plan_health.host_problems(look, wanted)]
     holders = reports[WAY_IN].holders if WAY_IN in reports else {}
     databases = [facts for facts in map(_database, looks.values()) if facts]
     uuids = {str(facts["cluster_uuid"]) for facts in databases if facts.get("ready")}
     return Gate(
         tuple(why),
-        {name: len(report.members) for name, report in reports.items()},
+        {name: report.votes for name, report in reports.items()},
         plan_controlplane.writers_of(looks),
         {address: names[0] for address, names in holders.items() if len(names) == 1},
         _ports(looks),

@@ -16,6 +16,9 @@ _JOINING = ("Joining", "Joined", "Donor/Desynced", "Initialized", "Inconsistent"
 _STARTING = ("activating", "reloading")
 # Status in HAProxy of a server that gets clients.
 _SERVING = ("UP", "no check")
+WITNESS = "witness"
+#: Stands for the name of the cluster in the name of a unit.
+CLUSTER = "CLUSTER"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,15 +27,17 @@ class Service:
 
     :arg units: its systemd units; each is a tuple of alternative names.
     :arg majority: whether it needs more than half of its members to serve; other services need one.
+    :arg votes_in: the service whose quorum its members count in; it serves no clients itself.
     """
 
     name: str
     units: tuple[tuple[str, ...], ...]
     majority: bool = False
+    votes_in: str = ""
 
-    def needed(self, members: int) -> int:
-        """Return how many of its members it needs to serve."""
-        return members // 2 + 1 if self.majority else 1
+    def needed(self, votes: int) -> int:
+        """Return how many of its votes it needs to serve."""
+        return 0 if self.votes_in else votes // 2 + 1 if self.majority else 1
 
 
 #: Ordered by dependencies.
@@ -41,11 +46,17 @@ SERVICES: t.Mapping[str, Service] = {
     for service in (
         Service("galera", (("mariadb.service",),), majority=True),
         Service("rabbitmq", (("rabbitmq-server.service",),), majority=True),
+        Service(WITNESS, ((f"garbd@{CLUSTER}.service",),), votes_in="galera"),
         Service("memcached", (("memcached.service",),)),
         Service("load_balancer", (("haproxy.service",), ("keepalived.service",))),
         Service("keystone", (("footprint-keystone.service", "keystone.service", "apache2.service", "httpd.service"),)),
     )
 }
+
+
+def with_voted(names: t.Iterable[str]) -> list[str]:
+    """Return services and those in whose quorum they vote."""
+    return list(dict.fromkeys(one for name in names for one in (name, SERVICES[name].votes_in) if one))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +148,10 @@ def _rabbitmq(seen: t.Mapping[str, t.Any], wanted: Wanted) -> list[str]:
     return found + [f"alarm {alarm}" for alarm in facts.get("alarms") or ()]
 
 
+def _witness(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
+    return [] if (seen.get("facts") or {}).get("connected") else ["it is connected to no member of the database"]
+
+
 def _version(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
     return [] if (seen.get("facts") or {}).get("version") else ["it does not answer"]
 
@@ -153,6 +168,7 @@ def _load_balancer(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
 _CHECKS: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], Wanted], list[str]]] = {
     "galera": _galera,
     "rabbitmq": _rabbitmq,
+    WITNESS: _witness,
     "memcached": _version,
     "load_balancer": _load_balancer,
     "keystone": _version,

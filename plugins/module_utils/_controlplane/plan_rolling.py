@@ -121,7 +121,7 @@ def plan(
     reports = plan_controlplane.evaluate(members, looks)
     components = request.components or tuple(reports)
     resolved = dataclasses.replace(request, components=components)
-    sizes = {name: len(report.members) for name, report in reports.items()}
+    sizes = {name: report.votes for name, report in reports.items()}
     why = [f"{name} is not installed on any host" for name in components if name not in reports]
     present = [name for name in components if name in reports]
     if not present and not why:
@@ -193,16 +193,18 @@ def _gates(request: Request, reports: t.Mapping[str, plan_controlplane.Report], 
         names = " and ".join(f"{step.component} on {step.host}" for step in begun)
         why.append(f"{names} are unhealthy, but an interrupted run leaves at most one member unfinished")
     excused = {(step.component, step.host) for step in begun}
+    changed = plan_health.with_voted(request.components)
     for name, report in reports.items():
-        requested = name in request.components
+        requested = name in changed
         if not requested and name != WAY_IN:
             continue
-        bad = [member.text for member in report.members if member.state != plan_controlplane.OK and (name, member.host) not in excused]
+        bad = [member.text for member in report.unhealthy if (name, member.host) not in excused]
         # the unfinished member may be the reason for the problems of the service
         bad = [*report.why, *bad] if not excused or name not in {step.component for step in begun} else bad
         if bad:
-            why.append(f"{name} is {report.state}: {'; '.join(bad)}")
-        size, needed = len(report.members), plan_health.SERVICES[name].needed(len(report.members))
+            state = "without a witness" if report.state == plan_controlplane.OK else report.state
+            why.append(f"{name} is {state}: {'; '.join(bad)}")
+        size, needed = report.votes, report.needed
         if requested and size - 1 < needed and not request.accept_outage:
             why.append(f"{name} has {size} members and needs {needed}: it would be interrupted. Accept this with -e rolling_restart_accept_outage=true")
     return why

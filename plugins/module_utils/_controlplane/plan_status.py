@@ -55,12 +55,13 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     reports = plan_controlplane.evaluate(found.get("members") or {}, looks)
     lines: list[Line] = []
     lines.extend(_servers(servers))
-    lines.extend(_controllers(controllers))
+    witnesses = set((found.get("members") or {}).get(plan_health.WITNESS) or ())
+    lines.extend(_controllers(controllers, witnesses))
     lines.extend(Line(name, report.state == plan_controlplane.OK, report.text, state=report.state) for name, report in reports.items())
     lines.extend(_addresses(reports))
     lines.extend(Line("writer", True, f"clients of {name} are sent to {member}") for name, member in sorted(plan_controlplane.writers_of(looks).items()))
     lines.extend(_migration(migration) for migration in found.get("migrations") or [])
-    voters = [member.host for member in reports["galera"].members] if "galera" in reports else list(controllers)
+    voters = [one.host for one in (*reports["galera"].members, *reports["galera"].witnesses)] if "galera" in reports else list(controllers)
     availability = grade_availability({name: str((controllers.get(name) or {}).get("place") or name) for name in voters})
     state = plan_controlplane.worst(line.grade for line in lines)
     holders = [names for report in reports.values() for names in report.holders.values()]
@@ -112,11 +113,12 @@ def _servers(servers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
                 yield Line(f"VM {vm['name']}", True, f"requires a restart ({', '.join(vm['pending'])})", note=True)
 
 
-def _controllers(controllers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
+def _controllers(controllers: t.Mapping[str, t.Any], witnesses: t.Container[str]) -> t.Iterator[Line]:
     for name, seen in sorted(controllers.items()):
+        kind, lost = ("witness", plan_controlplane.DEGRADED) if name in witnesses else ("controller", plan_controlplane.DOWN)
         if not seen.get("reachable") or seen.get("error"):
             problem = f"failed to list its services: {seen['error']}" if seen.get("error") else "does not answer"
-            yield Line(f"controller {name}", False, f"{problem} (on {seen.get('place') or name})")
+            yield Line(f"{kind} {name}", False, f"{problem} (on {seen.get('place') or name})", state=lost)
             continue
         services = {service: part for service, part in ((seen.get("look") or {}).get("services") or {}).items() if part.get("units")}
         bad = {service: why for service, part in services.items() if (why := plan_health.problems(service, part))}
@@ -124,7 +126,7 @@ def _controllers(controllers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
         text = f"{len(services) - len(bad)} of {len(services)} services healthy"
         if bad:
             text += f" ({'; '.join(f'{service}: ' + ', '.join(why) for service, why in sorted(bad.items()))})"
-        yield Line(f"controller {name}", not bad, text, state=plan_controlplane.WIP if wip else plan_controlplane.DEGRADED if bad else plan_controlplane.OK)
+        yield Line(f"{kind} {name}", not bad, text, state=plan_controlplane.WIP if wip else plan_controlplane.DEGRADED if bad else plan_controlplane.OK)
 
 
 def _addresses(reports: t.Mapping[str, plan_controlplane.Report]) -> t.Iterator[Line]:

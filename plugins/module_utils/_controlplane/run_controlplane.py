@@ -11,7 +11,16 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller, io_listeners, io_plane
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import ANY, SERVICES, Wanted, host_problems, parse_wanted, problems
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import (
+    ANY,
+    CLUSTER,
+    SERVICES,
+    WITNESS,
+    Wanted,
+    host_problems,
+    parse_wanted,
+    problems,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
@@ -23,7 +32,7 @@ __all__ = ["SERVICE_NAMES", "LookRequest", "look", "parse_wanted"]
 
 SERVICE_NAMES = tuple(SERVICES)
 _PAUSE = 1.0
-_MYSQL, _MEMCACHED, _KEYSTONE = 3306, 11211, 5000
+_MYSQL, _GALERA, _MEMCACHED, _KEYSTONE = 3306, 4567, 11211, 5000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +44,7 @@ class LookRequest:
     :arg wait_timeout: seconds to wait until all services are healthy and as ``wanted``.
     :arg query_timeout: seconds to wait for the answer of each service.
     :arg packages: whether to return the packages of the units.
+    :arg cluster: the cluster whose witness is inspected; empty to inspect none.
     """
 
     services: tuple[str, ...]
@@ -44,13 +54,15 @@ class LookRequest:
     wait_timeout: float = 0
     query_timeout: float = 15
     packages: bool = False
+    cluster: str = ""
 
 
 class Host:
     """Reads the services of this host."""
 
-    def __init__(self, timeout: float, database: MariaDb | None = None, balancer: HaProxy | None = None) -> None:
+    def __init__(self, timeout: float, cluster: str = "", database: MariaDb | None = None, balancer: HaProxy | None = None) -> None:
         self.timeout = timeout
+        self.cluster = cluster
         self.database = database or MariaDb()
         self.balancer = balancer or HaProxy(timeout=timeout)
 
@@ -68,6 +80,13 @@ class Host:
             return None
         configuration, environment = io_rabbitmq.rabbitmq_texts()
         return {**seen, "tls": listens(configuration, True), "internode_tls": between_nodes(environment, True)}
+
+    def _witness(self) -> dict[str, t.Any]:
+        """Return the database members, and those it is connected to, in either direction."""
+        members = io_plane.witness_members(self.cluster) or []
+        ends = io_listeners.connections()
+        linked = {remote[0] for local, remote in ends if _GALERA in (local[1], remote[1])}
+        return {"members": members, "connected": [one for one in members if one.rpartition(":")[0] in linked]}
 
     def _memcached(self) -> dict[str, t.Any] | None:
         address = io_listeners.reachable_at(_MEMCACHED, io_listeners.listeners(), io_plane.virtual_addresses())
@@ -96,12 +115,15 @@ class Host:
 
     def units(self, services: t.Sequence[str]) -> dict[str, dict[str, dict[str, t.Any]]]:
         """Return service → its units known to systemd."""
-        names = {unit: None for name in services for choice in SERVICES[name].units for unit in choice}
-        known = io_plane.units(list(names))
+        names = {name: tuple(tuple(unit.replace(CLUSTER, self.cluster) for unit in choice) for choice in SERVICES[name].units) for name in services}
+        if io_plane.witness_members(self.cluster) is None:
+            # the template of the unit may be there for another cluster
+            names[WITNESS] = ()
+        known = io_plane.units([unit for choices in names.values() for choice in choices for unit in choice])
         found: dict[str, dict[str, dict[str, t.Any]]] = {}
         for name in services:
             found[name] = {}
-            for choice in SERVICES[name].units:
+            for choice in names[name]:
                 present = [unit for unit in choice if unit in known]
                 # the running one of several alternatives, else the first
                 for unit in sorted(present, key=lambda unit: (known[unit]["state"] != "active", choice.index(unit)))[:1]:
@@ -120,7 +142,7 @@ def look(
     clock: t.Callable[[], float] = time.monotonic,
 ) -> dict[str, t.Any]:
     """Return the services of this host as soon as all are healthy or the timeout has expired."""
-    host = host or Host(request.query_timeout)
+    host = host or Host(request.query_timeout, request.cluster)
     began = clock()
     while True:
         units = host.units(request.services or SERVICE_NAMES)

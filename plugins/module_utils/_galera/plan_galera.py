@@ -18,6 +18,8 @@ Decisions that the Galera documentation leaves open:
 * Galera marked a member as the last to leave, but its position is lower than another's, or another member is marked too: the highest
   position starts, the contradiction is reported, and the data of the marked member is set aside. With the same uuid, the member
   would keep rows that no other member has. For the same reason such a member is refused when a Primary Component exists.
+* A witness (garbd) has a vote, but no data and no position: it never starts a cluster and is not waited for. Left alone, it may be a Primary
+  Component without data, so it is killed before a member starts the cluster: a member that serves clients with it loses its majority.
 * A member is ahead of the forced member: Galera would not let it join, so its data is set aside and its newer rows are lost. A member
   that is ahead of an existing Primary Component is refused: it returns after such a loss.
 """
@@ -88,6 +90,7 @@ class Decision:
     :arg join: members that join afterwards, one by one in this order.
     :arg uuid: cluster of all members, ``None`` for a new one.
     :arg discard: joining members whose data must be set aside first.
+    :arg silence: witnesses that must be stopped before a member starts the cluster; afterwards they join again.
     """
 
     action: str
@@ -98,19 +101,22 @@ class Decision:
     hint: str | None = None
     warnings: tuple[str, ...] = ()
     discard: tuple[str, ...] = ()
+    silence: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return plain values for Ansible."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in dataclasses.asdict(self).items()}
 
 
-def decide(members: t.Mapping[str, Member | None], force: str | None = None) -> Decision:
+def decide(members: t.Mapping[str, Member | None], force: str | None = None, witnesses: t.Mapping[str, bool | None] | None = None) -> Decision:
     """Decide which member starts the cluster and which members join.
 
     :arg members: all configured members, in order; ``None`` for a member that does not answer.
     :arg force: member that the operator chose to start from.
+    :arg witnesses: witness → whether it is running, ``None`` if it does not answer.
     """
-    warnings = _size_warnings(len(members))
+    witnesses = witnesses or {}
+    warnings = _size_warnings(len(members), len(witnesses))
     if not members:
         return Decision("refuse", "the cluster has no members.", hint="Add hosts to its inventory group.")
     if force and members.get(force) is None:
@@ -120,12 +126,16 @@ def decide(members: t.Mapping[str, Member | None], force: str | None = None) -> 
     missing = tuple(name for name, member in members.items() if not member)
     alive = [member for member in known if member.primary]
     decision = _join(known, alive) if alive else _start(known, missing, force)
+    if decision.action == "bootstrap":
+        decision = dataclasses.replace(decision, silence=tuple(name for name, running in witnesses.items() if running))
+        warnings += tuple(f"the witness {name} does not answer; it has no data, and joins later." for name, running in witnesses.items() if running is None)
     return dataclasses.replace(decision, warnings=warnings + decision.warnings)
 
 
-def _size_warnings(size: int) -> tuple[str, ...]:
+def _size_warnings(size: int, witnesses: int = 0) -> tuple[str, ...]:
     if size > LARGEST_SENSIBLE:
         return (f"{size} members: every write waits for all members; more than {LARGEST_SENSIBLE} make writes slow.",)
+    size += witnesses
     if size > 1 and size % 2 == 0:
         return (f"{size} members: an even number tolerates no more failures than {size - 1}, and if it splits in halves, both stop.",)
     return ()
@@ -282,9 +292,13 @@ def describe_components(apart: t.Sequence[t.Sequence[Member]]) -> str:
     return f"there are {len(apart)} Primary Components of the cluster {apart[0][0].uuid} at once: {' and '.join(parts)}; {ahead}"
 
 
-def describe(members: t.Mapping[str, Member | None], decision: Decision) -> list[str]:
-    """Return one line per member, so that the operator can check the decision."""
+def describe(members: t.Mapping[str, Member | None], decision: Decision, witnesses: t.Mapping[str, bool | None] | None = None) -> list[str]:
+    """Return one line per member and witness, so that the operator can check the decision."""
     lines = []
+    for name, running in (witnesses or {}).items():
+        state = "does not answer" if running is None else "running" if running else "stopped"
+        part = "is stopped until the cluster is started" if name in decision.silence else "no change"
+        lines.append(f"{name}: witness, {state}, a vote without data; {part}")
     for name, member in members.items():
         part = "starts the cluster" if name == decision.bootstrap else "joins" if name in decision.join else "no change"
         if decision.action == "refuse":
@@ -364,19 +378,24 @@ def problems(status: t.Mapping[str, str], uuid: str | None = None, serves: bool 
     return tuple(found)
 
 
-def may_reform(status: t.Mapping[str, str], configured: int, addresses: int) -> bool:
+def may_reform(status: t.Mapping[str, str], configured: int, addresses: int, witnesses: int = 0) -> bool:
     """Return whether a member may declare its non-Primary component Primary.
 
     Galera does so itself when all members of the last Primary Component are connected again. It cannot if one of them lost its saved
     view. Split-brain is impossible in one case, and only that case is allowed: *every* member of the cluster is in this component, so no
     member is left that could be, or become, Primary elsewhere.
 
-    :arg configured: number of members that the role configured.
-    :arg addresses: number of members in the running server's ``wsrep_cluster_address``; if they differ, the cluster is being resized.
+    A witness may be missing: it has no data, so nobody can have written to a component without any of the members in this one.
+
+    :arg configured: number of members that the role configured, without witnesses.
+    :arg addresses: members and witnesses in the running server's ``wsrep_cluster_address``; if the number differs, the cluster is resized.
+    :arg witnesses: number of witnesses.
     """
+    # a witness has no address for clients
+    with_data = [address for address in status.get("wsrep_incoming_addresses", "").split(",") if address.strip()]
     return (
         status.get("wsrep_cluster_status") == "non-Primary"
         and status.get("wsrep_connected") == "ON"
-        and configured == addresses
-        and status.get("wsrep_cluster_size") == str(configured)
+        and configured + witnesses == addresses
+        and (status.get("wsrep_cluster_size") == str(configured + witnesses) or (witnesses > 0 and len(with_data) == configured))
     )

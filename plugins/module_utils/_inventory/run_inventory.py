@@ -16,7 +16,8 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, environment_name
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, plan_addresses
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_WITNESS
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, plan_addresses, plan_witness
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.plan_addresses import Found, Table
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_known_hosts
@@ -24,6 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot i
 SERVERS_GROUP = "servers"
 VMS_GROUP = "footprint_vms"
 VIRT_ROLE = "virt"
+CONTROLLER_ROLE = "controller"
 
 # Servers queried in parallel; more would only queue in ssh.
 _PARALLEL = 8
@@ -137,7 +139,16 @@ def parse(cluster: str, servers: t.Sequence[Server]) -> Inventory:
             )
         machines.extend(Machine(vm, item) for vm in vms)
     _refuse_duplicates(servers, machines)
+    _check_witnesses(servers, machines)
     return Inventory(cluster, tuple(servers), tuple(machines))
+
+
+def _check_witnesses(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:
+    found = [plan_witness.Machine(item.name, "", item.roles, f"{item.path}.roles") for item in servers]
+    found += [plan_witness.Machine(one.vm.name, one.server.name, one.vm.roles, f"{one.vm.path}.roles") for one in machines]
+    plan_witness.check_places(
+        [one for one in found if ROLE_WITNESS in one.roles], [one for one in found if CONTROLLER_ROLE in one.roles]
+    )
 
 
 def _refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:

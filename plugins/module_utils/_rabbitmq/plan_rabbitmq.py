@@ -11,6 +11,8 @@ Decisions that the RabbitMQ documentation leaves open:
 * All are stopped: a starting node waits for the nodes that were running when it stopped. So there must be a set of members that wait for
   no node outside of it; the member that stopped last starts first. Otherwise refused, because messages may be lost; an operator may
   force a member.
+* A witness has a vote, but no clients: it never starts a new cluster and need not answer. All members are stopped and wait only for a
+  witness that does not answer: the remaining majority starts without it, because a minority has confirmed nothing.
 * A member without data that the others know has lost its disk: they forget it, then it joins again.
 """
 
@@ -95,6 +97,7 @@ def decide(
     nodes: t.Mapping[str, str],
     force: str | None = None,
     gone: t.Sequence[str] = (),
+    witnesses: t.Sequence[str] = (),
 ) -> Decision:
     """Decide which member starts the cluster and which members join.
 
@@ -102,17 +105,22 @@ def decide(
     :arg nodes: Erlang node name of each member.
     :arg force: member that the operator chose to start from.
     :arg gone: nodes that left permanently and may be forgotten.
+    :arg witnesses: members that vote only.
     """
-    decision = _decide(members, nodes, force, gone)
+    decision = _decide(members, nodes, force, gone, witnesses)
     return dataclasses.replace(decision, warnings=_size_warnings(len(members)))
 
 
-def _decide(members: t.Mapping[str, Member | None], nodes: t.Mapping[str, str], force: str | None, gone: t.Sequence[str]) -> Decision:
+def _decide(
+    members: t.Mapping[str, Member | None], nodes: t.Mapping[str, str], force: str | None, gone: t.Sequence[str], witnesses: t.Sequence[str]
+) -> Decision:
     if not members:
         return Decision("refuse", "the cluster has no members.", hint="Add hosts to its inventory group.")
     if force and members.get(force) is None:
         why = "does not answer" if force in members else "is not among the members"
         return Decision("refuse", f"{force} is forced to start the cluster, but {why}.", hint="Force a member that answers, or none.")
+    if force in witnesses:
+        return Decision("refuse", f"{force} is forced to start the cluster, but is a witness.", hint="Force a member that has clients.")
     known = [member for member in members.values() if member]
     missing = tuple(name for name, member in members.items() if not member)
     clustered = [member for member in known if member.clustered]
@@ -120,7 +128,7 @@ def _decide(members: t.Mapping[str, Member | None], nodes: t.Mapping[str, str], 
     if refused:
         return refused
     if not clustered:
-        return _new(known, missing, force)
+        return _new(known, missing, force, witnesses)
     listed = tuple(dict.fromkeys(node for member in clustered for node in member.known))
     # a member that the others know, but that knows none of them, has lost its disk
     lost = tuple(member.node for member in known if not member.clustered and member.node in listed)
@@ -137,7 +145,7 @@ def _decide(members: t.Mapping[str, Member | None], nodes: t.Mapping[str, str], 
         return Decision("join" if join else "start", f"{alive[0].name} is in a running cluster.", alive[0].name, start, join, forget)
     if any(member.paused for member in clustered) and len(lost) * 2 >= len(listed):
         return _majority_lost(lost, clustered, nodes)
-    return _restart(clustered, listed, nodes, join, forget, force)
+    return _restart(clustered, listed, nodes, join, forget, force, witnesses)
 
 
 def _size_warnings(size: int) -> tuple[str, ...]:
@@ -209,19 +217,21 @@ def _would_wipe(members: t.Sequence[Member]) -> Decision | None:
     )
 
 
-def _new(known: t.Sequence[Member], missing: t.Sequence[str], force: str | None) -> Decision:
+def _new(known: t.Sequence[Member], missing: t.Sequence[str], force: str | None, witnesses: t.Sequence[str]) -> Decision:
     """Decide when no member is in a cluster."""
-    if missing and not force:
+    silent = [name for name in missing if name not in witnesses]
+    if silent and not force:
         return Decision(
             "refuse",
-            f"no member that answers is in a cluster, and {', '.join(missing)} does not answer: it may be in one.",
+            f"no member that answers is in a cluster, and {', '.join(silent)} does not answer: it may be in one.",
             hint="Start that member, or set rabbitmq_force_boot to the member to start from.",
         )
-    filled = [member for member in known if member.contents]
-    unread = [member for member in known if member.contents is None]
-    running = [member for member in known if member.running]
-    forced = [member for member in known if member.name == force]
-    first = (forced or filled or running or unread or list(known))[0]
+    able = [member for member in known if member.name not in witnesses]
+    filled = [member for member in able if member.contents]
+    unread = [member for member in able if member.contents is None]
+    running = [member for member in able if member.running]
+    forced = [member for member in able if member.name == force]
+    first = (forced or filled or running or unread or able)[0]
     refused = _would_wipe([member for member in known if member is not first])
     if refused:
         return refused
@@ -240,14 +250,18 @@ def _restart(
     join: tuple[str, ...],
     forget: tuple[str, ...],
     force: str | None,
+    witnesses: t.Sequence[str],
 ) -> Decision:
     """Decide when all members are stopped."""
     chosen = [member for member in clustered if member.name == force]
     if force and not chosen:
         return Decision("refuse", f"{force} is forced to start the cluster, but has no data of it.", hint="Force a member that has data.")
     ready = sorted(_closed(clustered), key=lambda member: len(member.last))
+    awaited = sorted(set(listed) - {member.node for member in clustered})
+    if not ready and not chosen and all(node in [nodes.get(name) for name in witnesses] for node in awaited) and len(clustered) * 2 > len(listed):
+        # the member that stopped last waits for the fewest others
+        chosen = sorted((member for member in clustered if member.name not in witnesses), key=lambda member: len(member.last or member.known))
     if not ready and not chosen:
-        awaited = sorted(set(listed) - {member.node for member in clustered})
         names = [name for name, node in nodes.items() if node in awaited] or awaited
         return Decision(
             "refuse",
@@ -256,7 +270,9 @@ def _restart(
         )
     first = (ready or chosen)[0]
     order = (first.name, *(member.name for member in clustered if member is not first))
-    reason = f"all members are stopped; {first.name} stopped last." if ready else f"{first.name} was forced by the operator."
+    reason = f"all members are stopped; {first.name} stopped last."
+    if not ready:
+        reason = f"{first.name} was forced by the operator." if force else f"all members with clients are stopped; {first.name} starts without the witness."
     return Decision("start", reason, first.name, order, join, forget, forced=not ready)
 
 

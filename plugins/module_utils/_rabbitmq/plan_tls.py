@@ -10,18 +10,19 @@ import re
 
 _PLAIN = re.compile(r"^\s*listeners\.tcp\.\S+\s*=", re.MULTILINE)
 _ENCRYPTED = re.compile(r"^\s*listeners\.ssl\.\S+\s*=", re.MULTILINE)
+_NONE = re.compile(r"^\s*listeners\.tcp\s*=\s*none", re.MULTILINE)
 _MANAGED = "reduced.footprint"
 
 
 def listens(configuration: str, active: bool) -> str | None:
-    """Return what the member offers clients: ``off`` (plain text), ``on`` (TLS) or ``both``; ``None`` if it is not configured yet.
+    """Return what the member offers clients: ``off`` (plain text), ``on`` (TLS) or ``both``; ``None`` if it is not configured yet or has no clients.
 
     :arg configuration: content of ``rabbitmq.conf``.
     :arg active: the node is running or in a cluster; without listeners in the file it uses the default, plain text.
     """
     if _ENCRYPTED.search(configuration):
         return "both" if _PLAIN.search(configuration) else "on"
-    return "off" if active or _PLAIN.search(configuration) else None
+    return "off" if _PLAIN.search(configuration) or (active and not _NONE.search(configuration)) else None
 
 
 def between_nodes(environment: str, active: bool) -> str | None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import types
 import typing as t
 
@@ -17,13 +18,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.model_a
 EPHEMERAL = 32768
 #: Before the filters of the operator, which still apply to packets accepted here.
 PRIORITY = -10
-PEERS, CLIENTS = "peers", "clients"
+PEERS, VOTERS, CLIENTS = "peers", "voters", "clients"
 
 
 class Access(t.NamedTuple):
     """Ports of a service, and who may reach them.
 
-    :arg audience: ``peers``, the members of the same service, or ``clients``, all hosts of the control plane and addresses added by the operator.
+    :arg audience: ``peers``, the members of the same service; ``voters``, these and the witnesses of the database; or ``clients``, all hosts
+        of the control plane and addresses added by the operator.
     :arg ports: numbers or ranges, or ``VARIABLE:DEFAULT`` for a port that a variable sets.
     """
 
@@ -43,7 +45,7 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
     {
         "galera": Listening(
             # 4567 replication, 4568 incremental and 4444 full state transfer
-            (Access(PEERS, ("4444", "4567", "4568")), Access(CLIENTS, ("3306", "galera_check_port:9200"))),
+            (Access(PEERS, ("4444", "4568")), Access(VOTERS, ("4567",)), Access(CLIENTS, ("3306", "galera_check_port:9200"))),
             ("mariadb.service", "footprint-galera-check.socket"),
         ),
         "rabbitmq": Listening(
@@ -54,6 +56,7 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
             ),
             ("rabbitmq-server.service", "epmd.socket"),
         ),
+        "witness": Listening((Access(VOTERS, ("4567",)),), ("garbd@.service",)),
         "memcached": Listening((Access(CLIENTS, ("memcached_port:11211",)),), ("memcached.service",)),
         "load_balancer": Listening(
             (Access(PEERS, ("load_balancer_peers_port:10240",)), Access(PEERS, protocol="vrrp")), ("haproxy.service", "keepalived.service")
@@ -63,27 +66,31 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
 )
 
 
-def wanted(service: str, peers: t.Sequence[str], clients: t.Sequence[str], settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def wanted(
+    service: str, peers: t.Sequence[str], clients: t.Sequence[str], settings: t.Mapping[str, t.Any], voters: t.Sequence[str] = (), instance: str = ""
+) -> dict[str, t.Any]:
     """Return the allow-list of a service in the format of the module ``service_allow_list``. It is the same on each of its members.
 
     :arg peers: the addresses of its members.
     :arg clients: addresses and networks of its clients.
     :arg settings: variables with ports that differ from the default.
+    :arg voters: the addresses of the members of the same cluster that are not members of this service.
+    :arg instance: the instance of the service, if a host may have several, each with its own list.
     """
     listening = SERVICES[service]
-    everyone = sorted({*peers, *clients})
+    allowed = {PEERS: sorted(peers), VOTERS: sorted({*peers, *voters}), CLIENTS: sorted({*peers, *clients})}
     return {
-        "name": service,
+        "name": f"{service}_{re.sub('[^a-z0-9_]', '_', instance.lower())}"[:32] if instance else service,
         "served": sorted(peers),
         "rules": [
             {
                 "protocol": access.protocol,
                 "ports": [_port(port, settings) for port in access.ports],
-                "allowed": sorted(peers) if access.audience == PEERS else everyone,
+                "allowed": allowed[access.audience],
             }
             for access in listening.access
         ],
-        "units": list(listening.units),
+        "units": [unit.replace("@.", f"@{instance}.") for unit in listening.units],
     }
 
 

@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
 
 CONTROLLER = "controller"
+WITNESS = "witness"
 LOAD_BALANCER = "load_balancer"
 ROLE_NAME = re.compile(r"[A-Za-z_]\w*([.][A-Za-z_]\w*)*\Z")
 SERVICE_NAME = re.compile(r"[A-Za-z][\w-]*\Z")
@@ -38,6 +39,7 @@ class Service:
     :arg exclusive: whether a host may have it for one environment only.
     :arg frontend: the name of its frontend at the load balancer, if that differs from its own.
     :arg check: whether its role has a tasks file ``check`` that validates settings and changes nothing.
+    :arg witnessed: whether witnesses are members of its cluster as well, which vote only.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Service:
     frontend: str = ""
     group: str = ""
     check: bool = False
+    witnessed: bool = False
 
     @property
     def variable_prefix(self) -> str:
@@ -72,7 +75,8 @@ BUILT_IN: t.Mapping[str, Service] = types.MappingProxyType(
         service.name: service
         for service in (
             Service("galera", "reduced.footprint.galera", port=3306, scheme="mysql", memory=300, frontend="mysql"),
-            Service("rabbitmq", "reduced.footprint.rabbitmq", port=5672, scheme="amqp", memory=160),
+            Service("rabbitmq", "reduced.footprint.rabbitmq", port=5672, scheme="amqp", memory=160, witnessed=True),
+            Service(WITNESS, "reduced.footprint.witness", depends=("database",), memory=40, exclusive=False, check=True),
             Service("memcached", "reduced.footprint.memcached", port=11211, scheme="memcached", memory=80),
             Service(LOAD_BALANCER, "reduced.footprint.load_balancer", depends=("database",), memory=60, check=True),
             Service("keystone", "reduced.footprint.keystone", depends=("database", "memcached", LOAD_BALANCER), port=5000, memory=250),

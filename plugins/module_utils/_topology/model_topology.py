@@ -13,10 +13,10 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_services
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import CONTROLLER, Service, mapping_of, names_of
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import CONTROLLER, WITNESS, Service, mapping_of, names_of
 
 #: Roles that are valid without a list of services.
-ROLES_WITHOUT_SERVICES = ("virt", "compute", "master", CONTROLLER)
+ROLES_WITHOUT_SERVICES = ("virt", "compute", "master", CONTROLLER, WITNESS)
 #: The options of a topology, in the order of the guide.
 KEYS = ("nodes", "roles", "replicas", "services", "configs", "global_configs")
 

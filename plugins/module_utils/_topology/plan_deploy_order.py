@@ -16,6 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import (
     CONTROLLER,
     SYSTEM_MEMORY,
+    WITNESS,
     Once,
     Service,
     known,
@@ -51,11 +52,26 @@ class Step:
 
 
 def members(service: Service, groups: t.Mapping[str, t.Sequence[str]], chosen: str | None = None) -> tuple[str, ...]:
-    """Return the hosts of a real service: those of its own group, or all controllers if it has no hosts.
+    """Return the hosts of a real service: those of its own group, or all controllers if it has no hosts. Witnesses are never controllers.
 
     :arg chosen: the group set by the variable ``SERVICE_group``.
     """
-    return tuple(groups.get(chosen or service.group_name) or (() if chosen else groups.get(CONTROLLER, ())))
+    own_only = chosen or service.name == WITNESS
+    return tuple(groups.get(chosen or service.group_name) or (() if own_only else groups.get(CONTROLLER, ())))
+
+
+def witnesses_of(service: Service, hosts: t.Sequence[str], witnesses: t.Sequence[str]) -> tuple[str, ...]:
+    """Return the witnesses that are members of a service as well: those that make its number of votes odd.
+
+    :arg hosts: its other members.
+    """
+    more = tuple(host for host in witnesses if host not in hosts)
+    return more if service.witnessed and len(more) < len(hosts) and (len(hosts) + len(more)) % 2 else ()
+
+
+def without_witness(services: t.Mapping[str, Service], names: t.Container[str]) -> dict[str, Service]:
+    """Return the services, the named ones without a member on witnesses."""
+    return {name: dataclasses.replace(service, witnessed=False) if name in names else service for name, service in services.items()}
 
 
 def components(value: t.Any, services: t.Mapping[str, Service], path: str = "components") -> tuple[str, ...]:
@@ -154,13 +170,15 @@ def plan(
     steps = graph(services)
     ordered = order(steps)
     where = {name: members(service, groups, (chosen or {}).get(name)) for name, service in services.items() if service.role}
+    where = {name: (*hosts, *witnesses_of(services[name], hosts, where.get(WITNESS, ()))) for name, hosts in where.items()}
     names = set(wanted or (name for name, hosts in where.items() if hosts))
     if with_dependencies:
         names |= {step.split("/")[0] for step in _reachable(steps, names)}
     for name in services:
         if name in names and not where[name]:
-            group = (chosen or {}).get(name) or services[name].group_name
-            raise InputError(f"{name} has no host.", "components", f"Add hosts to the group {group}{'' if (chosen or {}).get(name) else ' or controller'}.")
+            own = (chosen or {}).get(name)
+            others = "" if own or name == WITNESS else " or controller"
+            raise InputError(f"{name} has no host.", "components", f"Add hosts to the group {own or services[name].group_name}{others}.")
     found = []
     for step in ordered:
         name, unused, once = step.partition("/")

@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 
 ROLE_VIRT = "virt"
 ROLE_COMPUTE = "compute"
+ROLE_WITNESS = "witness"
 
 # The types that can be proven; ``auto`` in the VM details stands for several of them.
 PROVABLE = ("kvm", "qemu", "lxc")

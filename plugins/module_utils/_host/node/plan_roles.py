@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT, NodeAttributes
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT, ROLE_WITNESS, NodeAttributes
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_bool
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
 
@@ -16,7 +16,7 @@ def check_roles(node: NodeAttributes) -> None:
     """Check the roles of a server and its VMs.
 
     :raises InputError: VM details on a host without the role virt.
-    :raises RefusedError: a compute role in a VM that does not ask for nested virtualization.
+    :raises RefusedError: a compute role in a VM that does not ask for nested virtualization, or a virt host as a witness.
     """
     if node.vms and ROLE_VIRT not in node.roles:
         has = ", ".join(node.roles) or "none"
@@ -24,6 +24,12 @@ def check_roles(node: NodeAttributes) -> None:
             f"host {node.name} has VM details but not the role {ROLE_VIRT} (its roles: {has}).",
             "vms",
             f"Assign the role {ROLE_VIRT} to the host, or move the VM details to a host with this role.",
+        )
+    if ROLE_WITNESS in node.roles and ROLE_VIRT in node.roles:
+        raise RefusedError(
+            f"host {node.name} has the roles {ROLE_VIRT} and {ROLE_WITNESS}: its vote would be lost together with its VMs.",
+            "roles",
+            f"Give the role {ROLE_WITNESS} to a third machine.",
         )
     for vm in node.vms:
         if ROLE_COMPUTE in vm.roles and not wants_nested(vm):

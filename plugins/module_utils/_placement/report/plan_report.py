@@ -12,7 +12,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import GRADE_WORDS
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_losses import Losses, ha_grade, quorums
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_advice import changes
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_advice import changes, witness_advice
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import Placement
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_reasons import listing, reason, why_unplaced
@@ -22,7 +22,8 @@ DISCLAIMER = (
     "PERFORMANCE: controllers, tenants and the master share processors, memory and disks; a busy tenant slows the control plane down, "
     "and a small footprint is slow. ISOLATION: a tenant who breaks out of a virtual machine has access to the host of the controllers; "
     "containers (hypervisor lxc) share the host's kernel. AVAILABILITY: full high availability requires three physical servers, each with one "
-    "controller. MAINTENANCE: VMs are maintained by their users; the collection never stops or removes a VM that was removed from a list."
+    "controller, or two of them and a witness. MAINTENANCE: VMs are maintained by their users; the collection never stops or removes a VM "
+    "that was removed from a list."
 )
 
 _MOST_EXPLAINED = 20
@@ -47,6 +48,7 @@ def build_report(placement: Placement) -> dict[str, t.Any]:
         "wanted": [_wanted(placement, match) for match in placement.matches],
         "overcommit": _overcommit(servers),
         "changes": [change.as_dict() for change in changes(placement)],
+        "advice": list(witness_advice(placement)),
         "warnings": _warnings(placement),
         "labels": _labels(placement),
         "optimal": placement.optimal,
@@ -168,7 +170,7 @@ def _ha_words(placement: Placement, found: t.Mapping[str, t.Any], grade: str, se
         words.append(f"the loss of {listing(fatal, 8)} {'alone' if len(fatal) == 1 else '(any of them alone)'} stops the control plane")
     places = {loss.server for one in found.values() for loss in one.losses}
     if grade != "quorum" and len(places) < 3:
-        words.append("full high availability requires three servers with one controller each")
+        words.append("full high availability requires one controller on each of three servers, or on each of two servers and a witness")
     return words
 
 

@@ -87,6 +87,7 @@ def _sections(report: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, list[str]]
     yield "Changes that would place every VM (any one of them)", [change["text"] for change in report["changes"]]
     yield "Whole servers", [f"{one['name']}: {one['server'] or 'none'}; {one['reason']}" for one in report["wanted"]]
     yield "Moves", [f"{move['name']}: {move['previous']} to {move['server']}; {move['reason']}" for move in report["moves"]]
+    yield "Advice", report["advice"]
     yield "Overcommit", report["overcommit"][:_MOST_SERVERS]
     yield "Warnings", [*report["labels"], *report["warnings"]]
 

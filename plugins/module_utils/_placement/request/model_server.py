@@ -14,6 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fiel
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import (
     PROVABLE,
     ROLE_VIRT,
+    ROLE_WITNESS,
     CapacityPolicy,
     HostCapacity,
     HostFacts,
@@ -138,6 +139,12 @@ def _parse_server(entry: t.Any, path: str, cluster: str, policy: PlacementPolicy
     both = _Entry(entry, measured or {}, path)
     name = parse_name(entry.get("name"), f"{path}.name")
     roles = parse_names(entry.get("roles"), f"{path}.roles") if entry.get("roles") is not None else (ROLE_VIRT,)
+    if ROLE_WITNESS in roles and ROLE_VIRT in roles:
+        raise InputError(
+            f"server {name} has the roles {ROLE_VIRT} and {ROLE_WITNESS}: its vote would be lost together with its VMs.",
+            f"{path}.roles",
+            f"Give the role {ROLE_WITNESS} to a third machine.",
+        )
     vms = parse_vms(entry.get("vms"), f"{path}.vms", cluster=cluster)
     if vms and ROLE_VIRT not in roles:
         raise InputError(f"server {name} has VM details but not the role {ROLE_VIRT}.", f"{path}.vms", f"Add {ROLE_VIRT} to its roles, or list the VMs in vms.")

@@ -12,9 +12,9 @@ import math
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import GIB, MIB, size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_VIRT, HostCapacity, HostFacts
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_VIRT, ROLE_WITNESS, HostCapacity, HostFacts
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_losses import GRADES
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import PlacementQuestion, PlanServer
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM, PlacementQuestion, PlanServer
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_exact import refine
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import Placement, pose
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
@@ -72,6 +72,38 @@ def changes(placement: Placement) -> tuple[Change, ...]:
     found.append(_another_server(placement, unplaced))
     priced = [_priced(placement, *one) for one in found if one is not None]
     return tuple(sorted(priced, key=lambda change: GRADES.index(change.ha_grade)))
+
+
+def witness_advice(placement: Placement) -> tuple[str, ...]:
+    """Return the advice to use a witness if two servers would then survive the loss of either of them; verified."""
+    problem, question = placement.problem, placement.question
+    able = [index for index, server in enumerate(problem.servers) if server.capacity and ROLE_VIRT in server.roles and index not in problem.taken]
+    groups = [index for index, group in enumerate(problem.groups) if group.kind == QUORUM]
+    if len(able) != 2 or not groups or not placement.state.cost()[1] or any(ROLE_WITNESS in server.roles for server in problem.servers):
+        return ()
+    kept: set[int] = set()
+    for group in groups:
+        # the VMs that stay are those that are already apart
+        members = sorted(problem.members[group], key=lambda vm: (problem.current[vm], vm))
+        chosen = {problem.current[vm]: vm for vm in reversed(members)}.values()
+        kept.update([*sorted(chosen), *(vm for vm in members if vm not in chosen)][:2])
+    spare = [vm for group in groups for vm in problem.members[group] if vm not in kept]
+    nothing: frozenset[str] = frozenset()
+    # not a valid name, so it never equals that of a server
+    third = PlanServer("a third machine", (ROLE_WITNESS,), None, None, None, None, nothing, nothing, None, {}, None, None, (), "")
+    vms = tuple(vm for index, vm in enumerate(problem.vms) if index not in spare)
+    after = _solve(pose(dataclasses.replace(question, servers=(*question.servers, third), vms=vms))[1])
+    if after.unplaced or after.cost()[1]:
+        return ()
+    where = " and ".join(problem.servers[index].name for index in able)
+    names = sorted(problem.vms[vm].details.name for vm in set(spare))
+    saved = size_text(sum(problem.memory[vm] for vm in set(spare)) * MIB) if spare else ""
+    without = f", without {', '.join(names)} ({saved} of memory saved)" if names else ""
+    roles = ", ".join(problem.groups[index].name for index in groups)
+    return (
+        f"With a witness, {where} survive the loss of either server: one {roles} on each of them{without}, and a third machine with the role "
+        f"{ROLE_WITNESS}. It carries votes only, and 512 MiB of memory are sufficient: a single-board computer, a NAS, or the retired source of the migration.",
+    )
 
 
 def _solve(problem: Problem) -> State:

@@ -14,7 +14,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT, ROLE_WITNESS
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import PlacementQuestion
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_exact import NODES, refine
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_matching import Match, match_servers
@@ -60,9 +60,9 @@ def plan_placement(question: PlacementQuestion, nodes: int = NODES) -> Placement
     """Assign whole servers to requests, and place the VMs.
 
     :arg nodes: maximum number of nodes to examine in the proof of optimality.
-    :raises RefusedError: the role compute in a VM without nested virtualisation.
+    :raises RefusedError: the role compute in a VM without nested virtualisation, or the role witness in a VM.
     """
-    refuse_compute(question)
+    refuse_roles(question)
     matches, problem = pose(question)
     state, proven = refine(problem, search(problem), nodes)
     return Placement(question, problem, state, matches, proven)
@@ -77,12 +77,18 @@ def pose(question: PlacementQuestion) -> tuple[tuple[Match, ...], Problem]:
     return matches, Problem(question, taken, _metal(question, matches))
 
 
-def refuse_compute(question: PlacementQuestion) -> None:
-    """Refuse the role compute in a VM without ``nested: true``.
+def refuse_roles(question: PlacementQuestion) -> None:
+    """Refuse the role compute in a VM without ``nested: true``, and the role witness in any VM of the servers it votes about.
 
     :raises RefusedError: with the name of the VM.
     """
     for vm in question.vms:
+        if ROLE_WITNESS in vm.details.roles:
+            raise RefusedError(
+                f"VM {vm.details.name} has the role {ROLE_WITNESS}, but would be lost together with the server it votes about.",
+                f"{vm.details.path}.roles",
+                "Assign the role to a third machine, e.g. the retired source of the migration.",
+            )
         if ROLE_COMPUTE in vm.details.roles and not vm.nested:
             raise RefusedError(
                 f"VM {vm.details.name} has the role {ROLE_COMPUTE}; compute belongs on metal.",

@@ -13,7 +13,7 @@ import dataclasses
 import math
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT, ROLE_WITNESS
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import APART, QUORUM, SPREAD, PlacementQuestion, PlanVm
 
 # VMs without a server; the worst grade of a quorum (0 quorum, 1 restart, 2 none) and the sum of all grades; pairs on one server
@@ -31,8 +31,8 @@ Cost = t.Tuple[int, ...]
 class Group:
     """VMs with a common role or a common group in ``anti_affinity``.
 
-    ``size`` counts all members, also those on metal and those without a server; ``metal`` is the number of members on metal by
-    server.
+    ``size`` counts all members, also those on metal and those without a server, and in a quorum the witnesses; ``metal`` is the
+    number of members and witnesses on metal by server.
     """
 
     name: str
@@ -143,7 +143,9 @@ class Problem:
         of: list[list[int]] = [[] for unused in self.vms]
         for name in names:
             kind = QUORUM if name in policy.quorum_roles else APART if name in apart else SPREAD
-            places = metal.get(name, ()) if name not in (ROLE_COMPUTE, ROLE_VIRT) else ()
+            places = list(metal.get(name, ())) if name not in (ROLE_COMPUTE, ROLE_VIRT) else []
+            # a witness votes in every quorum
+            places += metal.get(ROLE_WITNESS, ()) if kind == QUORUM else ()
             size = len(members.get(name, ())) + len(places)
             if size < 2 and kind != QUORUM:
                 continue

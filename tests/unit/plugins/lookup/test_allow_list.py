@@ -94,3 +94,29 @@ def test_the_group_a_role_was_told_to_use():
 def test_bad_values_are_named(services, more, words):
     with pytest.raises(AnsibleError, match=words.replace("[", r"\[")):
         lookup(*services, **more)
+
+
+W = {**HOSTS, "w": {"ansible_host": "192.0.2.30"}}
+WITH = {"all": list(W), "controller": ["c1", "c2"], "witness": ["w"]}
+
+
+def test_a_witness_reaches_the_ports_for_votes_only():
+    found, queues = lookup("galera", "rabbitmq", hosts=W, groups=WITH)
+    assert "192.0.2.30" in allowed(found, "4567")
+    for port in ("4444", "4568", "3306", "9200"):
+        assert "192.0.2.30" not in allowed(found, port)
+    # it is a member of RabbitMQ
+    assert "192.0.2.30" in queues["served"] and "192.0.2.30" in allowed(queues, "25672")
+
+
+def test_the_list_of_a_witness_admits_the_members_only():
+    (found,) = lookup("witness", hosts=W, groups=WITH, footprint_cluster="Lab-1")
+    assert found["name"] == "witness_lab_1"
+    assert found["served"] == ["192.0.2.30"]
+    assert found["units"] == ["garbd@Lab-1.service"]
+    assert found["rules"] == [{"protocol": "tcp", "ports": ["4567"], "allowed": ["192.0.2.11", "192.0.2.30", "198.51.100.12"]}]
+
+
+def test_rabbitmq_without_a_witness():
+    (queues,) = lookup("rabbitmq", hosts=W, groups=WITH, rabbitmq_witness=False)
+    assert "192.0.2.30" not in queues["served"]

@@ -97,7 +97,8 @@ def test_service_without_installations_is_omitted() -> None:
 def test_members_follow_the_rule_of_the_roles() -> None:
     groups = {"controller": ["c1", "c2"], "galera": ["d1"], "bus": ["b1"], "rabbitmq": []}
     found = members_of(groups, {"c1": {"memcached_group": "bus"}, "c2": {}})
-    assert found == {"galera": ["d1"], "rabbitmq": ["c1", "c2"], "memcached": ["b1"], "load_balancer": ["c1", "c2"], "keystone": ["c1", "c2"]}
+    both = ["c1", "c2"]
+    assert found == {"galera": ["d1"], "rabbitmq": both, "witness": [], "memcached": ["b1"], "load_balancer": both, "keystone": both}
     assert members_of({}, {}) == dict.fromkeys(SERVICES, [])
 
 

@@ -218,3 +218,50 @@ def test_replicas_that_are_lacking() -> None:
     assert lacking_replicas(queues, "rabbit@a", 3) == ()
     assert lacking_replicas(queues, "rabbit@d", 4) == (("/", "short"),)
     assert lacking_replicas([queue("two", *ALL[:2])], "rabbit@c", 2) == ()
+
+
+def voting(*members: Member | None, force: str | None = None) -> Decision:
+    """a and b have clients, c is a witness."""
+    return decide(dict(zip("abc", members)), NODES, force, (), ["c"])
+
+
+@pytest.mark.parametrize(
+    ("members", "action", "first", "start", "join", "forced"),
+    [
+        # a new cluster is never started by the witness, also if that is running, and does not wait for it
+        ([fresh("a"), fresh("b"), fresh("c")], "bootstrap", "a", (), ("b", "c"), False),
+        ([fresh("a"), fresh("b"), alone("c")], "bootstrap", "a", (), ("b", "c"), False),
+        ([fresh("a"), fresh("b"), None], "bootstrap", "a", (), ("b",), False),
+        ([fresh("a"), None, fresh("c")], "refuse", None, (), (), False),
+        ([None, None, fresh("c")], "refuse", None, (), (), False),
+        # a running cluster
+        ([member("a"), member("b"), None], "none", "a", (), (), False),
+        ([member("a"), None, member("c")], "none", "a", (), (), False),
+        ([member("a", False), None, member("c")], "start", "c", ("a",), (), False),
+        # all stopped
+        ([member("a", False), member("b", False, ALL[1:]), member("c", False, ALL[2:])], "start", "c", ("c", "a", "b"), (), False),
+        # waiting for the witness only: a and b are a majority
+        ([member("a", False), member("b", False, ALL[1:]), None], "start", "b", ("b", "a"), (), True),
+        # waiting for a member with clients
+        ([member("a", False), None, None], "refuse", None, (), (), False),
+        ([member("a", False), None, member("c", False)], "refuse", None, (), (), False),
+        # the witness stopped last and has all that the missing one had confirmed
+        ([member("a", False), None, member("c", False, ALL[2:])], "start", "c", ("c", "a"), (), False),
+    ],
+)
+def test_a_witness(members: list[Member | None], action: str, first: str | None, start: t.Any, join: t.Any, forced: bool) -> None:
+    found = voting(*members)
+    assert (found.action, found.first, found.start, found.join, found.forced) == (action, first, start, join, forced)
+
+
+@pytest.mark.parametrize("states", itertools.product([None, "fresh", "running", "stopped"], repeat=3))
+def test_a_witness_never_starts_a_new_cluster(states: tuple[str | None, ...]) -> None:
+    made = {"fresh": fresh, "running": member, "stopped": lambda name: member(name, False)}
+    found = voting(*[made[state](name) if state else None for name, state in zip("abc", states)])
+    assert not (found.action == "bootstrap" and found.first == "c")
+    assert not (found.forced and found.first == "c")
+
+
+def test_a_witness_cannot_be_forced() -> None:
+    found = voting(member("a", False), None, member("c", False), force="c")
+    assert found.action == "refuse" and "c is forced to start the cluster, but is a witness" in found.reason

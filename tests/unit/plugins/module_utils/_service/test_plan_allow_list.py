@@ -24,7 +24,7 @@ def rules_of(service, **settings):
 
 
 def test_what_members_tell_each_other_is_for_members_alone():
-    assert rules_of("galera") == {("4444", "4567", "4568"): PEERS, ("3306", "9200"): [*PEERS, CLIENT]}
+    assert rules_of("galera") == {("4444", "4568"): PEERS, ("4567",): PEERS, ("3306", "9200"): [*PEERS, CLIENT]}
     assert rules_of("rabbitmq") == {("4369", "25672", "35672-35682"): PEERS, ("5671", "5672"): [*PEERS, CLIENT]}
     assert rules_of("load_balancer") == {("10240",): PEERS, "vrrp": PEERS}
     assert rules_of("memcached") == {("11211",): [*PEERS, CLIENT]}

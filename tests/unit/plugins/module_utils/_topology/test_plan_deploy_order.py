@@ -11,7 +11,15 @@ import itertools
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import parse_services
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import components, graph, memory, order, plan
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import (
+    components,
+    graph,
+    memory,
+    order,
+    plan,
+    without_witness,
+    witnesses_of,
+)
 
 THREE = {"controller": ["c1", "c2", "c3"]}
 HEAT = {
@@ -30,11 +38,35 @@ def test_the_whole_control_plane():
     assert steps() == ["galera", "rabbitmq", "memcached", "load_balancer", "keystone"]
 
 
+def test_a_witness_comes_after_the_database_and_is_a_member_of_rabbitmq():
+    services = parse_services(None)
+    found = plan(services, {"controller": ["c1", "c2"], "witness": ["w"]})
+    assert [(step.name, step.hosts) for step in found][:3] == [("galera", ("c1", "c2")), ("rabbitmq", ("c1", "c2", "w")), ("witness", ("w",))]
+    assert all("w" not in step.hosts for step in found[3:])
+    # 512 MiB are sufficient
+    assert memory("w", found)["needed"] <= 400
+    alone = plan(without_witness(services, ["rabbitmq"]), {"controller": ["c1", "c2"], "witness": ["w"]})
+    assert next(step.hosts for step in alone if step.name == "rabbitmq") == ("c1", "c2")
+
+
+@pytest.mark.parametrize("hosts, witnesses, found", [(2, 1, 1), (3, 1, 0), (4, 1, 1), (3, 2, 2), (2, 2, 0), (1, 1, 0), (1, 2, 0), (2, 0, 0)])
+def test_witnesses_join_where_they_make_the_votes_odd(hosts, witnesses, found):
+    service = parse_services(None)["rabbitmq"]
+    assert len(witnesses_of(service, [f"c{number}" for number in range(hosts)], [f"w{number}" for number in range(witnesses)])) == found
+
+
+def test_a_witness_is_not_a_controller():
+    assert [step.name for step in plan(parse_services(None), {"controller": ["c1"]}) if step.service.name == "witness"] == []
+    with pytest.raises(InputError, match="witness has no host"):
+        plan(parse_services(None), {"controller": ["c1"]}, ["witness"])
+
+
 def test_every_step_comes_after_what_it_waits_for():
     declared = {"heat": HEAT, "ui": {"role": "my.cloud.ui", "depends": ["heat", "memcached"]}}
     found = steps(declared)
     for step, needs in graph(parse_services(declared)).items():
-        assert all(found.index(need) < found.index(step) for need in needs)
+        if step in found:
+            assert all(found.index(need) < found.index(step) for need in needs)
     assert found[-4:] == ["heat/db-sync", "heat", "heat/register", "ui"]
 
 

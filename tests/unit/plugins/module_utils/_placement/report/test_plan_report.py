@@ -90,7 +90,7 @@ def test_availability_in_plain_words():
     assert report(servers(8, 8), controllers())["ha"] == [
         "restart: the control plane survives the loss of some servers; after the loss of another it stops until that server is back",
         "the loss of metal1 alone stops the control plane",
-        "full high availability requires three servers with one controller each",
+        "full high availability requires one controller on each of three servers, or on each of two servers and a witness",
     ]
     assert report(servers(8), [])["ha"] == ["none: no role needs a majority (quorum_roles: controller)"]
 
