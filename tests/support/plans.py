@@ -43,6 +43,10 @@ _LARGE = [{"id": "db1", "ram": 40, "roles": ["db"]}, {"id": "build1", "ram": 24,
 CASES: dict[str, dict[str, t.Any]] = {
     "plan-2": {"machines": [_metal(1), _metal(2)], "vms": _details(reduced_vms({"ram": 16}))},
     "plan-3": {"machines": [_metal(1), _metal(2), _metal(3)], "vms": _details(reduced_vms({"ram": 16})), "current": _STANDS},
+    "plan-witness": {
+        "machines": [_metal(1), _metal(2), {"name": "laptop", "roles": ["witness"]}],
+        "vms": _details([vm for vm in reduced_vms({"ram": 16}) if vm["id"] != "controller3"]),
+    },
     "plan-short": {
         "machines": [_metal(1), _metal(2, 32, roles=["virt", "compute", "controller"])],
         "vms": _details([*reduced_vms({"ram": 16})[1:], *_LARGE]),

@@ -385,7 +385,7 @@ def may_reform(status: t.Mapping[str, str], configured: int, addresses: int, wit
     view. Split-brain is impossible in one case, and only that case is allowed: *every* member of the cluster is in this component, so no
     member is left that could be, or become, Primary elsewhere.
 
-    A witness may be missing: it has no data, so nobody can have written to a component without any of the members in this one.
+    A witness may be missing: it has no data, so no client can have written to a component without any of the members in this one.
 
     :arg configured: number of members that the role configured, without witnesses.
     :arg addresses: members and witnesses in the running server's ``wsrep_cluster_address``; if the number differs, the cluster is resized.

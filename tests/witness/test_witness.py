@@ -1,0 +1,143 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Two servers and a vote: deployed, refused where the vote would not decide, and each of the three lost under a continuous writer."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import pytest
+from rflab.plays import REPOSITORY
+from support import eventually
+from witness_lab import DATA, WITNESS, WitnessLab
+
+pytestmark = pytest.mark.chapter
+
+MOST_SECONDS = 10
+
+
+def test_what_would_not_decide_is_refused_before_any_change(lab: WitnessLab) -> None:
+    lab.write_witness_inventory(["metal2"])
+    lab.refuses("metal2 cannot be a witness: it is a controller", "third machine")
+    lab.write_witness_inventory(groups={"virt": [WITNESS]})
+    lab.refuses("laptop cannot be a witness: it is a virt host")
+    lab.write_inventory(
+        groups={"controller": ["metal1", "metal2"], "witness": [WITNESS]}, hosts={WITNESS: {"ansible_host": lab.master, "vm_host": "metal1"}}
+    )
+    lab.refuses("laptop cannot be a witness: it is on metal1 with metal1")
+    lab.write_witness_inventory(groups={"witness": [WITNESS, "other"]})
+    lab.refuses("2 witnesses (laptop, other) for 2 members with data")
+    lab.write_witness_inventory(footprint_services={"witness": {"memory": 999999}})
+    lab.refuses("laptop has", "deploy_without_witness=true", "MiB are missing")
+
+
+def test_without_the_witness_only_with_consent(lab: WitnessLab) -> None:
+    lab.write_witness_inventory()
+    lab.lose_power(WITNESS)
+    lab.refuses("laptop cannot be reached", "deploy_without_witness=true")
+    lab.deploys(variables={"deploy_without_witness": True})
+    assert lab.votes("metal1") == 2
+    report = lab.report()
+    assert (report["state"], report["services"]["witness"]["state"]) == ("degraded", "degraded"), report["lines"]
+    lab.power_on(WITNESS)
+
+
+def test_deployed(lab: WitnessLab) -> None:
+    checked = lab.deploys(check=True)
+    assert checked.changed > 0
+    lab.deploys()
+    assert [lab.votes(name) for name in DATA] == [3, 3]
+    again = lab.deploys()
+    assert again.changed == 0, again.changed_tasks()
+    assert lab.deploys(check=True).changed == 0
+    report = lab.report()
+    assert (report["state"], report["ha_grade"]) == ("ok", "quorum"), report["lines"]
+    assert {name: (one["up"], one["all"]) for name, one in report["services"].items() if name in ("galera", "rabbitmq", "witness")} == {
+        "galera": (2, 2), "rabbitmq": (3, 3), "witness": (1, 1),
+    }  # fmt: skip
+
+
+def test_it_carries_votes_only(lab: WitnessLab) -> None:
+    listening = {line.split()[3] for line in lab.run(WITNESS, ["ss", "-Hltn"]).splitlines()}
+    assert {f"{lab.master}:{port}" for port in (4567, 25672)} <= listening
+    assert not [address for address in listening if address.rpartition(":")[2] in ("5671", "5672", "11211", "5000", "9200")], listening
+    # neither readable for others nor with more than the own key
+    files = lab.run(WITNESS, ["find", "/etc/reduced.footprint/witness/lab", "-type", "f", "-printf", "%m %u %f\n"]).splitlines()
+    assert sorted(files) == [f"600 footprint-witness {name}" for name in ("ca.pem", "certificate.pem", "garbd.cfg", "key.pem")]
+    lab.run(WITNESS, ["/usr/local/lib/reduced.footprint/rabbitmq_leaders"])
+
+
+def test_a_server_or_the_witness_is_lost_under_a_writer(lab: WitnessLab, whole: bool) -> None:
+    lab.start_writing()
+    pauses: dict[str, list[float]] = {name: [] for name in (*DATA, WITNESS)}
+    for number in range(20 if whole else 1):
+        for victim in pauses:
+            since = time.time()
+            lab.lose_power(victim)
+            pauses[victim].append(lab.pause_after(since))
+            if not number:
+                report = lab.report()
+                assert report["state"] == ("degraded" if victim == WITNESS else "down"), report["lines"]
+                assert report["services"]["galera"]["state"] == ("ok" if victim == WITNESS else "degraded")
+                assert report["services"]["rabbitmq"]["state"] == "degraded"
+            lab.power_on(victim)
+            lab.becomes_whole()
+    lab.stop_writing()
+    lines = [
+        f"{victim} lost {len(found)} times: median {statistics.median(found):.1f} s, longest {max(found):.1f} s without an acknowledged row"
+        for victim, found in pauses.items()
+    ]
+    path = REPOSITORY / "tests" / "output" / "witness.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert max(max(found) for found in pauses.values()) <= MOST_SECONDS, lines
+    assert lab.written()["rows_lost"] == 0
+    assert lab.promises_kept(DATA) > 20
+
+
+def test_a_power_loss_of_everything(lab: WitnessLab) -> None:
+    lab.lose_power(*DATA, WITNESS)
+    lab.power_on(*DATA, WITNESS)
+    eventually("the database is there again by itself", lambda: lab.votes("metal1") == 3, 180)
+    lab.becomes_whole()
+    # also if the witness does not return
+    lab.lose_power(*DATA, WITNESS)
+    lab.power_on(*DATA)
+    eventually("both members form the cluster without the witness", lambda: lab.votes("metal1") == 2, 180)
+    lab.power_on(WITNESS)
+    lab.becomes_whole()
+
+
+def test_a_stopped_cluster_is_recovered_with_a_witness(lab: WitnessLab) -> None:
+    for name in DATA:
+        lab.run(name, ["systemctl", "stop", "mariadb"])
+    # the witness is alone, and starts nothing
+    done = lab.play("recover_database")
+    assert done.rc == 0, done.output[-6000:]
+    assert "witness, running, a vote without data" in done.output
+    eventually("all votes are there", lambda: [lab.votes(name) for name in DATA] == [3, 3], 120)
+
+
+def test_rolling_restart(lab: WitnessLab) -> None:
+    lab.becomes_whole()
+    done = lab.play("rolling_restart", variables={"components": "galera,rabbitmq,witness"})
+    assert done.rc == 0, done.output[-6000:]
+    assert "witness on laptop" in done.output
+
+
+def test_the_vote_is_taken_away_and_given_back(lab: WitnessLab) -> None:
+    lab.start_writing()
+    lab.refuses("the loss of any server stops the control plane", name="remove_witness", variables={"witness": WITNESS})
+    since = time.time()
+    done = lab.play("remove_witness", variables={"witness": WITNESS, "confirm": WITNESS})
+    assert done.rc == 0, done.output[-6000:]
+    assert lab.pause_after(since, 5) < MOST_SECONDS
+    assert [lab.votes(name) for name in DATA] == [2, 2]
+    lab.deploys()
+    assert lab.pause_after(since, 5) < MOST_SECONDS
+    lab.stop_writing()
+    assert lab.written()["rows_lost"] == 0
+    lab.becomes_whole()
