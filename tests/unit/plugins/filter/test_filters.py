@@ -88,6 +88,15 @@ def test_bad_conditions_are_named() -> None:
         call("controlplane_gate", LOOKS, MEMBERS, [], [], {"sizes": {"nova": 3}})
 
 
+def test_witnesses_are_read_from_the_state_of_their_service() -> None:
+    stopped = {"cluster_uuid": "u", "seqno": 3}
+    running = {"units": {"garbd@lab.service": {"state": "active"}}, "facts": {}, "problems": []}
+    found = call("galera_decision", {"c1": stopped, "c2": stopped}, None, {"w": running, "v": {}, "x": {"units": {}}})
+    assert (found["bootstrap"], found["silence"]) == ("c1", ["w"])
+    assert [line.partition(",")[0] for line in found["members"][:3]] == ["w: witness", "v: witness", "x: witness"]
+    assert "v: witness, does not answer" in found["members"][1] and "x: witness, stopped" in found["members"][2]
+
+
 def test_backup_member_that_does_not_serve_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="c1"):
         call("galera_backup_member", {"c1": None}, "c1")

@@ -145,6 +145,15 @@ def test_kernel_tables_are_read(tmp_path: pathlib.Path) -> None:
     (tmp_path / "tcp").write_text(head + "   0: 0B02000A:1388 00000000:0000 0A 0\n   1: 0B02000A:1F90 0100007F:1000 01 0\n", encoding="ascii")
     (tmp_path / "tcp6").write_text(head + "   0: 00000000000000000000000000000000:0CEA 0000:0000 0A 0\n", encoding="ascii")
     assert io_listeners.listeners(tmp_path) == [("10.0.2.11", 5000), ("::", 3306)]
+    assert io_listeners.connections(tmp_path) == [(("10.0.2.11", 8080), ("127.0.0.1", 4096))]
+
+
+def test_members_of_a_witness(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "garbd.cfg").write_text("# managed\naddress = gcomm://10.0.0.1:4567, 10.0.0.2:4567\ngroup = home\n", encoding="ascii")
+    assert io_plane.witness_members("home", tmp_path) == ["10.0.0.1:4567", "10.0.0.2:4567"]
+    assert io_plane.witness_members("work", tmp_path) is None
+    assert io_plane.witness_members("", tmp_path) is None
 
 
 class _Answer(http.server.BaseHTTPRequestHandler):

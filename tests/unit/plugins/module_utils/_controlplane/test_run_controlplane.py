@@ -97,6 +97,20 @@ def test_the_load_balancer_has_to_send_clients_there() -> None:
     assert looked(host, services=("load_balancer",), wanted=wanted, wait_timeout=5)["problems"] == []
 
 
+def test_a_witness_is_inspected_for_its_cluster_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_listeners, io_plane
+
+    monkeypatch.setattr(io_plane, "witness_members", lambda cluster: ["10.0.0.1:4567", "10.0.0.2:4567"] if cluster == "home" else None)
+    monkeypatch.setattr(io_plane, "units", lambda names: {name: unit() for name in names if name.startswith("garbd@")})
+    ends = [(("10.0.0.3", 4567), ("10.0.0.1", 40000)), (("10.0.0.3", 40000), ("10.0.0.2", 22))]
+    monkeypatch.setattr(io_listeners, "connections", lambda: ends)
+    assert list(Host(1, "home").units(("witness", "galera"))["witness"]) == ["garbd@home.service"]
+    for cluster in ("", "work"):
+        assert Host(1, cluster).units(("witness",))["witness"] == {}
+    # in either direction, and at the port for votes only
+    assert Host(1, "home").facts("witness") == {"members": ["10.0.0.1:4567", "10.0.0.2:4567"], "connected": ["10.0.0.1:4567"]}
+
+
 def test_of_several_names_the_one_that_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_plane
 

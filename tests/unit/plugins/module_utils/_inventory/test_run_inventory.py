@@ -169,6 +169,12 @@ def test_without_the_binding_there_is_a_warning():
             InputError,
             r"servers.n.vms\[0\].name: 'x' is already used at servers.m.vms\[0\].name",
         ),
+        ({"m": {"roles": ["virt", "witness"]}}, RefusedError, "servers.m.roles: m cannot be a witness: it is a virt host"),
+        (
+            {"m": {"roles": ["virt"], "vms": [{"id": "c", "roles": ["controller"]}, {"id": "w", "roles": ["witness"]}]}},
+            RefusedError,
+            r"servers.m.vms\[1\].roles: w cannot be a witness: it is on m with c",
+        ),
         ({"m": {"roles": ["virt"], "vms": [{"id": "m"}]}}, InputError, r"'m' is already used at servers.m"),
         (
             {"m": {"roles": ["virt"], "vms": [{"id": 1, "address": "192.0.2.1"}, {"id": 2, "address": "192.0.2.1"}]}},

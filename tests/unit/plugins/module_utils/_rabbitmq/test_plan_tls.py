@@ -18,6 +18,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_t
         ("vm_memory_high_watermark.relative = 0.5\n", True, "off"),
         ("listeners.tcp.1 = 192.0.2.1:5672\n", False, "off"),
         ("listeners.tcp = none\nlisteners.ssl.1 = 192.0.2.1:5671\n", True, "on"),
+        # a witness has no clients
+        ("listeners.tcp = none\n", True, None),
         ("listeners.tcp.1 = 192.0.2.1:5672\n  listeners.ssl.default = 5671\n", True, "both"),
     ],
 )

@@ -19,6 +19,7 @@ VM = {"id": 1, "cpu": 1, "ram": 1}
         (["virt"], []),
         ([], []),
         (["compute"], []),
+        (["witness"], []),
         (["virt", "compute"], [VM]),
         (["virt"], [dict(VM, roles=["controller"])]),
         (["virt"], [dict(VM, roles=["compute"], nested=True)]),
@@ -41,6 +42,12 @@ def test_compute_stays_on_metal(extra):
     with pytest.raises(RefusedError) as caught:
         check_roles(parse_node("m1", "lab", ["virt"], [VM, dict(VM, id=2, roles=["controller", "compute"], **extra)]))
     assert caught.value.path == "vms[1].roles" and "nested: true" in str(caught.value)
+
+
+def test_a_virt_host_is_not_a_witness():
+    with pytest.raises(RefusedError, match="third machine") as caught:
+        check_roles(parse_node("m1", "lab", ["virt", "witness"], []))
+    assert caught.value.path == "roles"
 
 
 def test_nested_must_be_a_truth_value():
