@@ -28,12 +28,14 @@ class Service:
     :arg units: its systemd units; each is a tuple of alternative names.
     :arg majority: whether it needs more than half of its members to serve; other services need one.
     :arg votes_in: the service whose quorum its members count in; it serves no clients itself.
+    :arg programs: possible paths of its program, if its unit does not belong to a package.
     """
 
     name: str
     units: tuple[tuple[str, ...], ...]
     majority: bool = False
     votes_in: str = ""
+    programs: tuple[str, ...] = ()
 
     def needed(self, votes: int) -> int:
         """Return how many of its votes it needs to serve."""
@@ -46,7 +48,7 @@ SERVICES: t.Mapping[str, Service] = {
     for service in (
         Service("galera", (("mariadb.service",),), majority=True),
         Service("rabbitmq", (("rabbitmq-server.service",),), majority=True),
-        Service(WITNESS, ((f"garbd@{CLUSTER}.service",),), votes_in="galera"),
+        Service(WITNESS, ((f"garbd@{CLUSTER}.service",),), votes_in="galera", programs=("/usr/bin/garbd", "/usr/sbin/garbd")),
         Service("memcached", (("memcached.service",),)),
         Service("load_balancer", (("haproxy.service",), ("keepalived.service",))),
         Service("keystone", (("footprint-keystone.service", "keystone.service", "apache2.service", "httpd.service"),)),

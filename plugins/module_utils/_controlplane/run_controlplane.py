@@ -168,9 +168,10 @@ def look(
 
 
 def _add_packages(services: t.Mapping[str, t.Any]) -> None:
-    for seen in services.values():
+    for name, seen in services.items():
         for unit in seen["units"].values():
-            unit["package"] = io_plane.package_of(unit["path"])
+            packages = (io_plane.package_of(path) for path in SERVICES[name].programs or (unit["path"],))
+            unit["package"] = next((package for package in packages if package), None)
             # started before the package was installed
             installed = (unit["package"] or {}).get("installed")
             unit["stale"] = bool(installed and unit["state"] == "active" and installed > (unit["since"] or ""))
