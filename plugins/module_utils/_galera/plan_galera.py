@@ -296,7 +296,7 @@ def describe(members: t.Mapping[str, Member | None], decision: Decision, witness
     """Return one line per member and witness, so that the operator can check the decision."""
     lines = []
     for name, running in (witnesses or {}).items():
-        state = "does not answer" if running is None else "running" if running else "stopped"
+        state = {None: "does not answer", True: "running", False: "stopped"}[running]
         part = "is stopped until the cluster is started" if name in decision.silence else "no change"
         lines.append(f"{name}: witness, {state}, a vote without data; {part}")
     for name, member in members.items():
@@ -383,16 +383,14 @@ def may_reform(status: t.Mapping[str, str], configured: int, addresses: int, wit
 
     Galera does so itself when all members of the last Primary Component are connected again. It cannot if one of them lost its saved
     view. Split-brain is impossible in one case, and only that case is allowed: *every* member of the cluster is in this component, so no
-    member is left that could be, or become, Primary elsewhere.
-
-    A witness may be missing: it has no data, so no client can have written to a component without any of the members in this one.
+    member is left that could be, or become, Primary elsewhere. A witness may be missing: it has no data, so no client can have written to
+    a component without any of the members in this one.
 
     :arg configured: number of members that the role configured, without witnesses.
     :arg addresses: members and witnesses in the running server's ``wsrep_cluster_address``; if the number differs, the cluster is resized.
     :arg witnesses: number of witnesses.
     """
-    # a witness has no address for clients
-    with_data = [address for address in status.get("wsrep_incoming_addresses", "").split(",") if address.strip()]
+    with_data = [address for address in status.get("wsrep_incoming_addresses", "").split(",") if address.strip()]  # a witness has none
     return (
         status.get("wsrep_cluster_status") == "non-Primary"
         and status.get("wsrep_connected") == "ON"
