@@ -38,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Each of V(galera), V(rabbitmq), V(memcached), V(load_balancer) and V(keystone) with the names of its hosts.
+  description: Each of V(galera), V(rabbitmq), V(witness), V(memcached), V(load_balancer) and V(keystone) with the names of its hosts.
   type: dict
 """
 
