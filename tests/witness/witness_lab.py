@@ -51,7 +51,7 @@ class WitnessLab(ControllersLab):
         return done
 
     def report(self) -> dict[str, t.Any]:
-        """The report of the status playbook, whether all is well or not."""
+        """The report of the status playbook, whether all is healthy or not."""
         path = self.state / "status.json"
         path.unlink(missing_ok=True)
         done = self.play("status", "-e", f"status_report_file={path}")
@@ -60,7 +60,7 @@ class WitnessLab(ControllersLab):
 
     def becomes_whole(self, seconds: float = 240) -> None:
         """Wait until the status is ok again."""
-        eventually("all is well", lambda: self.report()["state"] == "ok", seconds)
+        eventually("all is healthy", lambda: self.report()["state"] == "ok", seconds)
 
     def status_of(self, host: str, variable: str) -> str:
         """One status variable of the database of a server."""
