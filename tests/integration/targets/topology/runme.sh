@@ -78,7 +78,7 @@ refused "config_dump_format: xml is not supported. Use yaml or json." \
 
 # what is asked of a deployment is understood before any host is touched
 for asked in "nova|unknown service 'nova'" "keystone|keystone has no host"; do
-    refused "${asked#*|}" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers -e expert_mode=true -e "components=${asked%%|*}"
+    refused "${asked#*|}" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers -e expert_mode=true -e "deploy_controllers_components=${asked%%|*}"
 done
 refused "dependency cycle between services: a → b → a" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers \
     -e '{"expert_mode": true, "footprint_services": {"a": {"role": "x.y.z", "depends": ["b"]}, "b": {"role": "x.y.z", "depends": ["a"]}}}'
