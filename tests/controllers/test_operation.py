@@ -172,7 +172,8 @@ def test_check_mode_shows_the_plan_and_touches_nothing(lab: ControllersLab) -> N
 def test_bad_input_is_named(lab: ControllersLab, inventory: t.Callable[[], object]) -> None:
     for variables, words in (
         ({"rolling_restart_components": "galera,nova"}, "components[1]: unknown component 'nova'. Use some of galera"),
-        ({"rolling_restart_action": "reboot"}, "rolling_restart_action: unknown action 'reboot'. Use restart or update."),
+        ({"rolling_restart_action": "reboot"}, "value of rolling_restart_action must be one of: restart, update, got: reboot"),
+        ({"rolling_restart_componets": "galera"}, "Did you mean rolling_restart_components?"),
     ):
         done = lab.play("rolling_restart", variables=variables)
         assert done.rc != 0
