@@ -26,11 +26,14 @@ if t.TYPE_CHECKING:
 def decide(gathered: run_work.Gathered) -> list[run_work.Work]:
     """Decide what to do with each VM; a VM for which that is not possible gets an error instead.
 
-    :raises FootprintError: an error that all VMs share.
+    :raises FootprintError: no VM can be processed, for example because of an invalid template; reported once and not per VM.
     """
     decider, request = _Decider(gathered), gathered.request
     works = [decider.work_of(vm) for vm in gathered.vms]
-    run_work.raise_common(works)
+    # refusals are reported in the results
+    failures = [work.failure for work in works if work.failure is not None and not isinstance(work.failure, model_errors.RefusedError)]
+    if failures and len(failures) == len(works):
+        raise failures[0]
     if request.recreate_disks:
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_missing
 
@@ -127,8 +130,7 @@ class _Decider:
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.run_removal import plan_removal
 
             owned, config = (seen.owned, seen.config) if seen else (None, None)
-            pool, wipe = self.request.pool, self.request.wipe
-            store = self.gathered.store(uri)
+            store, pool, wipe = self.gathered.store(uri), self.request.pool, self.request.wipe
             work.steps = plan_removal(work.vm, store, hosts.values(), uuid=work.uuid, pool=pool, wipe=wipe, owned=owned, config=config)
 
     def _render(self, work: run_work.Work, hypervisor: run_render.Hypervisor) -> None:
@@ -141,6 +143,7 @@ class _Decider:
             self._refuse_elsewhere(hypervisor.uri, wanted)
         self.choice.check(work.vm, hypervisor.type, first is not None and first.config.get("type") == hypervisor.type, work.host)
         prepared = self._prepare(work, hypervisor)
+        # the template can give it another name
         work.seen = domains.find(run_work.need(work.wanted), self.request.adopt)
         if work.seen is not None and work.seen is not first:
             prepared = self._prepare(work, hypervisor)
@@ -169,8 +172,6 @@ class _Decider:
             functools.partial(self.gathered.store, hypervisor.uri),
             self.request.pool,
             self.choice.own_type,
-            config=seen.config if seen else None,
-            live=seen.live if seen and seen.record.active else None,
             keep=keep,
             seen=seen,
             recreate=self.request.recreate_disks,
@@ -252,15 +253,10 @@ def _restored(applied: str, config: t.Any) -> t.Any:
 
     :raises RefusedError: it had a password where there is none now, and would be restored without protection.
     """
-    document = xml_domain.parse(applied)
-    if run_look.has_password(applied):
-        # imported only where there are passwords: each import costs every run
-        from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import reveal
-
-        unknown = reveal(document, config)
-        if unknown:
-            raise model_errors.RefusedError(
-                f"the previous definition has a password for {', '.join(unknown)}, which is not stored.",
-                hint="Run with state: present, the earlier template and the password.",
-            )
+    document, unknown = run_look.revealed(applied, config)
+    if unknown:
+        raise model_errors.RefusedError(
+            f"the previous definition has a password for {', '.join(unknown)}, which is not stored.",
+            hint="Run with state: present, the earlier template and the password.",
+        )
     return document

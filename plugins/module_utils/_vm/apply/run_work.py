@@ -97,16 +97,6 @@ class Work:
         return self.plan is not None and any(action in self.plan.actions for action in actions)
 
 
-def raise_common(works: t.Sequence[Work]) -> None:
-    """Raise the first error where planning failed for every VM, so that an invalid template is reported once and not per VM.
-
-    :raises FootprintError: no VM of the call can be processed. Refusals are reported in the results.
-    """
-    failures = [work.failure for work in works if work.failure is not None and not isinstance(work.failure, model_errors.RefusedError)]
-    if failures and len(failures) == len(works):
-        raise failures[0]
-
-
 def need(value: t.Any) -> t.Any:
     """Return a value that must not be ``None`` here.
 
