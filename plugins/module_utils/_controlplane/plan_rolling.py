@@ -148,7 +148,7 @@ def _own(request: Request, journal: t.Mapping[str, t.Any] | None) -> tuple[t.Map
         return journal, ""
     return None, (
         f"a rollout started at {journal.get('began') or 'an unknown time'} is unfinished. Finish it with -e rolling_restart_action={journal.get('action')} "
-        f"-e components={','.join(journal.get('components') or ())}, or discard it with -e rolling_restart_forget=true"
+        f"-e rolling_restart_components={','.join(journal.get('components') or ())}, or discard it with -e rolling_restart_forget=true"
     )
 
 

@@ -38,6 +38,19 @@ class Wish:
     with_scheme: bool = False
 
 
+def member_address(host: str, own: t.Mapping[str, t.Any], variable: str) -> str:
+    """Return the address at which a service of a host is reached: its variable, else ``ansible_host``, else the name of the host.
+
+    :arg own: the variables of the host.
+    """
+    return str(own.get(variable) or own.get("ansible_host") or host)
+
+
+def member_addresses(hosts: t.Iterable[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]], variable: str) -> list[str]:
+    """Return the :func:`member_address` of each host."""
+    return [member_address(host, hostvars[host] if host in hostvars else {}, variable) for host in hosts]
+
+
 def target(name: str, services: t.Mapping[str, Service], consumer: str | None = None) -> Service:
     """Return the real service of a name.
 

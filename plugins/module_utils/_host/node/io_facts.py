@@ -17,7 +17,7 @@ import stat
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo, read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_boot_sector import BOOT_SECTOR
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts
@@ -37,13 +37,12 @@ def measure(root: str = "/") -> HostFacts:
     :arg root: the parent of ``proc``; tests use another one.
     :raises BackendError: the total memory cannot be read.
     """
-    meminfo = read_text(os.path.join(root, "proc/meminfo")) or ""
-    found = re.search(r"^MemTotal:\s+([0-9]+) kB", meminfo, re.MULTILINE)
-    if not found:
+    memory = meminfo(root).get("MemTotal")
+    if memory is None:
         raise BackendError("/proc/meminfo does not contain the total memory.", hint="Run this on a Linux host with /proc mounted.")
     cpuinfo = read_text(os.path.join(root, "proc/cpuinfo")) or ""
     return HostFacts(
-        memory_mib=int(found.group(1)) // 1024,
+        memory_mib=memory // 1024**2,
         cpus=len(os.sched_getaffinity(0)),
         arch=platform.machine(),
         kernel=platform.release(),

@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_moved, run_result
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_domain
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
@@ -19,14 +20,18 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage impo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render, xml_template
 
 
-def check_libraries() -> None:
-    """Check that the libraries for documents are installed.
-
-    :raises BackendError: a library is missing.
-    """
+def unprepared(needed: t.Iterable[str], connect: t.Callable[[str], DomainHost]) -> str | None:
+    """Why libvirt on this host cannot be queried, or documents not be rendered; ``None`` when both are possible."""
     for name, failure in (("lxml", xml_domain.LXML_ERROR), ("Jinja2", xml_template.JINJA2_ERROR)):
         if failure is not None:
-            raise model_errors.BackendError(f"{name} is not installed for this host's Python.", hint=f"Install python3-{name.lower()} on the host.")
+            return f"{name} is not installed for this host's Python."
+    try:
+        for uri in needed:
+            with connect(uri):
+                pass
+    except model_errors.BackendError as error:
+        return error.message
+    return None
 
 
 def predict(
@@ -52,10 +57,10 @@ def predict(
             continue
         note = run_moved.note_about(notes, vm, request.cluster, "")
         if note is not None:
-            result = run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind)
+            result = run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=run_moved.state_of(note), moved_to=note.to)
             results.append(result)
             try:
-                elsewhere.append(f"VM {vm.name}: {run_moved.leave_alone(note, result, request.state)}")
+                elsewhere.append(f"VM {vm.name}: {run_moved.leave_alone(note, request.state)}")
             except model_errors.RefusedError as error:
                 result.error = str(error)
             continue

@@ -35,8 +35,6 @@ def plan(
     *,
     pool: str,
     hypervisor: str,
-    config: t.Any = None,
-    live: t.Any = None,
     keep: t.Mapping[str, model_storage.DiskSource] | None = None,
     seen: run_look.Seen | None = None,
     recreate: t.Container[str] = (),
@@ -46,13 +44,13 @@ def plan(
     Disks that the template does not use are ignored.
 
     :arg pool: name of the default pool.
-    :arg config: the parsed definition of its domain, if it exists; ``live`` the running configuration.
     :arg keep: target → source of the volumes that an adopted domain keeps.
     :arg seen: its existing domain; a missing volume that it names is not created.
     :arg recreate: the disks (by name, or ``pool/name``) whose missing volumes are created nevertheless.
     :raises InputError: the details do not match the host.
     :raises RefusedError: an existing volume cannot be changed as wanted, or one is missing; other VMs can be processed.
     """
+    config, live = (seen.config, seen.live if seen.record.active else None) if seen is not None else (None, None)
     steps = VolumeSteps(store, vm.uuid, live is not None, disks=vm.disks)
     applied = seen.applied if seen is not None and keep is None and vm.disks and xml_variables.disks_used(template) else None
     if applied is not None and not _as_applied(vm, applied, store, pool):

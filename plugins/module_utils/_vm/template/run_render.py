@@ -137,8 +137,6 @@ def prepare(
     pool: str,
     fixed_type: bool,
     *,
-    config: t.Any = None,
-    live: t.Any = None,
     keep: t.Mapping[str, model_storage.DiskSource] | None = None,
     seen: run_look.Seen | None = None,
     recreate: t.Container[str] = (),
@@ -146,7 +144,6 @@ def prepare(
     """Plan the VM's storage and render its document; nothing is changed.
 
     :arg store: returns the storage of the connection; called only for VMs with disks or a seed.
-    :arg config: the parsed definition of its domain, if it exists; ``live`` the running domain.
     :arg keep: targets whose volumes an adopted domain keeps.
     :arg seen: its domain as found, ``recreate`` the disks that may be created again.
     :raises FootprintError: with the VM in the path; see :func:`render` and ``run_volumes.plan``.
@@ -156,9 +153,7 @@ def prepare(
         # imported only if needed: each import slows down every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_volumes
 
-        steps = run_volumes.plan(
-            vm, store(), template, pool=pool, hypervisor=hypervisor, config=config, live=live, keep=keep, seen=seen, recreate=recreate
-        )
+        steps = run_volumes.plan(vm, store(), template, pool=pool, hypervisor=hypervisor, keep=keep, seen=seen, recreate=recreate)
         vm = vm if steps.disks is vm.disks else dataclasses.replace(vm, disks=steps.disks)
     variables = variables_of(vm, cluster, hypervisor, steps.sources if steps else (), steps.template_seed if steps else None)
     rendered, document = render(vm, template, variables)

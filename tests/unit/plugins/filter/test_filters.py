@@ -13,7 +13,8 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
-FILTERS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[4] / "plugins" / "filter").glob("[a-z]*.py"))
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+FILTERS = sorted(path.stem for path in (ROOT / "plugins" / "filter").glob("[a-z]*.py"))
 GROUPS = {"virt": ["metal1"], "controller": ["c1"], "galera": ["c1"]}
 HOSTVARS = {
     "metal1": {"inventory_hostname": "metal1", "node_roles": ["virt"], "vms": []},
@@ -38,6 +39,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
     "galera_tls_decision": ([{"tls": "off", "tls_written": "off"}, None], (True,), lambda found: found == {"wanted": True, "steps": ["both", "on"]}),
     "keystone_keys_decision": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
+    "member_addresses": (
+        ["c1", "c2", "c3", "c4"],
+        ({"c1": {"x_address": "192.0.2.9", "ansible_host": "192.0.2.1"}, "c2": {"x_address": "", "ansible_host": "192.0.2.2"}, "c3": {}}, "x_address"),
+        lambda found: found == ["192.0.2.9", "192.0.2.2", "c3", "c4"],
+    ),
     "plan_servers": (
         HOSTVARS,
         (["metal1"], FOUND, {"metal1": {"libvirt": True, "networks": [{"name": "br-admin", "active": True}]}}),
@@ -93,3 +99,9 @@ def test_backup_member_that_does_not_serve_is_refused() -> None:
         call("galera_backup_member", {"c1": None}, "c1")
     with pytest.raises(AnsibleFilterError, match="galera_backup_member"):
         call("galera_backup_member", 17)
+
+
+def test_addresses_of_members_come_from_the_filter_only() -> None:
+    files = [*ROOT.glob("roles/*/[dtv]*/*"), *ROOT.glob("playbooks/**/*.yml")]
+    assert [path for path in files if "attribute='ansible_host'" in path.read_text("utf-8")] == []
+    assert [path.parts[-3] for path in files if "member_addresses(" in path.read_text("utf-8")].count("load_balancer") == 2
