@@ -246,7 +246,8 @@ from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory, run_names
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import run_topology
 
 
@@ -261,18 +262,25 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory: t.Any, loader: t.Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
+        config = self._read_config_data(path)
         try:
+            # Ansible ignores unknown options
+            check_known({key: None for key in config}, sorted(self.option_definitions), "", "")
             self._populate(path, cache)
         except FootprintError as error:
+            # Ansible continues without the file; the playbooks do not
+            run_names.READ[os.path.abspath(path)] = str(error)
             raise AnsibleParserError(f"{path}: {error}") from error
+        run_names.READ[os.path.abspath(path)] = ""
 
     def _populate(self, path: str, cache: bool) -> None:
         wanted = run_topology.parse({key: self.get_option(key) for key in run_topology.KEYS}, list(self._included(path)))
         servers = run_inventory.parse_servers(self.get_option("servers"))
         named = {item.name for item in servers}
+        run_topology.check_names(wanted, servers, run_names.known_variables())
         servers += tuple(item for item in self._servers_of_other_sources() if item.name not in named)
         plan = run_inventory.parse(self._option("cluster"), run_topology.give_roles(servers, wanted))
+        run_topology.check_vms(wanted, plan, named, {item.name for item in servers})
         laid = self._lay(wanted, plan)
         found = self._addresses(plan, path, cache)
         if self.get_option("strict"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import (
     PROVABLE,
@@ -103,7 +103,7 @@ def _parse_current(value: t.Any, servers: set[str], ids: set[str]) -> dict[str, 
     if value is None or value == "":
         return {}
     if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {type(value).__name__}.", "current", "Write ID: SERVER for each VM that is on a server.")
+        raise InputError(f"expected a mapping, got {kind_of(value)}.", "current", "Write ID: SERVER for each VM that is on a server.")
     found = {}
     for key, server in value.items():
         if str(key) not in ids:
@@ -134,7 +134,7 @@ def _parse_server(entry: t.Any, path: str, cluster: str, policy: PlacementPolicy
     check_known(entry, _SERVER_KEYS, path, _HINT_SERVER)
     measured = entry.get("capacity")
     if measured is not None and not isinstance(measured, t.Mapping):
-        raise InputError(f"expected a mapping, got {type(measured).__name__}.", f"{path}.capacity", "Use the capacity that virt_node returns.")
+        raise InputError(f"expected a mapping, got {kind_of(measured)}.", f"{path}.capacity", "Use the capacity that virt_node returns.")
     both = _Entry(entry, measured or {}, path)
     name = parse_name(entry.get("name"), f"{path}.name")
     roles = parse_names(entry.get("roles"), f"{path}.roles") if entry.get("roles") is not None else (ROLE_VIRT,)
@@ -195,7 +195,7 @@ def _parse_pools(given: t.Any, measured: t.Any, path: str) -> dict[str, tuple[Po
         if value is None:
             continue
         if not isinstance(value, t.Mapping):
-            raise InputError(f"expected a mapping, got {type(value).__name__}.", where, "Write NAME: SIZE, e.g. {default: 500 GiB}.")
+            raise InputError(f"expected a mapping, got {kind_of(value)}.", where, "Write NAME: SIZE, e.g. {default: 500 GiB}.")
         for name, entry in value.items():
             found[parse_name(name, f"{where}.{name}")] = _parse_pool(str(name), entry, f"{where}.{name}")
     return found
@@ -230,7 +230,7 @@ def _parse_volumes(value: t.Any, path: str) -> dict[str, tuple[int, int]]:
     """Parse volumes as ``vm_info`` returns them: name → (capacity, allocation)."""
     found = {}
     if value is not None and (isinstance(value, (str, bytes, t.Mapping)) or not isinstance(value, t.Sequence)):
-        raise InputError(f"expected a list, got {type(value).__name__}.", path, "Give the volumes as vm_info returns them.")
+        raise InputError(f"expected a list, got {kind_of(value)}.", path, "Give the volumes as vm_info returns them.")
     for index, entry in enumerate(value or ()):
         where = f"{path}[{index}]"
         check_known(entry, ("name", "capacity_bytes", "allocation_bytes", "target", "path", "pool"), where, "Give the volumes as vm_info returns them.")

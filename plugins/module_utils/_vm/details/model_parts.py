@@ -204,10 +204,10 @@ def _entries(value: t.Any, path: str) -> list[t.Mapping[str, t.Any]]:
     if value is None:
         return []
     if not isinstance(value, (list, tuple)):
-        raise model_errors.InputError(f"is {type(value).__name__}, not a list.", path, "Use a list of mappings.")
+        raise model_errors.InputError(f"is {model_errors.kind_of(value)}, not a list.", path, "Use a list of mappings.")
     for index, entry in enumerate(value):
         if not isinstance(entry, t.Mapping):
-            raise model_errors.InputError(f"is {type(entry).__name__}, not a mapping.", f"{path}[{index}]", "Write each entry as a mapping.")
+            raise model_errors.InputError(f"is {model_errors.kind_of(entry)}, not a mapping.", f"{path}[{index}]", "Write each entry as a mapping.")
         check_keys(entry, f"{path}[{index}]")
     return list(value)
 

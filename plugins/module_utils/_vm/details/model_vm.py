@@ -136,13 +136,13 @@ def _as_list(value: t.Any, path: str) -> list[t.Any]:
     if isinstance(value, t.Mapping):
         raise model_errors.InputError("is a mapping, not a list.", path, "Use a list of VM details, also for a single VM.")
     if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
-        raise model_errors.InputError(f"is {type(value).__name__}, not a list.", path, "Use a list of mappings, or that list as JSON text.")
+        raise model_errors.InputError(f"is {model_errors.kind_of(value)}, not a list.", path, "Use a list of mappings, or that list as JSON text.")
     return list(value)
 
 
 def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
     if not isinstance(entry, t.Mapping):
-        raise model_errors.InputError(f"is {type(entry).__name__}, not a mapping.", path, "Write each VM as a mapping, e.g. {id: 1, cpu: 2, ram: 4}.")
+        raise model_errors.InputError(f"is {model_errors.kind_of(entry)}, not a mapping.", path, "Write each VM as a mapping, e.g. {id: 1, cpu: 2, ram: 4}.")
     model_parts.check_keys(entry, path)
     for key, value in entry.items():
         _refuse_depth(value, f"{path}.{key}")
