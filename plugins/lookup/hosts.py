@@ -74,7 +74,7 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         # without an inventory, for example by ansible-lint
         if any(context.CLIARGS.get(key) for key in ("syntax", "listtasks", "listtags")):
-            return [":".join(terms)]
+            return [":".join(filter(None, terms)) or "all"]
         known = variables or {}
         groups = known.get("groups") or {}
         try:
