@@ -32,7 +32,9 @@ options:
     elements: str
     required: true
   vms:
-    description: Servers with their existing VMs, RV(reduced.footprint.vm_info#module:vms).
+    description:
+      - Servers with their existing VMs, RV(reduced.footprint.vm_info#module:vms).
+      - For a server that is missing here, or has V(false), it is unknown which of its VMs exist.
     type: dict
     default: {}
   nodes:

@@ -39,12 +39,16 @@ _value:
   sample: ['galera_setings: is not a variable of this collection (set for metal1). Did you mean galera_settings?']
 """
 
+from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_names
 
 
 def unknown_variables(hostvars: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Return the errors."""
-    return run_names.unknown_variables({name: hostvars[name] for name in hostvars}, run_names.known_variables())
+    try:
+        return run_names.unknown_variables({name: hostvars[name] for name in hostvars}, run_names.known_variables())
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise AnsibleFilterError(f"unknown_variables: invalid variables of hosts: {error!r}") from error
 
 
 class FilterModule:

@@ -67,13 +67,17 @@ class PlanServer:
 
 @dataclasses.dataclass(frozen=True)
 class PlanVm:
-    """A VM to place: its details, the server it is pinned to, and its current server."""
+    """A VM to place: its details, the server it is pinned to, and its current server.
+
+    ``exists`` is false if the current server only lists it, ``None`` if unknown.
+    """
 
     details: VmDetails
     host: str | None
     current: str | None
     groups: tuple[str, ...]
     nested: bool
+    exists: bool | None = True
 
 
 @dataclasses.dataclass(frozen=True)

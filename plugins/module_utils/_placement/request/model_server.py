@@ -10,7 +10,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import (
     PROVABLE,
     ROLE_VIRT,
@@ -82,21 +82,24 @@ def parse_question(
     cluster = parse_name(cluster, "cluster")
     found: list[PlanServer] = []
     placed: dict[str, str] = {}
+    exists: dict[str, bool | None] = {}
     details: list[VmDetails] = []
     for index, entry in enumerate(as_list(servers, "servers")):
         server, listed = _parse_server(entry, f"servers[{index}]", cluster, policy)
         found.append(server)
         details += listed
         placed.update((vm.id, server.name) for vm in listed)
+        exists.update((vm.id, None if entry.get("runs") is None else False) for vm in listed)
     refuse_duplicates(((server.name, f"{server.path}.name") for server in found), "Give every server a unique name.")
     names = {server.name for server in found}
     details += parse_vms(vms, "vms", cluster=cluster)
     for kind in ("id", "name"):
         refuse_duplicates(((getattr(vm, kind), f"{vm.path}.{kind}") for vm in details), f"Give every VM a unique {kind}, and list it once.")
-    for server in found:
-        placed.update((vm_id, server.name) for vm_id in server.runs)
-    placed.update(_parse_current(current, names, {vm.id for vm in details}))
-    return PlacementQuestion(cluster, tuple(found), tuple(_plan_vm(vm, placed.get(vm.id), names) for vm in details), wanted, policy)
+    now = {vm_id: server.name for server in found for vm_id in server.runs}
+    now.update(_parse_current(current, names, {vm.id for vm in details}))
+    placed.update(now)
+    exists.update((vm_id, True) for vm_id in now)
+    return PlacementQuestion(cluster, tuple(found), tuple(_plan_vm(vm, placed.get(vm.id), exists.get(vm.id), names) for vm in details), wanted, policy)
 
 
 def _parse_current(value: t.Any, servers: set[str], ids: set[str]) -> dict[str, str]:
@@ -109,20 +112,21 @@ def _parse_current(value: t.Any, servers: set[str], ids: set[str]) -> dict[str, 
         if str(key) not in ids:
             raise InputError(f"no VM of this plan has the id {key}.", f"current.{key}", "Use the id of a VM.")
         if server not in servers:
-            raise InputError(f"{server!r} is not a server of this plan.", f"current.{key}", f"Use one of {_some(servers)}.")
+            raise InputError(f"{server!r} is not a server of this plan.", f"current.{key}", did_you_mean(server, servers, f"Use one of {_some(servers)}."))
         found[str(key)] = server
     return found
 
 
-def _plan_vm(vm: VmDetails, current: str | None, servers: set[str]) -> PlanVm:
+def _plan_vm(vm: VmDetails, current: str | None, exists: bool | None, servers: set[str]) -> PlanVm:
     host = vm.free.get("host")
     if host is not None and host != "":
         host = parse_name(host, f"{vm.path}.host")
         if host not in servers:
-            raise InputError(f"{host!r} is not a server of this plan.", f"{vm.path}.host", f"Use one of {_some(servers)}, or remove host.")
+            hint = did_you_mean(host, servers, f"Use one of {_some(servers)}, or remove host.")
+            raise InputError(f"{host!r} is not a server of this plan.", f"{vm.path}.host", hint)
     groups = parse_names(vm.free.get("anti_affinity"), f"{vm.path}.anti_affinity")
     nested = vm.free.get("nested")
-    return PlanVm(vm, host or None, current, groups, nested not in (None, "") and parse_bool(nested, f"{vm.path}.nested"))
+    return PlanVm(vm, host or None, current, groups, nested not in (None, "") and parse_bool(nested, f"{vm.path}.nested"), exists)
 
 
 def _some(names: t.Iterable[str]) -> str:
