@@ -73,7 +73,7 @@ def plan_servers(
     try:
         return servers_from_variables(hostvars, servers, vms or {}, nodes or {})
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"plan_servers: invalid variables of servers: {error!r}") from error
+        raise AnsibleFilterError(f"plan_servers: invalid variables of servers: {error!r}") from None
 
 
 class FilterModule:

@@ -82,7 +82,7 @@ def plan_vms(
     except FootprintError:
         return given
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"plan_vms: invalid variables of servers: {error!r}") from error
+        raise AnsibleFilterError(f"plan_vms: invalid variables of servers: {error!r}") from None
 
 
 class FilterModule:

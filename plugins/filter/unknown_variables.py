@@ -48,7 +48,7 @@ def unknown_variables(hostvars: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[s
     try:
         return run_names.unknown_variables({name: hostvars[name] for name in hostvars}, run_names.known_variables())
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"unknown_variables: invalid variables of hosts: {error!r}") from error
+        raise AnsibleFilterError(f"unknown_variables: invalid variables of hosts: {error!r}") from None
 
 
 class FilterModule:

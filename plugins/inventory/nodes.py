@@ -270,7 +270,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         except FootprintError as error:
             # Ansible continues without the file; the playbooks do not
             run_names.READ[os.path.abspath(path)] = str(error)
-            raise AnsibleParserError(f"{path}: {error}") from error
+            raise AnsibleParserError(f"{path}: {error}") from None
         run_names.READ[os.path.abspath(path)] = ""
 
     def _populate(self, path: str, cache: bool) -> None:

@@ -100,7 +100,7 @@ class LookupModule(LookupBase):
         except FootprintError as error:
             if not self.get_option("fail"):
                 return [{"error": str(error)}]
-            raise AnsibleError(f"deploy_plan: {error}") from error
+            raise AnsibleError(f"deploy_plan: {error}") from None
         environment = self._templar.template(known.get("footprint_environment", known.get("footprint_cluster"))) or "footprint"
         hosts = list(dict.fromkeys(host for step in steps for host in step.hosts))
         found = [step.as_dict(str(environment)) for step in steps]

@@ -83,4 +83,4 @@ class LookupModule(LookupBase):
             patterns = {term: split_host_pattern(term) for term in terms}
             return [run_names.select_hosts(patterns, groups, self.get_option("variable"), self.get_option("required"))]
         except FootprintError as error:
-            raise AnsibleError(str(error)) from error
+            raise AnsibleError(str(error)) from None
