@@ -22,6 +22,7 @@ description:
     Then groups named after the services are added as well, for example C(galera), and settings become variables of the
     services' roles. Such a file is usually called C(NAME.footprint.yml). Hosts of earlier sources are included.
     A topology is not required; ordinary groups work without one.
+  - Unknown options, and misspelt names of keys, roles, services, hosts and variables of this collection's roles are errors.
   - A server that is down, a lease file that cannot be read or a VM without an address never breaks the
     inventory. They cause a warning at most, unless O(strict) is set.
 notes:
@@ -58,7 +59,10 @@ options:
     description:
       - The physical servers by name.
       - In each entry, C(roles) is the list of its roles and C(vms) its VM details, a list of mappings or that list as JSON text. A
-        server with VM details must have the role C(virt). All other keys become host variables unchanged.
+        server with VM details must have the role C(virt). All other keys become host variables unchanged. A key that is similar to one of
+        these, and an unknown variable with the prefix of a role of this collection, are errors.
+      - A role that is similar to one of this collection is an error; with O(roles), so is any role that is declared neither there nor
+        by the collection.
       - "Keys of VM details: C(id) (unique in the cluster), C(name), C(cpu), C(ram), C(hypervisor), C(roles), C(nics),
         C(disks), C(address), C(autostart), C(protected), C(machine), and any other key that a libvirt template uses."
     type: dict
