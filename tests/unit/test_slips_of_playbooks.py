@@ -101,9 +101,15 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("plan_placement", "-i", "nodes.yml", *NO_PLAN, "-e", '{"plan_placement_vms": [{"id": "x", "host": "metl2"}]}'),
         ("vms[0].host: 'metl2' is not a server of this plan. Did you mean metal2?",),
     ),
-    "format of the settings": (("config_dump", "-i", "nodes.yml", "-e", "config_dump_format=yml"), ("config_dump_format: yml is not supported. Use yaml or json.",)),
+    "format of the settings": (
+        ("config_dump", "-i", "nodes.yml", "-e", "config_dump_format=yml"),
+        ("config_dump_format: yml is not supported. Use yaml or json.",),
+    ),
     **{
-        f"{name} without hosts": ((name, "-i", "empty/hosts.ini"), ("the inventory has no host (sources: ", "empty/hosts.ini). Give the path of the inventory with -i"))
+        f"{name} without hosts": (
+            (name, "-i", "empty/hosts.ini"),
+            ("the inventory has no host (sources: ", "empty/hosts.ini). Give the path of the inventory with -i"),
+        )
         for name in ("status", "site", "remove_virt_node")
     },
 }
