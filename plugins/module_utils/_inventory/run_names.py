@@ -78,9 +78,10 @@ def check_inventory(groups: t.Mapping[str, t.Sequence[str]], sources: t.Sequence
     """
     for source in sources:
         path = pathlib.Path(source).absolute()
+        for name, message in READ.items():
+            if message and (name == str(path) or path in pathlib.Path(name).parents):
+                raise InputError(message, name)
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            if READ.get(str(file)):
-                raise InputError(READ[str(file)], str(file))
             if file.suffix in (".yml", ".yaml") and str(file) not in READ and file.is_file() and _OURS.search(read_text(file) or ""):
                 raise InputError("could not be read as an inventory.", str(file), "Correct the error in the warnings above.")
     if not groups.get("all"):
