@@ -99,7 +99,8 @@ options:
       - A template with C({{), C({%) or C({#) is sandboxed Jinja2; otherwise variables are written in single braces, such as C({id}). Values
         are escaped for XML in both formats.
       - Variables without a value are rendered empty and listed in RV(vms[].missing_variables); unused values are listed in
-        RV(vms[].unused_attributes).
+        RV(vms[].unused_attributes). An unused key without another meaning is an error if it is similar to a known key, for
+        example C(memory) for C(ram), and a warning otherwise.
       - Use P(ansible.builtin.file#lookup) to pass the content of a file; Jinja2 written in a play requires C(!unsafe).
     type: str
     default: default

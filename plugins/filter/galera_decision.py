@@ -56,7 +56,7 @@ def galera_decision(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], force: 
     try:
         members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
     except (AttributeError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"galera_decision: expected results of galera_info: {error!r}") from error
+        raise AnsibleFilterError(f"galera_decision: expected results of galera_info: {error!r}") from None
     decision = decide(members, force or None)
     return {**decision.as_dict(), "members": describe(members, decision)}
 

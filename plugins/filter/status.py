@@ -75,7 +75,7 @@ def status(
     try:
         return build_status(read_results(members, looks, vms or {}, migrations, vm_hosts or {}))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"status: expected results of controlplane_info, vm_info and master_migrate_info: {error!r}") from error
+        raise AnsibleFilterError(f"status: expected results of controlplane_info, vm_info and master_migrate_info: {error!r}") from None
 
 
 class FilterModule:

@@ -22,6 +22,7 @@ description:
     Then groups named after the services are added as well, for example C(galera), and settings become variables of the
     services' roles. Such a file is usually called C(NAME.footprint.yml). Hosts of earlier sources are included.
     A topology is not required; ordinary groups work without one.
+  - Unknown options, and misspelt names of keys, roles, services, hosts and variables of this collection's roles are errors.
   - A server that is down, a lease file that cannot be read or a VM without an address never breaks the
     inventory. They cause a warning at most, unless O(strict) is set.
 notes:
@@ -58,7 +59,10 @@ options:
     description:
       - The physical servers by name.
       - In each entry, C(roles) is the list of its roles and C(vms) its VM details, a list of mappings or that list as JSON text. A
-        server with VM details must have the role C(virt). All other keys become host variables unchanged.
+        server with VM details must have the role C(virt). All other keys become host variables unchanged. A key that is similar to one of
+        these, and an unknown variable with the prefix of a role of this collection, are errors.
+      - A role that is similar to one of this collection is an error; with O(roles), so is any role that is declared neither there nor
+        by the collection.
       - "Keys of VM details: C(id) (unique in the cluster), C(name), C(cpu), C(ram), C(hypervisor), C(roles), C(nics),
         C(disks), C(address), C(autostart), C(protected), C(machine), and any other key that a libvirt template uses."
     type: dict
@@ -246,7 +250,8 @@ from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory, run_names
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import run_topology
 
 
@@ -261,18 +266,25 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory: t.Any, loader: t.Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
+        config = self._read_config_data(path)
         try:
+            # Ansible ignores unknown options
+            check_known({key: None for key in config}, sorted(self.option_definitions), "", "")
             self._populate(path, cache)
         except FootprintError as error:
-            raise AnsibleParserError(f"{path}: {error}") from error
+            # Ansible continues without the file; the playbooks do not
+            run_names.READ[os.path.abspath(path)] = str(error)
+            raise AnsibleParserError(f"{path}: {error}") from None
+        run_names.READ[os.path.abspath(path)] = ""
 
     def _populate(self, path: str, cache: bool) -> None:
         wanted = run_topology.parse({key: self.get_option(key) for key in run_topology.KEYS}, list(self._included(path)))
         servers = run_inventory.parse_servers(self.get_option("servers"))
         named = {item.name for item in servers}
+        run_topology.check_names(wanted, servers, run_names.known_variables())
         servers += tuple(item for item in self._servers_of_other_sources() if item.name not in named)
         plan = run_inventory.parse(self._option("cluster"), run_topology.give_roles(servers, wanted))
+        run_topology.check_vms(wanted, plan, named, {item.name for item in servers})
         laid = self._lay(wanted, plan)
         found = self._addresses(plan, path, cache)
         if self.get_option("strict"):

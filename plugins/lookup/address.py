@@ -120,7 +120,7 @@ class LookupModule(LookupBase):
                 found += plan_address.addresses(service, self._members(service, known), edge, wish)
             return found
         except FootprintError as error:
-            raise AnsibleError(f"address: {error}") from error
+            raise AnsibleError(f"address: {error}") from None
 
     def _rabbitmq_uses_tls(self, known: t.Mapping[str, t.Any]) -> bool:
         """Whether RabbitMQ serves TLS: as set by the operator, else whether its role has created certificates for it here."""

@@ -84,7 +84,7 @@ class LookupModule(LookupBase):
                 found.append(plan_allow_list.wanted(service.name, peers, allowed, self._ports(service.name)))
             return found
         except FootprintError as error:
-            raise AnsibleError(f"allow_list: {error}") from error
+            raise AnsibleError(f"allow_list: {error}") from None
 
     def _value(self, name: str) -> t.Any:
         return self._templar.template(self.variables.get(name))

@@ -29,7 +29,7 @@ class SecretsLookup(LookupBase):
             directory, given = self._begin(variables)
             return [self.value(term, directory, **given) for term in terms]
         except FootprintError as error:
-            raise AnsibleError(f"{self.name}: {error}") from error
+            raise AnsibleError(f"{self.name}: {error}") from None
 
     def value(self, term: t.Any, directory: pathlib.Path, **given: t.Any) -> t.Any:
         """Return the value of one term.

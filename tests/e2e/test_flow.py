@@ -40,9 +40,10 @@ def test_the_expert_gate_explains_itself(lab: Lab) -> None:
     [
         ([{"id": "a", "cpu": 1, "ram": -1}], ["vms[0].ram"]),
         ([{"id": "a", "cpu": 1, "ram": 1}, {"id": "a", "cpu": 1, "ram": 1}], ["vms[1].id"]),
-        ([{"id": "a", "cpu": 1, "ram": 4096}], ["requested 4 TiB", "missing"]),
+        ([{"id": "a", "cpu": 1, "ram": 4096}], ["Did you mean 4096 MiB?"]),
+        ([{"id": "a", "cpu": 1, "ram": "4 TiB"}], ["requested 4 TiB", "missing"]),
     ],
-    ids=["negative", "duplicate", "too large for the host"],
+    ids=["negative", "duplicate", "in MiB", "too large for the host"],
 )
 def test_provision_refuses_bad_details(lab: Lab, vms: list[dict[str, object]], words: list[str]) -> None:
     lab.fails("provision_virt", "-e", json.dumps({"virt_host_vms": vms}), words=words)

@@ -13,7 +13,7 @@ import pathlib
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, environment_name
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, plan_addresses
@@ -98,7 +98,7 @@ def parse_servers(value: t.Any, path: str = "servers") -> tuple[Server, ...]:
     if value is None:
         return ()
     if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {type(value).__name__}.", path, "Write each server as NAME: {ansible_host: …, roles: [virt]}.")
+        raise InputError(f"expected a mapping, got {kind_of(value)}.", path, "Write each server as NAME: {ansible_host: …, roles: [virt]}.")
     return tuple(server(str(name), entry, f"{path}.{name}") for name, entry in value.items())
 
 
@@ -110,7 +110,7 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = ())
     """
     entry = {} if entry is None else entry
     if not isinstance(entry, t.Mapping):
-        raise InputError(f"expected a mapping, got {type(entry).__name__}.", path, "Write the server's variables as a mapping.")
+        raise InputError(f"expected a mapping, got {kind_of(entry)}.", path, "Write the server's variables as a mapping.")
     variables = {str(key): value for key, value in entry.items() if key not in ("roles", "node_roles", "vms")}
     key = "roles" if "roles" in entry else "node_roles"
     roles = entry.get(key) or ()

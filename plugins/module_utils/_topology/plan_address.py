@@ -10,6 +10,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, known, real
 
 MAIN = "main"
@@ -59,12 +60,12 @@ def target(name: str, services: t.Mapping[str, Service], consumer: str | None = 
     :raises InputError: an unknown name.
     """
     if consumer is not None and consumer not in services:
-        raise InputError(f"unknown service {consumer!r}.", "consumer", f"Use one of {known(services)}.")
+        raise InputError(f"unknown service {consumer!r}.", "consumer", did_you_mean(consumer, services, f"Use one of {known(services)}."))
     name = services[consumer].mapping.get(name, name) if consumer else name
     if name not in services:
         name = next((service.name for service in services.values() if service.frontend == name), name)
     if name not in services:
-        raise InputError(f"unknown service {name!r}.", "service", f"Use one of {known(services)}.")
+        raise InputError(f"unknown service {name!r}.", "service", did_you_mean(name, services, f"Use one of {known(services)}."))
     return real(services, name)
 
 

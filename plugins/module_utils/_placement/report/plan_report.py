@@ -62,7 +62,8 @@ def _entry(placement: Placement, vm: int) -> dict[str, t.Any]:
         "name": details.name,
         "server": problem.servers[here].name if here != NOWHERE else None,
         "previous": problem.servers[before].name if before != NOWHERE else None,
-        "action": "place" if before == NOWHERE else "stay" if before == here else "move",
+        # a VM that is only listed on a server need not be moved
+        "action": "place" if before == NOWHERE or problem.vms[vm].exists is False else "stay" if before == here else "move",
         "hypervisor": _hypervisor(placement, vm, here),
         "memory_mib": details.memory_mib,
         "vcpus": details.cpu,

@@ -25,7 +25,7 @@ def construct(problem: Problem, *, small_first: bool = False, tight: bool = Fals
     """
     state = State(problem)
     kept = [vm for vm in range(len(problem.vms)) if problem.current[vm] != NOWHERE and problem.current[vm] in problem.eligible[vm]]
-    for vm in sorted(kept, key=lambda vm: (problem.pinned[vm] == NOWHERE, problem.memory[vm], vm)):
+    for vm in sorted(kept, key=lambda vm: (problem.pinned[vm] == NOWHERE, -problem.move_cost[vm], problem.memory[vm], vm)):
         if state.fits(vm, problem.current[vm]):
             state.put(vm, problem.current[vm])
     rest = [vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE]

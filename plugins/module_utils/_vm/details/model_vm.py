@@ -54,6 +54,11 @@ _KNOWN = frozenset(
     + RAM_KEYS
     + CLOUD_INIT_KEYS
 )
+#: All keys of VM details that have a meaning; placement uses the last three. Any other key is for templates.
+KNOWN_KEYS = _KNOWN | {"host", "anti_affinity", "nested"}
+# more is possible, but a bare number is then more likely to be in MiB
+_MOST_BARE_GIB = 512
+_BARE = re.compile(r"\A\s*[0-9]{3,}(\.[0-9]*)?\s*\Z")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,13 +141,13 @@ def _as_list(value: t.Any, path: str) -> list[t.Any]:
     if isinstance(value, t.Mapping):
         raise model_errors.InputError("is a mapping, not a list.", path, "Use a list of VM details, also for a single VM.")
     if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
-        raise model_errors.InputError(f"is {type(value).__name__}, not a list.", path, "Use a list of mappings, or that list as JSON text.")
+        raise model_errors.InputError(f"is {model_errors.kind_of(value)}, not a list.", path, "Use a list of mappings, or that list as JSON text.")
     return list(value)
 
 
 def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
     if not isinstance(entry, t.Mapping):
-        raise model_errors.InputError(f"is {type(entry).__name__}, not a mapping.", path, "Write each VM as a mapping, e.g. {id: 1, cpu: 2, ram: 4}.")
+        raise model_errors.InputError(f"is {model_errors.kind_of(entry)}, not a mapping.", path, "Write each VM as a mapping, e.g. {id: 1, cpu: 2, ram: 4}.")
     model_parts.check_keys(entry, path)
     for key, value in entry.items():
         _refuse_depth(value, f"{path}.{key}")
@@ -194,6 +199,7 @@ def _parse_id(entry: t.Mapping[str, t.Any], path: str) -> str:
     # 0 is a valid id
     value = entry.get("id")
     if value is None or value == "":
+        model_parts.refuse_slip(entry, ("id",), path)
         raise model_errors.InputError("is missing.", f"{path}.id", "Set an id that is unique in the cluster.")
     return model_parts.parse_name(value, f"{path}.id")
 
@@ -240,7 +246,10 @@ def _parse_cpu(entry: t.Mapping[str, t.Any], path: str) -> int:
 
 def _parse_memory(entry: t.Mapping[str, t.Any], path: str) -> int:
     def convert(key: str) -> int:
-        unit = _RAM_UNIT[key]
+        unit, bare = _RAM_UNIT[key], str(entry[key]).strip()
+        if unit == "GiB" and _BARE.match(bare) and float(bare) >= _MOST_BARE_GIB:
+            hint = f"A number is in GiB. Did you mean {bare} MiB? Add the unit, '{bare} MiB' or '{bare} GiB'."
+            raise model_errors.InputError(f"{bare} GiB is very much for a VM.", f"{path}.{key}", hint)
         size = model_size.parse_size(entry[key], unit, f"{path}.{key}")
         if not _LEAST_MEMORY <= size <= _MOST_MEMORY:
             raise model_errors.InputError(

@@ -105,7 +105,7 @@ def _mapping(value: t.Any, path: str) -> t.Mapping[str, t.Any]:
     if value in (None, ""):
         return {}
     if not isinstance(value, t.Mapping):
-        raise model_errors.InputError(f"is {type(value).__name__}, not text or a mapping.", path, "Use text or a mapping in the format of cloud-init.")
+        raise model_errors.InputError(f"is {model_errors.kind_of(value)}, not text or a mapping.", path, "Use text or a mapping in the format of cloud-init.")
     return value
 
 

@@ -164,6 +164,11 @@ def prepare(
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_blame
 
         raise run_blame.named(vm, error) from error
+    unused = unused_attributes(vm, template, rendered, document)
+    if unused:
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_blame
+
+        notices += run_blame.unknown_details(vm, unused)
     applied = xml_domain.canonical(document)
     if " passwd=" in applied:
         # imported only if needed: each import slows down every run
@@ -177,7 +182,7 @@ def prepare(
         applied=applied,
         volumes=steps.volumes if steps else (),
         steps=steps,
-        unused=unused_attributes(vm, template, rendered, document),
+        unused=unused,
         missing=rendered.missing,
         notices=notices + (steps.notices if steps else ()),
         template=template,

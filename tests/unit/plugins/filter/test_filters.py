@@ -49,6 +49,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (["metal1"], FOUND, {"metal1": {"libvirt": True, "networks": [{"name": "br-admin", "active": True}]}}),
         lambda found: [(server["name"], server["runs"], server["networks"]) for server in found] == [("metal1", ["c1"], ["br-admin"])],
     ),
+    "plan_vms": (
+        [{"id": "c2"}],
+        ({"metal1": {"vms": [], "master_migrate_temporary_address": "192.0.2.9"}}, ["metal1"]),
+        lambda found: [vm["id"] for vm in found] == ["c2", "master"],
+    ),
     "quorum_members": (
         GROUPS,
         (["controller"], {"c1": {"ready": True}}, {"c1": "metal1"}),
@@ -61,9 +66,16 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (MEMBERS, {"metal1": {"vms": FOUND["metal1"]}}, [{"name": "master", "state": "running", "phase": "precopy", "host": "metal1"}], {"c1": "metal1"}),
         lambda found: not found["ok"] and "DOWN controller c1: does not answer (on metal1)" in found["lines"] and found["vms"]["running"] == 1,
     ),
+    "unknown_variables": (
+        {"c1": {"galera_setings": 1, "galera_settings": 1, "rack": 2, "footprint_other_variables": ["galera_x*"], "galera_xy": 1}},
+        (),
+        lambda found: found == ["galera_setings: is not a variable of this collection (set for c1). Did you mean galera_settings?"],
+    ),
 }
 #: What each says instead of a traceback when it gets something else.
 ELSE: dict[str, tuple[t.Any, tuple[t.Any, ...]]] = {name: (17, arguments) for name, (_given, arguments, _check) in CALLS.items()}
+# the module reports VM details that are no list
+ELSE["plan_vms"] = ([], (17, ["metal1"]))
 
 
 def call(name: str, *arguments: t.Any) -> t.Any:
