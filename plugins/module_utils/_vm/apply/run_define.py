@@ -72,7 +72,7 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
 
         vms = run_host_key.given(vms, listed, request.host_keys)
     source = template_source(request.template)
-    choice = run_render.HypervisorChoice(request.uri, request.facts_path)
+    choice = run_render.HypervisorChoice(request.uri, request.facts_path, request.allow_emulation)
     needed = choice.uris(vms)
     if check_mode:
         reason = _unprepared(needed, connect)
@@ -83,9 +83,10 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     template = xml_template.Template(source)
     with contextlib.ExitStack() as stack:
         if not check_mode:
-            stack.enter_context(host_lock("domains", request.lock_timeout))
+            stack.enter_context(host_lock(choice.lock, request.lock_timeout))
         run = _Run(request, choice, template, check_mode)
         run.open(needed, connect, stack)
+        choice.use_probe(run.hosts.get(request.uri or ""), wanted=run.renders, remember=not check_mode)
         return run.all(vms, listed)
 
 
@@ -157,8 +158,8 @@ class _Run:
         if uri not in self.stores:
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
-            pending = self.request.pending_images if self.check_mode else ()
-            self.stores[uri] = VolumeStore(self.hosts[uri], pending=pending, lock_timeout=self.request.lock_timeout, remember=not self.check_mode)
+            options = {"images": self.request.images_path, "remember": not self.check_mode, "lock_timeout": self.request.lock_timeout}
+            self.stores[uri] = VolumeStore(self.hosts[uri], pending=self.request.pending_images if self.check_mode else (), **options)
         return self.stores[uri]
 
     def all(self, vms: t.Sequence[model_vm.VmDetails], listed: t.Sequence[model_vm.VmDetails]) -> DefineResult:
@@ -224,8 +225,7 @@ class _Run:
             result.state = work.actual.state if work.actual else result.state
             return work
         plan = run_work.need(work.plan)
-        volumes = work.steps.actions if work.steps else []
-        result.actions = plan_domain.with_volumes(plan.actions, volumes)
+        result.actions = plan_domain.with_volumes(plan.actions, work.steps.actions if work.steps else [])
         result.changed = self.check_mode and bool(result.actions)
         result.restart_required = plan.restart_required
         return work
@@ -250,7 +250,7 @@ class _Run:
             self._refuse_elsewhere(uri, wanted)
         # set here for the result, also when the VM is refused
         work.seen = first
-        self.choice.check(work.vm, hypervisor.type, first is not None and first.config.get("type") == hypervisor.type, work.host)
+        self.choice.check(work.vm, hypervisor.type, first is not None and first.config.get("type") == hypervisor.type)
         identity = self._identity(first)
         self._prepare(work, hypervisor, first, identity)
         prepared = run_work.need(work.prepared)
@@ -384,7 +384,7 @@ class _Run:
         return sorted(name for there in self.seen.values() for name in there.unlisted(self.request.cluster, known, ids))
 
     def _warnings(self, works: t.Sequence[run_work.Work]) -> list[str]:
-        warnings = self.choice.warnings() if self.renders else []
+        warnings: list[str] = []
         new = [work for work in works if work.prepared and work.has(plan_domain.DEFINE)]
         documents = [(work.result.name, work.prepared.document) for work in new if work.prepared]
         if documents:
