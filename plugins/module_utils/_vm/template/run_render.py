@@ -129,7 +129,7 @@ class HypervisorChoice:
         where = f"{vm.path}.hypervisor"
         if vm.hypervisor == "auto" and kind == "qemu":
             if not self._allow_emulation:
-                reason = self._proof("kvm").get("reason") or "there is no proof of it"
+                reason = self._proof("kvm").get("reason") or "it has not been proven"
                 raise model_errors.InputError(
                     f"auto requires kvm, which is not usable {self._where}: {reason}.",
                     where,
@@ -139,7 +139,7 @@ class HypervisorChoice:
         recorded = self._proofs.get(kind, {})
         if recorded.get("usable") is not False and (kind != "kvm" or exists or self.proven(kind)):
             return
-        reason = self._proof(kind).get("reason") or "there is no proof of it"
+        reason = self._proof(kind).get("reason") or "it has not been proven"
         raise model_errors.InputError(f"{kind} is not usable {self._where}: {reason}.", where, f"{self._fix} Otherwise use another type or auto.")
 
     @property

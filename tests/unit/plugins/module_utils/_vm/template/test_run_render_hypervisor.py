@@ -20,7 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor i
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.run_render import HypervisorChoice
 
 PROOFS = {"kvm": {"usable": False, "reason": "it hung"}, "qemu": {"usable": True}, "lxc": {"usable": True}}
-NOT_PROVEN = "kvm is not usable on this host: there is no proof of it."
+NOT_PROVEN = "kvm is not usable on this host: it has not been proven."
 REMOTE = "qemu+ssh://other/system"
 CHOICES: list[tuple[str, t.Any, str | None, str]] = [
     ("auto", {"kvm": {"usable": True}}, None, "kvm qemu:///system"),
