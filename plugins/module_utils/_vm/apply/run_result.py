@@ -26,8 +26,8 @@ class DefineRequest:
 
     ``origin`` is the source of the VMs: the list of the host, or something else (a migration), whose
     VMs are never reported as unlisted. Timeouts are in seconds. ``pending_images`` are file names of base images
-    that will be fetched; in check mode they count as present. ``images_path`` is the folder of this host with images for another host. ``host_keys``: VM id → private SSH host key. ``moved_path``:
-    folder of the notes about moved VMs.
+    that will be fetched; in check mode they count as present. ``images_path`` is the folder of this host with images for another host.
+    ``host_keys``: VM id → private SSH host key. ``moved_path``: folder of the notes about moved VMs.
     """
 
     cluster: str
