@@ -68,7 +68,17 @@ options:
   uri:
     description:
       - libvirt connection URI. By default the hypervisor type of each VM selects the system driver, with one connection per driver.
+      - With the URI of another host, for example V(qemu+ssh://root@server1/system), volumes, base images and seeds are created
+        through libvirt; no file of that host is accessed in another way. Containers, base images in pools of block devices, and growing
+        logical volumes are refused. Bridges and firmware of that host are not checked in advance.
     type: str
+  images_path:
+    description:
+      - Folder on the host that runs this module with base images for the host in O(uri). An image that the pool lacks is uploaded once, as a
+        volume with the name of the file.
+      - Supported only with the URI of another host. There, the base image C(debian-12) is the volume C(debian-12.qcow2), C(debian-12.img) or
+        C(debian-12.raw) of the pool with the folder C(images) of the disk's pool, if there is such a pool, or of the disk's pool.
+    type: path
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
@@ -206,7 +216,7 @@ vms:
     actions:
       description:
         - The actions performed, in order; in check mode the predicted actions.
-        - C(define), C(redefine), C(adopt), C(update_metadata), C(change_live), C(autostart_on), C(autostart_off), C(start),
+        - C(upload_image), C(define), C(redefine), C(adopt), C(update_metadata), C(change_live), C(autostart_on), C(autostart_off), C(start),
           C(resume), C(power_cycle), C(shutdown), C(undefine), and volume actions with the volume.
       type: list
       elements: str
@@ -354,8 +364,10 @@ def main() -> None:
             "autostart": {"type": "bool", "default": True},
             "pool": {"type": "str", "default": "default"},
             "uri": {"type": "str"},
+            "images_path": {"type": "path"},
             "strict": {"type": "bool", "default": False},
             "adopt": {"type": "bool", "default": False},
+            "allow_emulation": {"type": "bool", "default": False},
             "allow_power_cycling": {"type": "bool", "default": False},
             "force": {"type": "bool", "default": False},
             "shutdown_timeout": {"type": "int", "default": 120},

@@ -149,9 +149,10 @@ class SettingsHost:
         """
         # imported on demand, because these modules have many dependencies and most hosts do not need them
         from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, io_hypervisor_probe
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm
         from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HypervisorProof
 
-        if io_facts.qemu_binary() is None or os.uname().machine != "x86_64":
+        if io_kvm.qemu_binary() is None or os.uname().machine != "x86_64":
             return None, "QEMU for x86_64 is not installed yet"
         facts = io_facts.measure()
         known = io_facts.read_recorded(facts_file)[1].get("hypervisors")

@@ -195,7 +195,7 @@ def _warnings(placement: Placement) -> list[str]:
     found += container_warnings([(listing(containers, 8), "lxc", True)] if containers else [])
     slow = [problem.vms[vm].details.name for vm, server in placed if _is_emulated(placement, vm, server)]
     if slow:
-        found.append(f"{listing(slow)} will be emulated (qemu), which is slow: kvm is not proven to work on the server.")
+        found.append(f"{listing(slow)} will be refused, or emulated (slow) if that is allowed: kvm is not proven to work on the server.")
     nested = [problem.vms[vm].details.name for vm, unused in placed if ROLE_COMPUTE in problem.vms[vm].details.roles]
     if nested:
         found.append(f"{listing(nested)} run tenants inside a VM (nested virtualisation), which is slow.")

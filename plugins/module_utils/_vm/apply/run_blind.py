@@ -49,7 +49,7 @@ def predict(
         try:
             kind = choice.of(vm).type
             if request.state not in ("absent", "rolled_back"):
-                # the run that prepares the host may record the proof
+                # the proof is made when the host is prepared
                 choice.check(vm, kind, exists=True)
         except model_errors.InputError as error:
             failures.append(error)
@@ -84,12 +84,12 @@ def predict(
     before = "".join(f"{vm.name}: absent\n" for vm in new)
     after = "".join(f"{vm.name}: {vm.state}\n" for vm in new)
     diff = [{"before_header": "VMs", "after_header": "VMs", "before": before, "after": after}] if before != after else []
-    warnings = choice.warnings() if vms else []
+    warnings: list[str] = []
     if vms:
         if request.state not in ("absent", "rolled_back"):
             warnings += container_warnings((vm.name, vm.hypervisor, False) for vm in new)
             unproven = [vm.name for vm in new if vm.hypervisor == "kvm" and not choice.proven("kvm")]
             if unproven:
-                warnings.append(f"{', '.join(unproven)}: kvm is not proven usable here yet; the run fails unless virt_node has recorded a proof")
+                warnings.append(f"{', '.join(unproven)}: kvm is not proven usable here yet; the run fails if it is not")
         warnings.append(f"this host is not prepared yet ({reason.rstrip('.')}); all its VMs count as new, and the template was not rendered")
     return run_result.DefineResult(results, warnings + elsewhere, diff, [])

@@ -141,7 +141,7 @@ class _Decider:
         work.seen = first = domains.candidate(wanted)
         if first is None:
             self._refuse_elsewhere(hypervisor.uri, wanted)
-        self.choice.check(work.vm, hypervisor.type, first is not None and first.config.get("type") == hypervisor.type, work.host)
+        self.choice.check(work.vm, hypervisor.type, first is not None and first.config.get("type") == hypervisor.type)
         prepared = self._prepare(work, hypervisor)
         # the template can give it another name
         work.seen = domains.find(run_work.need(work.wanted), self.request.adopt)

@@ -46,7 +46,7 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     """
     vms, listed = _requested(request)
     source = template_source(request.template)
-    choice = run_render.HypervisorChoice(request.uri, request.facts_path)
+    choice = run_render.HypervisorChoice(request.uri, request.facts_path, request.allow_emulation)
     if check_mode:
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_blind
 
@@ -56,9 +56,10 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     template = xml_template.Template(source)
     with contextlib.ExitStack() as stack:
         if not check_mode:
-            stack.enter_context(host_lock("domains", request.lock_timeout))
+            stack.enter_context(host_lock(choice.lock, request.lock_timeout))
         notes = _moved(request, choice)
         hosts, domains = _connections(request, choice.uris(vms), connect, stack)
+        choice.use_probe(hosts.get(request.uri or ""), wanted=request.state not in ("absent", "rolled_back"), remember=not check_mode)
         gathered = run_work.Gathered(request, check_mode, vms, listed, choice, template, notes, hosts, domains)
         works = run_decide.decide(gathered)
         diff = _apply(gathered, works)
@@ -160,7 +161,7 @@ def _report(gathered: run_work.Gathered, works: t.Sequence[run_work.Work], diff:
 
             work.result.disks = run_volumes.accounting(work.steps)
             work.result.host_key = work.steps.host_key
-    warnings = _warnings(works, gathered.choice.warnings() if gathered.renders else [])
+    warnings = _warnings(works)
     unlisted = _unlisted(gathered, works)
     if unlisted:
         warnings.append(f"not in the list of VM details and left unchanged (state: absent removes a VM): {', '.join(unlisted)}")
@@ -176,7 +177,8 @@ def _unlisted(gathered: run_work.Gathered, works: t.Sequence[run_work.Work]) -> 
     return sorted(name for there in gathered.domains.values() for name in there.unlisted(gathered.request.cluster, known, ids))
 
 
-def _warnings(works: t.Sequence[run_work.Work], warnings: list[str]) -> list[str]:
+def _warnings(works: t.Sequence[run_work.Work]) -> list[str]:
+    warnings: list[str] = []
     new = [work for work in works if work.prepared and work.has(plan_domain.DEFINE)]
     documents = [(work.result.name, work.prepared.document) for work in new if work.prepared]
     if documents:

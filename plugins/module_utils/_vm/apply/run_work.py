@@ -49,7 +49,7 @@ class Gathered:
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volumes
 
             pending = self.request.pending_images if self.check_mode else ()
-            options: dict[str, t.Any] = {"lock_timeout": self.request.lock_timeout, "remember": not self.check_mode}
+            options: dict[str, t.Any] = {"images": self.request.images_path, "lock_timeout": self.request.lock_timeout, "remember": not self.check_mode}
             self.stores[uri] = io_volumes.VolumeStore(self.hosts[uri], pending=pending, **options)
         return self.stores[uri]
 

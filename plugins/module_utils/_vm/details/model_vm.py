@@ -32,6 +32,7 @@ if t.TYPE_CHECKING:
 
 HYPERVISORS = ("auto", "kvm", "qemu", "lxc")
 FIRMWARES = ("bios", "efi")
+BOOT_DEVICES = ("hd", "network", "cdrom", "fd")
 
 # Defaults of Fuel for VMs without these details.
 DEFAULT_CPU = 2
@@ -161,6 +162,7 @@ def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
     nics = model_parts.parse_nics(entry.get("nics"), f"{path}.nics", lambda key: nic_mac(cluster, vm_id, key))
     disks = model_parts.parse_disks(_disk_entries(entry, path), f"{path}.disks", name, hypervisor)
     uuid = _parse_uuid(entry, path, cluster, vm_id)
+    _check_boot(entry.get("boot"), f"{path}.boot")
     machine = model_parts.parse_name(entry["machine"], f"{path}.machine") if _named(entry, "machine") else None
     boot_firmware, secure_boot = _parse_firmware(entry, path, hypervisor, machine)
     return VmDetails(
@@ -277,6 +279,18 @@ def _disk_entries(entry: t.Mapping[str, t.Any], path: str) -> t.Any:
         if model_size.parse_size(disks[0]["size"], "GiB", f"{path}.disks[0].size") != size:
             raise model_errors.InputError("conflicts with disks[0].size, which sets the same value.", where, "Remove one of the two.")
     return disks
+
+
+def _check_boot(value: t.Any, path: str) -> None:
+    """Check the boot order of the packaged templates; another template may use the key for a mapping."""
+    if isinstance(value, str):
+        devices = [(path, value)] if value else []
+    else:
+        devices = [(f"{path}[{index}]", each) for index, each in enumerate(value)] if isinstance(value, (list, tuple)) else []
+    for where, device in devices:
+        if device not in BOOT_DEVICES:
+            hint = f"Use {', '.join(BOOT_DEVICES)}; the disk is hd."
+            raise model_errors.InputError(f"{model_errors.shown(device)} is not a boot device.", where, hint)
 
 
 def _parse_roles(value: t.Any, path: str) -> tuple[str, ...]:

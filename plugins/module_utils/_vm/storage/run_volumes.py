@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details impo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header, model_storage, plan_disk_places, xml_devices
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore, grow_open, local
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.plan_volumes import check_room, image_changed, plan_volume
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.plan_volumes import check_room, image_changed, plan_volume, refuse_remote
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.run_steps import SeedPlan, VolumeSteps
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import xml_template, xml_variables
 
@@ -78,6 +78,7 @@ def plan(
             _missing().check(vm, disk, place, source, store, path, seen, recreate)
             image = store.image(place, disk, path, spare=_spare(store, pool) if disk.image is not None else None)
         one = plan_volume(disk, place, found, image, path, source.path in running)
+        refuse_remote(one, path)
         volumes.append(one)
         sources.append(source)
         notices += one.notices
@@ -129,7 +130,7 @@ def apply(steps: VolumeSteps, done: list[str]) -> None:
             steps.made.append(one)
         else:
             continue
-        done.append(one.action)
+        done += one.actions
     if steps.seed is not None and steps.seed.writes and steps.seed.tree:
         _write_seed(steps, steps.seed)
         done.append(steps.seed.action)
@@ -173,7 +174,7 @@ def _refuse_twin(store: VolumeStore, pool: model_storage.Pool, disk: model_vm.Di
 def _check_backing(one: model_storage.VolumePlan, path: str, active: bool) -> list[str]:
     """Check that the backing file of a layer exists and has not changed."""
     found = one.found
-    if found is None or found.backing is None:
+    if found is None or found.backing is None or one.pool.remote:
         return []
     problem = image_changed(found.origin, io_disk_header.image_state(found.backing))
     if problem is None:
@@ -229,7 +230,7 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
         name = f"{root.disk.name}/{'/'.join(model_cloud_init.SEED_FOLDER)}"
         return SeedPlan(name, root.pool, path, True, content, there is not None, there != content.files())
     places = [steps.store.pool(pool, "pool")] + [one.pool for one in steps.volumes]
-    place = next((one for one in places if local(one)), None)
+    place = next((one for one in places if local(one) or one.remote and one.files), None)
     if place is None:
         raise model_errors.InputError(
             f"the pool {pool} does not contain files, and no disk is in a pool that does.", "pool", "Use a pool of type dir for the seed."
@@ -238,8 +239,11 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
     if any(one.disk.name == name and one.pool == place for one in steps.volumes):
         raise model_errors.InputError(f"{name!r} is reserved for the seed of the VM.", f"{vm.path}.disks", "Give the disk another name.")
     path = steps.store.place(place, name)
-    io_disk_header.refuse_link(path)
-    there = _seeds().read_iso(path)
+    if place.remote:
+        there = steps.store.through(place).read_seed(name)
+    else:
+        io_disk_header.refuse_link(path)
+        there = _seeds().read_iso(path)
     content = _with_host_key(content, there, vm, steps)
     return SeedPlan(name, place, path, False, content, there is not None, there != content.files())
 
@@ -270,5 +274,9 @@ def _write_seed(steps: VolumeSteps, seed: SeedPlan) -> None:
     with steps.store.locked(seed.pool), io_room.explained(seed.pool, seed.path):
         if seed.tree:
             _seeds().write_tree(seed.path, seed.content)
+        elif seed.pool.remote:
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_remote_volumes
+
+            io_remote_volumes.write_seed(steps.store.through(seed.pool), seed.name, seed.content)
         else:
             _seeds().write_iso(pathlib.Path(seed.path), seed.content)

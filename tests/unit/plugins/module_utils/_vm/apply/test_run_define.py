@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
 import typing as t
 
@@ -21,8 +20,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_de
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineResult
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac, vm_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.run_render import HypervisorChoice
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import template_source
 
 VMS: list[dict[str, t.Any]] = [
@@ -292,60 +289,6 @@ def test_check_mode_on_a_bare_host_warns_of_a_proof_that_is_missing(tmp_path: pa
     result = define_vms(DefineRequest(cluster="lab", vms=[{"id": "a", "hypervisor": "kvm"}], **asked), check_mode=True)
     assert result.vms[0].error is None
     assert [warning for warning in result.warnings if warning.startswith("a: kvm is not proven usable here yet")]
-
-
-PROOFS = {"kvm": {"usable": False, "reason": "it hung"}, "qemu": {"usable": True}, "lxc": {"usable": True}}
-NOT_PROVEN = f"kvm is not proven usable on the host {os.uname().nodename}: virt_node has recorded no proof there."
-CHOICES: list[tuple[str, t.Any, str | None, str]] = [
-    ("auto", {"kvm": {"usable": True}}, None, "kvm qemu:///system"),
-    ("auto", PROOFS, None, "qemu qemu:///system"),
-    ("auto", None, None, "qemu qemu:///system"),
-    ("lxc", PROOFS, None, "lxc lxc:///system"),
-    ("qemu", PROOFS, "qemu:///session", "qemu qemu:///session"),
-    ("kvm", PROOFS, "qemu+ssh://other/system", "kvm qemu+ssh://other/system"),
-    ("kvm", {"kvm": {"usable": True}}, None, "kvm qemu:///system"),
-    ("kvm", None, None, NOT_PROVEN),
-    ("kvm", {"qemu": {"usable": True}}, None, NOT_PROVEN),
-    ("kvm", {"kvm": {}}, "qemu:///system", NOT_PROVEN),
-    ("qemu", None, None, "qemu qemu:///system"),
-    ("lxc", None, None, "lxc lxc:///system"),
-    ("kvm", PROOFS, None, "kvm is not usable on this host: it hung."),
-    ("lxc", PROOFS, "qemu:///session", "lxc is not supported by qemu:///session."),
-    ("auto", PROOFS, "lxc:///system", "auto never selects lxc."),
-]
-
-
-@pytest.mark.parametrize("kind, proofs, uri, outcome", CHOICES)
-def test_hypervisor(tmp_path: pathlib.Path, kind: str, proofs: t.Any, uri: str | None, outcome: str) -> None:
-    facts = tmp_path / "facts"
-    if proofs is not None:
-        facts.write_text(json.dumps({"hypervisors": proofs}))
-    choice = HypervisorChoice(uri, str(facts))
-    vm = parse_vms([{"id": "a", "hypervisor": kind}], cluster="lab")[0]
-    try:
-        chosen = choice.of(vm)
-        choice.check(vm, chosen.type)
-        assert f"{chosen.type} {chosen.uri}" == outcome
-        assert bool(choice.warnings()) == (kind == "auto" and chosen.type == "qemu")
-    except InputError as error:
-        assert (error.path, error.message) == ("vms[0].hypervisor", outcome)
-
-
-class Remote:
-    """A connection to another host, as far as its types of domains go."""
-
-    def __init__(self, kinds: t.Container[str]) -> None:
-        self.offers = kinds.__contains__
-
-
-def test_a_vm_that_is_there_keeps_its_hypervisor_and_another_host_is_asked(tmp_path: pathlib.Path) -> None:
-    vm = parse_vms([{"id": "a", "hypervisor": "kvm"}], cluster="lab")[0]
-    HypervisorChoice(None, str(tmp_path / "none")).check(vm, "kvm", exists=True)
-    remote = HypervisorChoice("qemu+ssh://other/system", str(tmp_path / "none"))
-    remote.check(vm, "kvm", host=t.cast(DomainHost, Remote({"kvm"})))
-    with pytest.raises(InputError, match="libvirt at qemu.ssh://other/system does not support kvm") as raised:
-        remote.check(vm, "kvm", host=t.cast(DomainHost, Remote({"qemu"})))
-    assert raised.value.path == "vms[0].hypervisor" and raised.value.hint
 
 
 def test_info_shows_ours_and_on_request_all(farm: Farm) -> None:

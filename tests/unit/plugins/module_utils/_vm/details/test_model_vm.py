@@ -130,6 +130,8 @@ BAD: list[tuple[t.Any, str]] = [
     ([{"id": 1, "x": json.loads("[" * 40 + "]" * 40)}], "vms[0].x: is nested more than 32 levels deep."),
     ("[" * 200000, "vms: is not valid JSON: "),
     ([{"id": 1, "boot_firmware": "uefi"}], "vms[0].boot_firmware: 'uefi' is not a valid firmware. Use bios or efi."),
+    ([{"id": 1, "boot": ["network", "disk"]}], "vms[0].boot[1]: 'disk' is not a boot device. Use hd, network, cdrom, fd; the disk is hd."),
+    ([{"id": 1, "boot": "net"}], "vms[0].boot: 'net' is not a boot device."),
     ([{"id": 1, "boot_firmware": ["efi"]}], "vms[0].boot_firmware: ['efi'] is not a valid firmware."),
     ([{"id": 1, "boot_firmware": "efi", "hypervisor": "lxc"}], "vms[0].boot_firmware: is not supported for containers."),
     ([{"id": 1, "secure_boot": True}], "vms[0].secure_boot: requires boot_firmware: efi."),
