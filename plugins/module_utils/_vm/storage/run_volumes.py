@@ -90,14 +90,14 @@ def plan(
         _keys().settle_disks(vm, applied, store, pool, grows=True)
     _claim_room(store, volumes, vm.path)
     steps.volumes, steps.sources, steps.protected = tuple(volumes), tuple(sources), tuple(protected)
-    if vm.cloud_init is not None and (hypervisor == "lxc" or xml_variables.seed_used(template)):
-        steps.seed = _plan_seed(vm, vm.cloud_init, steps, pool, hypervisor)
-        steps.seed_waits = live is not None and xml_devices.seed_waits(live, SEED_NAMESPACE)
-    if vm.host_key is not None:
+    if hypervisor == "lxc" or xml_variables.seed_used(template):
+        steps.seed = _plan_seed(vm, steps, pool, hypervisor)
+        steps.seed_waits = steps.seed is not None and live is not None and xml_devices.seed_waits(live, SEED_NAMESPACE)
+    if vm.host_key is not None or vm.authorized_keys:
         # imported on demand: each import costs every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
-        run_host_key.plan(steps, vm.host_key)
+        run_host_key.plan(steps, vm)
     steps.notices = tuple(notices)
     return steps
 
@@ -218,8 +218,11 @@ def _seeds() -> t.Any:
     return seed
 
 
-def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, steps: VolumeSteps, pool: str, hypervisor: str) -> SeedPlan:
+def _plan_seed(vm: model_vm.VmDetails, steps: VolumeSteps, pool: str, hypervisor: str) -> SeedPlan | None:
+    content = vm.cloud_init
     if hypervisor == "lxc":
+        if content is None:
+            return None
         root = next((one for one in steps.volumes if one.disk.mount == "/"), None)
         if root is None or not local(root.pool):
             raise model_errors.InputError(
@@ -227,11 +230,15 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
             )
         path = steps.store.place(root.pool, root.disk.name)
         there = _seeds().read_tree(path)
-        content = _with_host_key(content, there, vm, steps)
+        content = _with_keys(content, there, vm, steps)
         name = f"{root.disk.name}/{'/'.join(model_cloud_init.SEED_FOLDER)}"
         return SeedPlan(name, root.pool, path, True, content, there is not None, there != content.files())
-    places = [steps.store.pool(pool, "pool")] + [one.pool for one in steps.volumes]
-    place = next((one for one in places if local(one)), None)
+    places = [_spare(steps.store, pool) if content is None else steps.store.pool(pool, "pool"), *(one.pool for one in steps.volumes)]
+    place = next((one for one in places if one is not None and local(one)), None)
+    if content is None:
+        content = _default_seed(vm, steps, place)
+        if content is None:
+            return None
     if place is None:
         raise model_errors.InputError(
             f"the pool {pool} does not contain files, and no disk is in a pool that does.", "pool", "Use a pool of type dir for the seed."
@@ -242,19 +249,32 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
     path = steps.store.place(place, name)
     io_disk_header.refuse_link(path)
     there = _seeds().read_iso(path)
-    content = _with_host_key(content, there, vm, steps)
+    content = _with_keys(content, there, vm, steps)
     return SeedPlan(name, place, path, False, content, there is not None, there != content.files())
 
 
-def _with_host_key(
-    content: model_cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, vm: model_vm.VmDetails, steps: VolumeSteps
-) -> model_cloud_init.CloudInit:
-    if vm.host_key is None and model_cloud_init.VENDOR_DATA not in (there or {}):
-        return content
-    # imported for VMs with a host key only: each import costs every run
+def _default_seed(vm: model_vm.VmDetails, steps: VolumeSteps, place: model_storage.Pool | None) -> model_cloud_init.CloudInit | None:
+    """The seed of a machine whose details have no cloud-init data, ``None`` if it has none: it contains the keys only."""
+    path = steps.store.place(place, seed_name(vm.name)) if place is not None else ""
+    if "seed" in vm.free or not (vm.authorized_keys or os.path.lexists(path)):
+        return None
+    # imported for machines with such a seed only: each import costs every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
-    return run_host_key.with_host_key(content, there, vm.host_key, steps.volumes)
+    if not run_host_key.default_seed(vm, _seeds().read_iso(path), steps.volumes):
+        return None
+    return model_cloud_init.default(vm.uuid, vm.name)
+
+
+def _with_keys(
+    content: model_cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, vm: model_vm.VmDetails, steps: VolumeSteps
+) -> model_cloud_init.CloudInit:
+    if vm.host_key is None and not vm.authorized_keys and model_cloud_init.VENDOR_DATA not in (there or {}):
+        return content
+    # imported for VMs with keys only: each import costs every run
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
+
+    return run_host_key.with_keys(content, there, vm, steps.volumes)
 
 
 def seed_name(vm_name: str) -> str:
