@@ -91,7 +91,7 @@ def plan(
     _claim_room(store, volumes, vm.path)
     steps.volumes, steps.sources, steps.protected = tuple(volumes), tuple(sources), tuple(protected)
     if hypervisor == "lxc" or xml_variables.seed_used(template):
-        steps.seed = _plan_seed(vm, steps, pool, hypervisor)
+        steps.seed = _plan_seed(vm, steps, pool, hypervisor, config)
         steps.seed_waits = steps.seed is not None and live is not None and xml_devices.seed_waits(live, SEED_NAMESPACE)
     if vm.host_key is not None or vm.authorized_keys:
         # imported on demand: each import costs every run
@@ -218,7 +218,7 @@ def _seeds() -> t.Any:
     return seed
 
 
-def _plan_seed(vm: model_vm.VmDetails, steps: VolumeSteps, pool: str, hypervisor: str) -> SeedPlan | None:
+def _plan_seed(vm: model_vm.VmDetails, steps: VolumeSteps, pool: str, hypervisor: str, config: t.Any) -> SeedPlan | None:
     content = vm.cloud_init
     if hypervisor == "lxc":
         if content is None:
@@ -233,37 +233,49 @@ def _plan_seed(vm: model_vm.VmDetails, steps: VolumeSteps, pool: str, hypervisor
         content = _with_keys(content, there, vm, steps)
         name = f"{root.disk.name}/{'/'.join(model_cloud_init.SEED_FOLDER)}"
         return SeedPlan(name, root.pool, path, True, content, there is not None, there != content.files())
-    places = [_spare(steps.store, pool) if content is None else steps.store.pool(pool, "pool"), *(one.pool for one in steps.volumes)]
-    place = next((one for one in places if one is not None and local(one)), None)
-    if content is None:
-        content = _default_seed(vm, steps, place)
-        if content is None:
-            return None
+    name = seed_name(vm.name)
+    places = [one.pool for one in steps.volumes]
+    try:
+        places.insert(0, steps.store.pool(pool, "pool"))
+    except model_errors.FootprintError:
+        # a machine without a seed does not need the call's pool
+        if content is not None or config is not None and any(str(source.get("file")).endswith(f"/{name}") for source in config.iter("source")):
+            raise
+    place = next((one for one in places if local(one)), None)
+    if content is None and not _may_have_seed(vm, steps, place):
+        return None
     if place is None:
         raise model_errors.InputError(
             f"the pool {pool} does not contain files, and no disk is in a pool that does.", "pool", "Use a pool of type dir for the seed."
         )
-    name = seed_name(vm.name)
     if any(one.disk.name == name and one.pool == place for one in steps.volumes):
         raise model_errors.InputError(f"{name!r} is reserved for the seed of the VM.", f"{vm.path}.disks", "Give the disk another name.")
     path = steps.store.place(place, name)
     io_disk_header.refuse_link(path)
     there = _seeds().read_iso(path)
+    if content is None:
+        content = _default_seed(vm, there, steps)
+        if content is None:
+            return None
     content = _with_keys(content, there, vm, steps)
     return SeedPlan(name, place, path, False, content, there is not None, there != content.files())
 
 
-def _default_seed(vm: model_vm.VmDetails, steps: VolumeSteps, place: model_storage.Pool | None) -> model_cloud_init.CloudInit | None:
+def _may_have_seed(vm: model_vm.VmDetails, steps: VolumeSteps, place: model_storage.Pool | None) -> bool:
+    """Whether a machine without cloud-init data in its details may have a seed, which is then read."""
+    if "seed" in vm.free or not steps.volumes:
+        return False
+    if place is None:
+        return bool(vm.authorized_keys) and steps.volumes[0].creates and steps.volumes[0].image is not None
+    return bool(vm.authorized_keys) or os.path.lexists(steps.store.place(place, seed_name(vm.name)))
+
+
+def _default_seed(vm: model_vm.VmDetails, there: t.Mapping[str, bytes] | None, steps: VolumeSteps) -> model_cloud_init.CloudInit | None:
     """The seed of a machine whose details have no cloud-init data, ``None`` if it has none: it contains the keys only."""
-    path = steps.store.place(place, seed_name(vm.name)) if place is not None else ""
-    if "seed" in vm.free or not (vm.authorized_keys or os.path.lexists(path)):
-        return None
     # imported for machines with such a seed only: each import costs every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
-    if not run_host_key.default_seed(vm, _seeds().read_iso(path), steps.volumes):
-        return None
-    return model_cloud_init.default(vm.uuid, vm.name)
+    return model_cloud_init.default(vm.uuid, vm.name) if run_host_key.default_seed(vm, there, steps.volumes) else None
 
 
 def _with_keys(
