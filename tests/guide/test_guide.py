@@ -29,7 +29,7 @@ def run_chapter(reader: Reader, number: int) -> None:
     assert found, f"chapter {number} has no command"
     for command in found:
         output = reader.run(command)
-        assert "ERROR" not in output, output[-3000:]
+        assert "[ERROR]" not in output, output[-3000:]
 
 
 @pytest.mark.parametrize("number", [1, 2, 4, 5])

@@ -178,10 +178,9 @@ class Proof:
 
     def all(self, keep: bool = False) -> None:
         """Run all steps."""
-        first, second = self.servers.first, self.servers.second
         self.step("provision", "provision both servers", self._provision)
         self.step("kvm", "prove KVM with a test guest", self._kvm)
-        self.step("machines", "start a machine under BIOS and one under UEFI", lambda: self._machines({BIOS: first, UEFI: first}))
+        self.step("machines", "start a machine under BIOS and one under UEFI", lambda: self._machines({BIOS: self.servers.first, UEFI: self.servers.first}))
         self.step("live", "move a running machine to the other server", self._move)
         self.step("rehearse", "rehearse a migration", self._rehearse)
         if not keep:
