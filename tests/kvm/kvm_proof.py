@@ -32,6 +32,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CLUSTER = "kvmproof"
 BIOS, UEFI, COPY = "kvmproof-bios", "kvmproof-uefi", "kvmproof-master"
+# what makes a machine the source of a migration: rsync, and a service to stop
+SERVICE = "kvmproof"
+_UNIT = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
+SOURCE = {
+    "package_update": True,
+    "packages": ["rsync"],
+    "write_files": [{"path": f"/etc/systemd/system/{SERVICE}.service", "content": _UNIT}],
+    "runcmd": [["systemctl", "enable", "--now", SERVICE]],
+}
 _END = 3000
 
 
@@ -93,7 +102,7 @@ def machines(servers: Servers, network: t.Mapping[str, t.Any], hypervisor: str, 
         }  # fmt: skip
 
     listed = [
-        machine(BIOS, servers.addresses[0], user_data={"package_update": True, "packages": ["rsync"]}),
+        machine(BIOS, servers.addresses[0], user_data=SOURCE),
         machine(UEFI, servers.addresses[1], boot_firmware="efi"),
     ]
     entries = {name: {"roles": ["virt"], "vms": [vm for vm in listed if where[vm["id"]] == name]} for name in (servers.first, servers.second)}
@@ -109,7 +118,7 @@ def migration(servers: Servers) -> dict[str, t.Any]:
         "master_migrate_cluster": CLUSTER,
         "master_migrate_admin_address": servers.addresses[0],
         "master_migrate_temporary_address": servers.addresses[2],
-        "master_migrate_services": ["cron"],
+        "master_migrate_services": [SERVICE],
         "master_migrate_bridge": servers.bridge,
         "master_migrate_ram": 1,
         "master_migrate_disk_size": "8GiB",
