@@ -19,7 +19,8 @@ PAGE = ROOT / "docs" / "first-footprint.md"
 
 #: The mapping: what a run in the lab has instead of the values of the page. ``{net}`` are the first three octets of the lab.
 MAPPING = (
-    ("https://cloud.debian.org/images/cloud/bookworm/latest/", "http://{net}.1:8099/images/"),
+    ("debian-12-genericcloud-amd64-20250316-2053.qcow2", "debian-12-genericcloud-amd64.qcow2"),
+    ("https://cloud.debian.org/images/cloud/bookworm/20250316-2053/", "http://{net}.1:8099/images/"),
     ("http://10.0.0.2:8099/", "http://{net}.1:8099/images/"),
     ("10.0.0.", "{net}."),
     ("file:///path/to/your/clone", f"file://{ROOT}"),
