@@ -93,12 +93,12 @@ class Cache:
         key = fingerprint(self.base_key, "guest-2", lab.mirror_url, _tree_text("guest", "debian"), public_key())
         return CACHE / f"guest-{key}.tar"
 
-    def clean(self, lab: Lab) -> None:
+    def clean(self, lab: Lab, also: t.Iterable[pathlib.Path] = ()) -> None:
         """Remove files of earlier versions of the lists and files; only while no lab uses the cache."""
-        keep = {path.name for path in (self.pool, self.base, self.laptop, self.guest_tar(lab))}
+        keep = {path.name for path in (self.pool, self.base, self.laptop, self.guest_tar(lab), *also)}
         keep.add(f"{self.guest_tar(lab).name}.sha256")
         for path in CACHE.iterdir():
-            if re.match(r"(debs|base|laptop|guest)-[0-9a-f]{16}", path.name) and path.name not in keep:
+            if re.match(r"(debs|base|laptop|guest|cloud|cloudroot)-[0-9a-f]{16}", path.name) and path.name not in keep:
                 files.remove(path)
 
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import typing as t
 
-from . import images, limits, loops, machines, network, procs, registry, teardown
+from . import cloud_image, images, limits, loops, machines, network, procs, registry, teardown
 from .say import LabError, run, say, step
 from .settings import LAB_DIR, Lab
 
@@ -40,7 +40,7 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
     with registry.locked():
         network.check_free(lab)
         if not registry.entries():
-            cache.clean(lab)
+            cache.clean(lab, cloud_image.places(cache, lab))
         # First the directory: an entry without one is treated as a lab whose checkout no longer exists.
         lab.state.mkdir(mode=0o755)
         registry.register(lab)
@@ -137,6 +137,13 @@ def _fill_mirror(lab: Lab, cache: images.Cache, tar: os.PathLike) -> None:
     os.symlink(cache.pool, www / "debs")
     os.symlink(tar, www / "images/debian-12-root.tar")
     os.symlink(f"{tar}.sha256", www / "images/debian-12-root.tar.sha256")
+
+
+def image(lab: Lab) -> str:
+    """Offer the cloud image on the mirror of the running lab; return its URL."""
+    if not _whole(lab):
+        raise LabError("the lab is not up", "run: lab/lab up")
+    return cloud_image.place(lab, cloud_image.build(images.Cache(), lab))
 
 
 def down(lab: Lab, force: bool = False) -> None:

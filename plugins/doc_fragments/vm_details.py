@@ -125,6 +125,17 @@ options:
         stores the keys.
     type: dict
     default: {}
+  authorized_keys:
+    description:
+      - Public SSH keys of the operator, each the content of a C(.pub) file.
+      - A new VM accepts them for root when its first disk is created; existing VMs are not changed. A container gets them in
+        C(/root/.ssh/authorized_keys) of its root. A machine gets them in the C(vendor-data) of its seed, from which cloud-init installs
+        them at the first boot, for root and for the user of the image.
+      - A machine whose first disk is created from an image gets a seed for them also without C(user_data), if the template attaches C(seed).
+      - C(ssh_authorized_keys) and C(disable_root) in C(user_data) take precedence.
+    type: list
+    elements: str
+    default: []
   pending_images:
     description:
       - File names of base images that an earlier task downloads. In check mode they count as existing.

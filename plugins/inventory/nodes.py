@@ -144,7 +144,8 @@ options:
     default: [fixed, lease, agent, arp]
   dhcp_leases:
     description:
-      - Lease files of dnsmasq, each a path or an C(http) or C(https) URL that serves the file.
+      - Lease files of dnsmasq, or of Kea for IPv4 (memfile, for example C(/var/lib/kea/kea-leases4.csv)), each a path or an C(http) or
+        C(https) URL that serves the file.
       - They are read in order until all addresses are known.
     type: list
     elements: str

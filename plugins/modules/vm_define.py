@@ -33,7 +33,7 @@ description:
 requirements:
   - python3-libvirt, python3-lxml and python3-jinja2 on the host
   - qemu-utils on the host, for qcow2 volumes and base images
-  - xorriso on the host, for VMs with C(user_data), C(network_config) or C(meta_data)
+  - xorriso on the host, for VMs with C(user_data), C(network_config), C(meta_data) or O(authorized_keys)
 attributes:
   check_mode:
     details:
@@ -129,6 +129,12 @@ EXAMPLES = r"""
     cluster: lab
     vms: "{{ vms }}"
     allow_power_cycling: true
+
+- name: Define a VM from a cloud image, which is reached as root with the operator's key
+  reduced.footprint.vm_define:
+    cluster: lab
+    authorized_keys: ["{{ lookup('ansible.builtin.file', '~/.ssh/id_ed25519.pub') }}"]
+    vms: [{id: web0, ram: 1, nics: [{bridge: br-admin}], disks: [{size: 10 GiB, image: debian-12-cloud, format: qcow2}]}]
 
 - name: Define a VM from a cloud image, with a user and a disk that may grow later
   reduced.footprint.vm_define:
@@ -377,6 +383,7 @@ def main() -> None:
             "node_roles": {"type": "list", "elements": "str"},
             "pending_images": {"type": "list", "elements": "str", "default": []},
             "host_keys": {"type": "dict", "default": {}, "no_log": True},
+            "authorized_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
         },
         supports_check_mode=True,
     )

@@ -68,7 +68,7 @@ def predict(
         if request.state not in ("absent", "rolled_back"):
             actions.append(plan_domain.DEFINE)
             actions += [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
-            if vm.cloud_init is not None and kind != "lxc":
+            if kind != "lxc" and (vm.cloud_init is not None or vm.authorized_keys and vm.disks and vm.disks[0].image is not None):
                 actions.append(f"write_seed {request.pool}/{run_volumes.seed_name(vm.name)}")
             elif vm.cloud_init is not None and vm.disks:
                 actions.append(f"write_seed {vm.disks[0].pool or request.pool}/{vm.disks[0].name}/{'/'.join(model_cloud_init.SEED_FOLDER)}")

@@ -91,10 +91,10 @@ def _requested(request: DefineRequest) -> tuple[tuple[model_vm.VmDetails, ...], 
             "vms",
             f"Add the role {_VIRT} to the server, or remove the VM details.",
         )
-    if request.host_keys:
+    if request.host_keys or request.authorized_keys:
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
-        vms = run_host_key.given(vms, listed, request.host_keys)
+        vms = run_host_key.given(vms, listed, request.host_keys, request.authorized_keys)
     return vms, listed
 
 

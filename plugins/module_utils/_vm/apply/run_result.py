@@ -27,7 +27,8 @@ class DefineRequest:
     ``origin`` is the source of the VMs: the list of the host, or something else (a migration), whose
     VMs are never reported as unlisted. Timeouts are in seconds. ``pending_images`` are file names of base images
     that will be fetched; in check mode they count as present. ``images_path`` is the folder of this host with images for another host.
-    ``host_keys``: VM id → private SSH host key. ``moved_path``: folder of the notes about moved VMs.
+    ``host_keys``: VM id → private SSH host key. ``authorized_keys``: the operator's public
+    keys. ``moved_path``: folder of the notes about moved VMs.
     """
 
     cluster: str
@@ -55,6 +56,7 @@ class DefineRequest:
     pending_images: t.Sequence[str] = ()
     host_keys: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict, repr=False)
     images_path: str | None = None
+    authorized_keys: t.Sequence[t.Any] = ()
     facts_path: str = "/etc/ansible/facts.d/reduced_footprint.fact"
     moved_path: str = MOVED_PATH
 

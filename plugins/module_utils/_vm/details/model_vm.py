@@ -69,7 +69,8 @@ class VmDetails:
     ``cpu`` and ``memory_mib`` always have a value, by default 2 CPUs and
     2048 MiB. ``given`` contains the keys that were set; the
     cloud-init data is only in ``cloud_init``. ``boot_firmware`` is bios or efi, ``None``
-    to leave it to the template. ``host_key`` is the SSH host key for a new VM.
+    to leave it to the template. ``host_key`` and ``authorized_keys``, the public keys of
+    the operator, are for a new VM.
     """
 
     id: str
@@ -92,6 +93,7 @@ class VmDetails:
     boot_firmware: str | None = None
     secure_boot: bool = False
     host_key: HostKey | None = None
+    authorized_keys: tuple[str, ...] = ()
 
     @property
     def macs(self) -> tuple[str, ...]:

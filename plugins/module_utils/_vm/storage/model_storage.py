@@ -113,7 +113,7 @@ class VolumePlan(t.NamedTuple):
     """The plan for a volume; ``size`` in bytes is its final virtual size (0 for a directory).
 
     ``online``: it is grown through the block layer of the running domain. ``notices`` are sentences about
-    details that do not apply to an existing volume. ``host_key`` is written to the root of a container.
+    details that do not apply to an existing volume. ``host_key`` and ``authorized_keys`` are written to the root of a container.
     """
 
     how: str
@@ -125,6 +125,7 @@ class VolumePlan(t.NamedTuple):
     online: bool = False
     notices: tuple[str, ...] = ()
     host_key: HostKey | None = None
+    authorized_keys: tuple[str, ...] = ()
 
     @property
     def creates(self) -> bool:

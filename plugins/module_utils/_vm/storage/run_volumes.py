@@ -89,14 +89,14 @@ def plan(
         _keys().settle_disks(vm, applied, store, pool, grows=True)
     _claim_room(store, volumes, vm.path)
     steps.volumes, steps.sources, steps.protected = tuple(volumes), tuple(sources), tuple(protected)
-    if vm.cloud_init is not None and (hypervisor == "lxc" or xml_variables.seed_used(template)):
-        steps.seed = _plan_seed(vm, vm.cloud_init, steps, pool, hypervisor)
-        steps.seed_waits = live is not None and xml_devices.seed_waits(live, SEED_NAMESPACE)
-    if vm.host_key is not None:
+    if hypervisor == "lxc" or xml_variables.seed_used(template):
+        steps.seed = _plan_seed(vm, steps, pool, hypervisor, config)
+        steps.seed_waits = steps.seed is not None and live is not None and xml_devices.seed_waits(live, SEED_NAMESPACE)
+    if vm.host_key is not None or vm.authorized_keys:
         # imported on demand: each import costs every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
-        run_host_key.plan(steps, vm.host_key)
+        run_host_key.plan(steps, vm)
     steps.notices = tuple(notices)
     return steps
 
@@ -217,8 +217,11 @@ def _seeds() -> t.Any:
     return seed
 
 
-def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, steps: VolumeSteps, pool: str, hypervisor: str) -> SeedPlan:
+def _plan_seed(vm: model_vm.VmDetails, steps: VolumeSteps, pool: str, hypervisor: str, config: t.Any) -> SeedPlan | None:
+    content = vm.cloud_init
     if hypervisor == "lxc":
+        if content is None:
+            return None
         root = next((one for one in steps.volumes if one.disk.mount == "/"), None)
         if root is None or not local(root.pool):
             raise model_errors.InputError(
@@ -226,16 +229,24 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
             )
         path = steps.store.place(root.pool, root.disk.name)
         there = _seeds().read_tree(path)
-        content = _with_host_key(content, there, vm, steps)
+        content = _with_keys(content, there, vm, steps)
         name = f"{root.disk.name}/{'/'.join(model_cloud_init.SEED_FOLDER)}"
         return SeedPlan(name, root.pool, path, True, content, there is not None, there != content.files())
-    places = [steps.store.pool(pool, "pool")] + [one.pool for one in steps.volumes]
+    name = seed_name(vm.name)
+    places = [one.pool for one in steps.volumes]
+    try:
+        places.insert(0, steps.store.pool(pool, "pool"))
+    except model_errors.FootprintError:
+        # a machine without a seed does not need the call's pool
+        if content is not None or config is not None and any(str(source.get("file")).endswith(f"/{name}") for source in config.iter("source")):
+            raise
     place = next((one for one in places if local(one) or one.remote and one.files), None)
+    if content is None and not _may_have_seed(vm, steps, place):
+        return None
     if place is None:
         raise model_errors.InputError(
             f"the pool {pool} does not contain files, and no disk is in a pool that does.", "pool", "Use a pool of type dir for the seed."
         )
-    name = seed_name(vm.name)
     if any(one.disk.name == name and one.pool == place for one in steps.volumes):
         raise model_errors.InputError(f"{name!r} is reserved for the seed of the VM.", f"{vm.path}.disks", "Give the disk another name.")
     path = steps.store.place(place, name)
@@ -244,19 +255,42 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
     else:
         io_disk_header.refuse_link(path)
         there = _seeds().read_iso(path)
-    content = _with_host_key(content, there, vm, steps)
+    if content is None:
+        content = _default_seed(vm, there, steps)
+        if content is None:
+            return None
+    content = _with_keys(content, there, vm, steps)
     return SeedPlan(name, place, path, False, content, there is not None, there != content.files())
 
 
-def _with_host_key(
-    content: model_cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, vm: model_vm.VmDetails, steps: VolumeSteps
-) -> model_cloud_init.CloudInit:
-    if vm.host_key is None and model_cloud_init.VENDOR_DATA not in (there or {}):
-        return content
-    # imported for VMs with a host key only: each import costs every run
+def _may_have_seed(vm: model_vm.VmDetails, steps: VolumeSteps, place: model_storage.Pool | None) -> bool:
+    """Whether a machine without cloud-init data in its details may have a seed, which is then read."""
+    if "seed" in vm.free or not steps.volumes:
+        return False
+    if place is None:
+        return bool(vm.authorized_keys) and steps.volumes[0].creates and steps.volumes[0].image is not None
+    name = seed_name(vm.name)
+    exists = steps.store.through(place).read_seed(name) is not None if place.remote else os.path.lexists(steps.store.place(place, name))
+    return bool(vm.authorized_keys) or exists
+
+
+def _default_seed(vm: model_vm.VmDetails, there: t.Mapping[str, bytes] | None, steps: VolumeSteps) -> model_cloud_init.CloudInit | None:
+    """The seed of a machine whose details have no cloud-init data, ``None`` if it has none: it contains the keys only."""
+    # imported for machines with such a seed only: each import costs every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
-    return run_host_key.with_host_key(content, there, vm.host_key, steps.volumes)
+    return model_cloud_init.default(vm.uuid, vm.name) if run_host_key.default_seed(vm, there, steps.volumes) else None
+
+
+def _with_keys(
+    content: model_cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, vm: model_vm.VmDetails, steps: VolumeSteps
+) -> model_cloud_init.CloudInit:
+    if vm.host_key is None and not vm.authorized_keys and model_cloud_init.VENDOR_DATA not in (there or {}):
+        return content
+    # imported for VMs with keys only: each import costs every run
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
+
+    return run_host_key.with_keys(content, there, vm, steps.volumes)
 
 
 def seed_name(vm_name: str) -> str:
