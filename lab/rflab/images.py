@@ -34,15 +34,16 @@ DPKG_OPTIONS = ("force-unsafe-io", "path-exclude=/usr/share/man/*", "path-exclud
 APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 
-def packages() -> dict[str, list[str]]:
-    """Return ``packages.txt`` by section."""
+def packages(release: str) -> dict[str, list[str]]:
+    """Return ``packages.txt`` by section; ``[mirror trixie]`` belongs to ``mirror`` of this release only."""
     found: dict[str, list[str]] = {}
     section = ""
     for line in (LAB_DIR / "packages.txt").read_text().splitlines():
         line = line.partition("#")[0].strip()
         if line.startswith("["):
-            section = line.strip("[]")
-        elif line:
+            section, _space, only = line.strip("[]").partition(" ")
+            section = "" if only and only != release else section
+        elif line and section:
             found.setdefault(section, []).append(line)
     return found
 
@@ -81,7 +82,7 @@ class Cache:
     """Paths in the cache for one release of Debian; a path exists only when it is complete."""
 
     def __init__(self, release: str) -> None:
-        listed = packages()
+        listed = packages(release)
         self.release = release
         pool_key = fingerprint("pool-1", release, repr(sorted(listed.items())))
         self.pool = CACHE / f"debs-{pool_key}"
