@@ -89,7 +89,7 @@ def _image(lab: Lab, args: argparse.Namespace) -> None:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="lab/lab", description="A complete footprint on one machine.",
-                                  epilog="LAB_NAME and LAB_NETWORK (a /24) select another lab.")
+                                  epilog="LAB_NAME and LAB_NETWORK (a /24) select another lab, LAB_RELEASE (bookworm, trixie) what its machines run.")
     commands = top.add_subparsers(dest="action", required=True, metavar="COMMAND")
 
     def add(name: str, action: t.Callable[[Lab, argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:

@@ -94,7 +94,7 @@ def _install(cache: images.Cache, target: pathlib.Path) -> None:
             "--aptopt=APT::Install-Recommends \"false\"", "--aptopt=Acquire::Languages \"none\"",
             "--include=" + ",".join(cache.listed["cloud"])]
     argv += [f"--dpkgopt={option}" for option in images.DPKG_OPTIONS]
-    argv += [images.SUITE, str(work), f"deb [trusted=yes] copy://{cache.pool} ./"]
+    argv += [cache.release, str(work), f"deb [trusted=yes] copy://{cache.pool} ./"]
     run(argv, env=dict(os.environ, LC_ALL="C", DEBIAN_FRONTEND="noninteractive"))
     for path in (*work.glob("etc/ssh/ssh_host_*"), work / "etc/apt/sources.list", work / "etc/resolv.conf", work / "var/lib/dbus/machine-id"):
         files.remove(path)

@@ -104,7 +104,7 @@ EXAMPLES = r"""
         ram: 2
         hypervisor: lxc
         nics: [{bridge: br-admin}]
-        disks: [{size: 4 GiB, image: debian-12-root}]
+        disks: [{size: 4 GiB, image: debian-root}]
 
 - name: Define a VM from the template and details of the specification
   reduced.footprint.vm_define:
