@@ -29,9 +29,8 @@ def connections(
     for index, name in enumerate(names):
         known = hosts[name] if name in hosts else {}
         if "footprint_addresses" not in known or "vm_host" not in known:
-            raise InputError(
-                f"{name!r} is not a virtual machine of the inventory plugin reduced.footprint.nodes.", f"_terms[{index}]", "Use names of the group footprint_vms."
-            )
+            message = f"{name!r} is not a virtual machine of the inventory plugin reduced.footprint.nodes."
+            raise InputError(message, f"_terms[{index}]", "Use names of the group footprint_vms.")
         by_server.setdefault(str(known["vm_host"]), []).append(name)
     found: dict[str, dict[str, t.Any]] = {}
     warnings: list[str] = []
