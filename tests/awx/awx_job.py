@@ -94,6 +94,7 @@ class Awx:
         self.inventory: dict[str, t.Any] = {}
         self._numbers = itertools.count(1)
         (self.project / "inventory").mkdir(parents=True, exist_ok=True)
+        (folder / "ansible.cfg").write_text("", "utf-8")
         shutil.copy(ROOT / "awx" / "project" / "footprint.yml", self.project)
 
     def update_inventory(self, source: str = "inventory/nodes.yml") -> None:
@@ -157,5 +158,5 @@ class Awx:
             volumes = [f"--volume={path}:{place}" for path, place in {home: "/runner", **self.mounts}.items()]
             variables = [f"--env={key}={value}" for key, value in self._environment().items()]
             return subprocess.run([*self.podman, *_CONTAINER, *volumes, *variables, "--workdir=/runner/project", self.image, *argv], **limits)
-        local = {"ANSIBLE_CONFIG": "/dev/null", "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "PATH": f"{BIN}:{os.environ['PATH']}"}
+        local = {"ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "PATH": f"{BIN}:{os.environ['PATH']}"}
         return subprocess.run([str(BIN / argv[0]), *argv[1:]], env={**os.environ, **ENVIRONMENT, **local}, cwd=home / "project", **limits)
