@@ -90,7 +90,7 @@ def test_answers_are_flat_and_are_no_templates(blue: Awx) -> None:
 
 def test_an_address_is_found_after_the_inventory_was_frozen(blue: Awx, tmp_path: pathlib.Path) -> None:
     assert "controller2 is at nowhere" in blue.job("find.yml").text
-    mac = blue.inventory["_meta"]["hostvars"]["controller2"]["vm_macs"][0]
+    (mac,) = (entry["__ansible_unsafe"] for entry in blue.inventory["_meta"]["hostvars"]["controller2"]["vm_macs"])
     (tmp_path / "leases").write_text(f"{int(time.time()) + 3600} {mac} 192.0.2.32 controller2 *\n", "utf-8")
     done = blue.job("find.yml")
     assert "controller2 is at 192.0.2.32" in done.text

@@ -82,4 +82,10 @@ def _suboptions(documented: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps(extract(pathlib.Path(sys.argv[1])), indent=1) + "\n", "utf-8")
+    made = extract(pathlib.Path(sys.argv[1]))
+    # one line for each option
+    lines = []
+    for module, found in made["modules"].items():
+        lines.append(f' "{module}": {{\n' + ",\n".join(f'  "{name}": {json.dumps(spec)}' for name, spec in found.items()) + "\n }")
+    head = "".join(f'"{key}": {json.dumps(made[key])},\n' for key in ("collection", "version"))
+    FILE.write_text(f'{{{head}"modules": {{\n' + ",\n".join(lines) + "\n}}\n", "utf-8")
