@@ -31,9 +31,9 @@ notes:
   - "Variables of every host: C(footprint_cluster), C(node_roles), C(footprint_known_hosts), and C(ansible_host) if its address is
     known."
   - "Additional variables of a server: C(vms)."
-  - "Additional variables of a virtual machine: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source); if its ssh
-    host key is known, also C(vm_host_key), and C(ansible_ssh_extra_args), C(ansible_sftp_extra_args) and C(ansible_scp_extra_args),
-    which pin the key."
+  - "Additional variables of a virtual machine: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source), C(footprint_addresses)
+    (the sources of addresses, for P(reduced.footprint.vm_connection#lookup)); if its ssh host key is known, also C(vm_host_key), and
+    C(ansible_ssh_extra_args), C(ansible_sftp_extra_args) and C(ansible_scp_extra_args), which pin the key."
   - "Additional variables of a host with a topology: C(footprint_topology) with C(environment), C(roles), C(services), C(names) and
     C(origins), the layer that each setting came from."
   - O(cluster), O(environment), O(dhcp_leases), O(libvirt_uri), O(discover_network) and O(exclude_addresses) may be templates, for example
@@ -287,7 +287,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         plan = run_inventory.parse(self._option("cluster"), run_topology.give_roles(servers, wanted))
         run_topology.check_vms(wanted, plan, named, {item.name for item in servers})
         laid = self._lay(wanted, plan)
-        found = self._addresses(plan, path, cache)
+        lookup = self._lookup()
+        found = self._addresses(plan, lookup, path, cache)
         if self.get_option("strict"):
             missing = [machine.vm.name for machine in plan.machines if machine.vm.name not in found]
             if missing:
@@ -296,7 +297,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self.inventory.set_variable("all", key, value)
         environment = self._option("environment") or plan.cluster
         keys = run_inventory.host_keys(run_inventory.host_keys_path(self._option("known_hosts"), os.path.dirname(path), environment))
-        mine = run_topology.over(run_inventory.hosts(plan, found, keys), laid)
+        mine = run_topology.over(run_inventory.hosts(plan, found, keys, lookup), laid)
         for host in mine:
             self._add(host)
         done = {host.name for host in mine}
@@ -364,7 +365,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             virt = [run_inventory.VIRT_ROLE] if run_inventory.VIRT_ROLE in [group.name for group in host.get_groups()] else []
             yield run_inventory.server(host.name, entry, host.name, virt)
 
-    def _addresses(self, plan: run_inventory.Inventory, path: str, cache: bool) -> dict[str, run_inventory.Found]:
+    def _lookup(self) -> run_inventory.Lookup:
+        return run_inventory.Lookup(
+            sources=tuple(self.get_option("address_sources")),
+            leases=tuple(self._option("dhcp_leases")),
+            libvirt_uri=self._option("libvirt_uri"),
+            discover_network=self._option("discover_network"),
+            exclude=tuple(self._option("exclude_addresses")),
+            timeout=self.get_option("timeout"),
+        )
+
+    def _addresses(self, plan: run_inventory.Inventory, lookup: run_inventory.Lookup, path: str, cache: bool) -> dict[str, run_inventory.Found]:
         self.load_cache_plugin()
         key = self.get_cache_key(path)
         reads_cache = cache and self.get_option("cache")
@@ -377,14 +388,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             # the cache is invalid if a VM was added or removed, or its NICs changed
             if kept and kept.get("machines") == wanted:
                 return {name: run_inventory.Found(*entry) for name, entry in kept["found"].items()}
-        lookup = run_inventory.Lookup(
-            sources=tuple(self.get_option("address_sources")),
-            leases=tuple(self._option("dhcp_leases")),
-            libvirt_uri=self._option("libvirt_uri"),
-            discover_network=self._option("discover_network"),
-            exclude=tuple(self._option("exclude_addresses")),
-            timeout=self.get_option("timeout"),
-        )
         found, warnings = run_inventory.find_addresses(plan, lookup)
         if self.get_option("strict") and warnings:
             raise RefusedError(" ".join(warnings), "strict", "Correct the sources of addresses, or remove strict to continue without them.")

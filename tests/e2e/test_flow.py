@@ -319,14 +319,14 @@ def test_everything_was_copied(lab: Lab) -> None:
 # Afterwards
 
 
-def test_awx_wrappers_run_under_ansible_runner(lab: Lab, tmp_path: pathlib.Path) -> None:
-    shutil.copytree(REPOSITORY / "awx", tmp_path / "project")
+def test_a_job_of_awx_runs_a_playbook(lab: Lab, tmp_path: pathlib.Path) -> None:
+    shutil.copytree(REPOSITORY / "awx" / "project", tmp_path / "project")
     report = tmp_path / "report.json"
     run = ansible_runner.run(
         private_data_dir=str(tmp_path),
-        playbook="status.yml",
+        playbook="footprint.yml",
         inventory=str(lab.state / "inventory"),
-        extravars={"status_report_file": str(report)},
+        extravars={"footprint_playbook": "status", "status_report_file": str(report)},
         envvars={key: value for key, value in environment().items() if key.startswith("ANSIBLE_")}
         | {"PATH": f"{REPOSITORY}/.venv/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
         quiet=True,

@@ -156,10 +156,18 @@ def artifact() -> t.Iterator[Step]:
 
 
 def execution_environment() -> t.Iterator[Step]:
-    """Check that ansible-builder finds the requirements of an execution environment for AWX."""
+    """Check the definitions of execution environments for AWX, and that ansible-builder finds the collection's requirements."""
     workspace.refresh()
     argv = [_tool("ansible-builder"), "introspect", str(workspace.COLLECTIONS)]
     yield Step(argv, ROOT, expect=[r"lxml.*reduced\.footprint", r"openssh-clients.*reduced\.footprint"])
+    for file in sorted((COPY / "awx").glob("execution-environment*.yml")):
+        context = workspace.CACHE / "build" / file.stem
+        yield Step([_tool("ansible-builder"), "create", "--file", str(file), "--context", str(context)], COPY, expect=[r"Complete!"])
+
+
+def execution_environment_build() -> t.Iterator[Step]:
+    """Build the execution environment that needs no image registry, and show what it contains."""
+    yield Step([str(ROOT / "scripts" / "execution-environment")], ROOT, timeout=1800, expect=[r"ansible \[core 2\."])
 
 
 def integration() -> t.Iterator[Step]:
@@ -239,6 +247,7 @@ LONG = (
     _long("add-server", "from two servers to three, killed at each stage", "tests/add_server", "--whole", timeout=10800),
     _long("guide", "the guide for the first footprint, literally, on VMs of a cloud image", "tests/guide", timeout=7200),
     _long("controllers", "every fault of the control plane", "tests/controllers", "--whole", timeout=10800),
+    _long("awx", "the whole flow in jobs of AWX, a new container each", "tests/awx", "--whole", timeout=7200),
     _matrix("faults", "every fault in every phase of a migration"),
     _matrix("guard", "a VM whose worker is gone"),
     _matrix("kill", "a migration killed at random"),
@@ -256,7 +265,9 @@ GATES = (
     Gate("sanity", "ansible-test sanity without an ignore file", sanity, TEST, lane=ASIDE),
     Gate("docs", "documentation and changelog", docs, TEST, lane=ASIDE),
     Gate("artifact", "build from a fresh clone, galaxy-importer, install and run", artifact, TEST, lane=ASIDE),
-    Gate("ee", "execution environment requirements", execution_environment, TEST, lane=ASIDE),
+    Gate("ee", "execution environments: definitions and requirements", execution_environment, TEST, lane=ASIDE),
+    Gate("ee-build", "the execution environment on Debian is built", execution_environment_build, TORTURE),
+    Gate("awx", "jobs as AWX runs them: frozen inventory, lost files, flat variables", _folder("awx"), TEST, lane=ASIDE),
     Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage"), TEST),
     Gate("templates", "templates on real libvirt: invalid ones, golden ones, UEFI", _folder("templates"), TEST),
     Gate("drift", "changes made by others on real libvirt are detected and corrected, nothing else is changed", _folder("drift"), TEST),

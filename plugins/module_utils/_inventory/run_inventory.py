@@ -278,8 +278,16 @@ def host_keys_path(given: t.Any, folder: str, environment: str) -> pathlib.Path:
     return pathlib.Path(os.path.abspath(folder)) / (str(given) if given else f"{DIRECTORY}/{environment_name(environment)}/{io_known_hosts.NAME}")
 
 
-def hosts(inventory: Inventory, found: t.Mapping[str, Found], keys: HostKeys | None = None) -> tuple[Host, ...]:
-    """Return every server and VM as a host with its groups; a VM without a known address has no ``ansible_host``."""
+def hosts(
+    inventory: Inventory, found: t.Mapping[str, Found], keys: HostKeys | None = None, lookup: Lookup | None = None
+) -> tuple[Host, ...]:
+    """Return every server and VM as a host with its groups; a VM without a known address has no ``ansible_host``.
+
+    :arg lookup: the sources of addresses, recorded in every VM for searches after the inventory was read.
+    """
+    # only lists and mappings: an inventory may be exported as JSON
+    options = dataclasses.asdict(lookup) if lookup else {}
+    sources = {"footprint_addresses": {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}} if lookup else {}
     result = []
     kept = {"footprint_known_hosts": str(keys.path)} if keys else {}
     for item in inventory.servers:
@@ -298,6 +306,7 @@ def hosts(inventory: Inventory, found: t.Mapping[str, Found], keys: HostKeys | N
             "vm_macs": list(vm.macs),
             "vm_uuid": vm.uuid,
             **kept,
+            **sources,
         }
         if keys and vm.name in keys.public:
             variables["vm_host_key"] = keys.public[vm.name]
