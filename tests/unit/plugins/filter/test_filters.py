@@ -13,6 +13,8 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status
+
 FILTERS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[4] / "plugins" / "filter").glob("[a-z]*.py"))
 GROUPS = {"virt": ["metal1"], "controller": ["c1"], "galera": ["c1"]}
 HOSTVARS = {
@@ -55,6 +57,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (MEMBERS, {"metal1": {"vms": FOUND["metal1"]}}, [{"name": "master", "state": "running", "phase": "precopy", "host": "metal1"}], {"c1": "metal1"}),
         lambda found: not found["ok"] and "DOWN controller c1: does not answer (on metal1)" in found["lines"] and found["vms"]["running"] == 1,
     ),
+    "status_html": (build_status({}), ("lab", "noon"), lambda found: found.startswith("<!DOCTYPE html>") and "Status of lab" in found and "noon" in found),
 }
 #: What each says instead of a traceback when it gets something else.
 ELSE: dict[str, tuple[t.Any, tuple[t.Any, ...]]] = {name: (17, arguments) for name, (_given, arguments, _check) in CALLS.items()}
