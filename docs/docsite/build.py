@@ -32,7 +32,7 @@ KINDS = {"modules": "module", "filter": "filter", "lookup": "lookup", "inventory
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
 #: What a page loads when it is opened, unlike a link.
-LOADS = re.compile(r"""<(?:script|img|iframe|link rel="(?:stylesheet|preload|icon)"|source)\b[^>]*?(?:src|href)="(?:https?:)?//[^"]*\"""")
+LOADS = re.compile(r"""<(?:script|img|iframe|source|link rel="(?:stylesheet|preload|icon)")\s[^>]*?(?:src|href)="(?:https?:)?//[^"]*\"""")
 
 
 def place(name: str) -> str:
@@ -152,7 +152,7 @@ def main(arguments: t.Sequence[str]) -> None:
     config = ["--config-file", str(HERE / "antsibull-docs.cfg")]
     to = ["--use-current", "--squash-hierarchy", "--fail-on-error", "--dest-dir", str(source / REFERENCE)]
     run("antsibull-docs", *config, "collection", *to, f"{galaxy['namespace']}.{galaxy['name']}")
-    build = ["sphinx-build", "--quiet", "--fail-on-warning", "--keep-going", "--jobs", "2", "-b", "html", "-c", str(HERE)]
+    build = ["sphinx-build", "--quiet", "--fail-on-warning", "--keep-going", "-b", "html", "-c", str(HERE)]
     run(*build, "-d", str(doctrees), str(source), str(html), SITE_VERSION=galaxy["version"])
     if found := foreign(html):
         sys.exit("\n".join(["Pages load files from other hosts:", *found]))
