@@ -56,7 +56,7 @@ RETURN = r"""
 _value:
   description:
     - The report with V(ok), V(state), V(lines), V(table), V(services), V(links), V(ha_grade), V(ha), V(virtual_address_holder),
-      V(writer), V(database_members), V(servers) and V(vms).
+      V(writer), V(database_members), V(servers), V(vms) and V(placement).
   type: dict
 """
 

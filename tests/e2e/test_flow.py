@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -133,6 +134,7 @@ def test_an_outside_change_is_put_right_without_a_restart(lab: Lab) -> None:
     wanted = lab.ssh("metal1", *virsh, "dumpxml", "--inactive", "controller2")
     lab.ssh("metal1", *virsh, "define", "/dev/stdin", stdin=wanted.replace("<vcpu placement='static'>1<", "<vcpu placement='static'>7<"))
     assert "NOTE VM controller2: changed outside of this collection (vcpu" in "\n".join(lab.status()["lines"])
+    assert "changed outside of this collection; spawn_vms restores it" in (lab.state / "status.html").read_text(encoding="utf-8")
     assert lab.succeeds("spawn_vms", "--check", "--diff", *QUICKLY).recap["metal1"]["changed"] == 1
     assert lab.succeeds("spawn_vms", *QUICKLY).recap["metal1"]["changed"] == 1
     assert "<vcpu placement='static'>1<" in lab.ssh("metal1", *virsh, "dumpxml", "--inactive", "controller2")
@@ -346,6 +348,8 @@ def test_a_server_restarts_and_everything_returns(lab: Lab) -> None:
 def test_the_whole_flow_again_changes_nothing(lab: Lab) -> None:
     again = lab.succeeds("site")
     assert again.changed == 0, again.changed_tasks()
+    steps = re.findall(r"^PLAY \[.*\(step (\d of \d)\)\]", again.output, re.MULTILINE)
+    assert list(dict.fromkeys(steps)) == ["1 of 4", "2 of 4", "3 of 4", "4 of 4"]
 
 
 def test_the_master_goes_back(lab: Lab) -> None:

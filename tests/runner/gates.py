@@ -132,6 +132,14 @@ def docs() -> t.Iterator[Step]:
     yield Step([_tool("antsibull-changelog"), "lint"], COPY)
 
 
+def site() -> t.Iterator[Step]:
+    """Build the documentation site, with warnings as errors and without network."""
+    workspace.refresh()
+    offline = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+    argv = [PYTHON, str(COPY / "docs" / "docsite" / "build.py"), str(workspace.CACHE / "site")]
+    yield Step(argv, COPY, env={**CHECKED, **offline}, expect=[r"^\d+ pages, "], refuse=r"\bWARNING\b|Traceback")
+
+
 def artifact() -> t.Iterator[Step]:
     """Build the artifact from a fresh clone, import it as Galaxy does, install it into an empty folder and run it from there."""
     build = workspace.CACHE / "build"
@@ -264,6 +272,7 @@ GATES = (
     Gate("lint", "yamllint and ansible-lint, profile production", yaml_and_ansible, TEST, lane=ASIDE),
     Gate("sanity", "ansible-test sanity without an ignore file", sanity, TEST, lane=ASIDE),
     Gate("docs", "documentation and changelog", docs, TEST, lane=ASIDE),
+    Gate("site", "the documentation site is built without warning or network", site, TEST, lane=ASIDE),
     Gate("artifact", "build from a fresh clone, galaxy-importer, install and run", artifact, TEST, lane=ASIDE),
     Gate("ee", "execution environments: definitions and requirements", execution_environment, TEST, lane=ASIDE),
     Gate("ee-build", "the execution environment on Debian is built", execution_environment_build, TORTURE),

@@ -13,6 +13,8 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status
+
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 FILTERS = sorted(path.stem for path in (ROOT / "plugins" / "filter").glob("[a-z]*.py"))
 GROUPS = {"virt": ["metal1"], "controller": ["c1"], "galera": ["c1"]}
@@ -71,6 +73,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (),
         lambda found: found == ["galera_setings: is not a variable of this collection (set for c1). Did you mean galera_settings?"],
     ),
+    "status_html": (build_status({}), ("lab", "noon"), lambda found: found.startswith("<!DOCTYPE html>") and "Status of lab" in found and "noon" in found),
 }
 #: What each says instead of a traceback when it gets something else.
 ELSE: dict[str, tuple[t.Any, tuple[t.Any, ...]]] = {name: (17, arguments) for name, (_given, arguments, _check) in CALLS.items()}
