@@ -54,9 +54,13 @@ def case(seed: int) -> PlacementQuestion:
     number, count, fill = draw.randint(2, 12), draw.randint(3, 60), draw.uniform(*FILLS[seed % 3])
     names = [f"metal{index}" for index in range(number)]
     vms = [_vm(draw, index) for index in range(count)]
+    # in most clusters servers are alike, and VMs of a few kinds
+    alike = draw.random() < 0.5
+    if alike:
+        vms = [{**vms[index % 3], "id": index, "nics": [{**vms[index % 3]["nics"][0], "mac": vms[index]["nics"][0]["mac"]}]} for index in range(count)]
     policy: dict[str, t.Any] = {"thin_ratio": draw.choice((1, 1, 1.5))}
     _groups(draw, vms, policy)
-    machines = _machines(draw, names, vms, fill)
+    machines = _machines(draw, names, vms, fill, alike)
     current = _current(draw, machines, vms)
     if current:
         policy["allow_moves"] = draw.random() > 0.15
@@ -104,9 +108,9 @@ def _groups(draw: random.Random, vms: list[dict[str, t.Any]], policy: dict[str, 
         policy["strict_groups"] = [draw.choice(("controller", "shard0"))]
 
 
-def _machines(draw: random.Random, names: list[str], vms: list[dict[str, t.Any]], fill: float) -> list[dict[str, t.Any]]:
+def _machines(draw: random.Random, names: list[str], vms: list[dict[str, t.Any]], fill: float, alike: bool) -> list[dict[str, t.Any]]:
     """Return servers of up to three sizes whose total memory is as requested; CPUs or pools are short in some cases."""
-    factors = [draw.choice((0.6, 1, 1, 1.5)) for unused in names]
+    factors = [1 if alike else draw.choice((0.6, 1, 1, 1.5)) for unused in names]
     share = {name: factor / sum(factors) for name, factor in zip(names, factors)}
     cpus = sum(vm["cpu"] for vm in vms) / 4 / (fill if draw.random() < 0.25 else 0.5)
     disk = sum(vm["disks"][0]["size"] for vm in vms) / (fill if draw.random() < 0.25 else 0.4)
@@ -116,11 +120,11 @@ def _machines(draw: random.Random, names: list[str], vms: list[dict[str, t.Any]]
         # the largest VM fits on an empty server
         memory = max(int(share[name] * ram * 1024), max(vm["ram"] for vm in vms) * 1024) + 1024
         pools = {"default": f"{max(40, int(share[name] * disk))} GiB"}
-        if index % 2 == 0:
+        if alike or index % 2 == 0:
             pools["fast"] = "200 GiB"
         machine = {"name": name, "memory": f"{memory} MiB", "cpus": max(2, round(share[name] * cpus)), "pools": pools}
-        machine["bridges"] = ["br-admin", "br-tenant"] if index == 0 or draw.random() < 0.7 else ["br-admin"]
-        machine["hypervisors"] = ["kvm", "lxc"] if index == 0 or draw.random() < 0.5 else ["kvm"]
+        machine["bridges"] = ["br-admin", "br-tenant"] if alike or index == 0 or draw.random() < 0.7 else ["br-admin"]
+        machine["hypervisors"] = ["kvm", "lxc"] if alike or index == 0 or draw.random() < 0.5 else ["kvm"]
         machine["roles"] = ["virt", "controller"] if index == 1 and draw.random() < 0.15 else ["virt"]
         found.append(machine)
     return found
