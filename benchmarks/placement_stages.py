@@ -176,21 +176,6 @@ def _one_restart(problem: t.Any, **options: bool) -> t.Any:
     return plan_construct.construct(problem, **{**options, "small_first": False})
 
 
-def _plain_choice(self: t.Any, vm: int) -> int:
-    """Return the server with the fewest members of the VM's groups, of these the least loaded, by examining all."""
-    problem, state = self.problem, self.state
-    fitting = [server for server in problem.eligible[vm] if state.fits(vm, server)]
-
-    def worth(server: int) -> t.Any:
-        return (self._penalty(vm, server), (2 * state.memory[server] + problem.memory[vm]) * problem.weight[server], server)
-
-    return min(fitting, key=worth, default=plan_problem.NOWHERE)
-
-
-def _plain_put(self: t.Any, vm: int, server: int) -> None:
-    self.state.put(vm, server)
-
-
 def _no(*unused: t.Any) -> bool:
     return False
 
@@ -214,7 +199,6 @@ STAGES: dict[str, Patches] = {
     "swaps": [(plan_search, "_swap", _no)],
     "trades of a large VM for several small ones": [(plan_search, "_trade", _no)],
     "room made by moving another VM": [(plan_search, "_make_room", _no)],
-    "queues of servers (all examined instead)": [(plan_construct._Chooser, "choose", _plain_choice), (plan_construct._Chooser, "put", _plain_put)],
     "exact search (bounds only)": [(plan_placement, "refine", lambda problem, start, nodes: _NO_SEARCH(problem, start))],
     "exact search and improvement": [
         (plan_placement, "refine", lambda problem, start, nodes: _NO_SEARCH(problem, start)),
