@@ -41,7 +41,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve
 #: Memory is requested up to this share of the total: plenty left, tight, about as much as there is.
 FILLS = ((0.3, 0.75), (0.8, 0.97), (0.97, 1.1))
 LEVELS = plan_problem.LEVELS
-COLUMNS = ("without", "placed", "grade", "apart", "moves", "spread", "balance", "lost by it", "fully proven", "CPU × without")
+COLUMNS = ("without", "placed", "grade", "apart", "moves", "spread", "balance", "lost by it", "proven to moves", "fully proven", "CPU × without")
+#: Numbers of leading criteria whose proof is counted.
+PROVEN = (LEVELS.index("moves") + 1, len(LEVELS))
 #: Differences of balance below this share are no difference.
 _BALANCE = 0.01
 
@@ -52,9 +54,13 @@ def case(seed: int) -> PlacementQuestion:
     number, count, fill = draw.randint(2, 12), draw.randint(3, 60), draw.uniform(*FILLS[seed % 3])
     names = [f"metal{index}" for index in range(number)]
     vms = [_vm(draw, index) for index in range(count)]
+    # in most clusters servers are alike, and VMs of a few kinds
+    alike = draw.random() < 0.5
+    if alike:
+        vms = [{**vms[index % 3], "id": index, "nics": [{**vms[index % 3]["nics"][0], "mac": vms[index]["nics"][0]["mac"]}]} for index in range(count)]
     policy: dict[str, t.Any] = {"thin_ratio": draw.choice((1, 1, 1.5))}
     _groups(draw, vms, policy)
-    machines = _machines(draw, names, vms, fill)
+    machines = _machines(draw, names, vms, fill, alike)
     current = _current(draw, machines, vms)
     if current:
         policy["allow_moves"] = draw.random() > 0.15
@@ -102,9 +108,9 @@ def _groups(draw: random.Random, vms: list[dict[str, t.Any]], policy: dict[str, 
         policy["strict_groups"] = [draw.choice(("controller", "shard0"))]
 
 
-def _machines(draw: random.Random, names: list[str], vms: list[dict[str, t.Any]], fill: float) -> list[dict[str, t.Any]]:
+def _machines(draw: random.Random, names: list[str], vms: list[dict[str, t.Any]], fill: float, alike: bool) -> list[dict[str, t.Any]]:
     """Return servers of up to three sizes whose total memory is as requested; CPUs or pools are short in some cases."""
-    factors = [draw.choice((0.6, 1, 1, 1.5)) for unused in names]
+    factors = [1 if alike else draw.choice((0.6, 1, 1, 1.5)) for unused in names]
     share = {name: factor / sum(factors) for name, factor in zip(names, factors)}
     cpus = sum(vm["cpu"] for vm in vms) / 4 / (fill if draw.random() < 0.25 else 0.5)
     disk = sum(vm["disks"][0]["size"] for vm in vms) / (fill if draw.random() < 0.25 else 0.4)
@@ -114,11 +120,11 @@ def _machines(draw: random.Random, names: list[str], vms: list[dict[str, t.Any]]
         # the largest VM fits on an empty server
         memory = max(int(share[name] * ram * 1024), max(vm["ram"] for vm in vms) * 1024) + 1024
         pools = {"default": f"{max(40, int(share[name] * disk))} GiB"}
-        if index % 2 == 0:
+        if alike or index % 2 == 0:
             pools["fast"] = "200 GiB"
         machine = {"name": name, "memory": f"{memory} MiB", "cpus": max(2, round(share[name] * cpus)), "pools": pools}
-        machine["bridges"] = ["br-admin", "br-tenant"] if index == 0 or draw.random() < 0.7 else ["br-admin"]
-        machine["hypervisors"] = ["kvm", "lxc"] if index == 0 or draw.random() < 0.5 else ["kvm"]
+        machine["bridges"] = ["br-admin", "br-tenant"] if alike or index == 0 or draw.random() < 0.7 else ["br-admin"]
+        machine["hypervisors"] = ["kvm", "lxc"] if alike or index == 0 or draw.random() < 0.5 else ["kvm"]
         machine["roles"] = ["virt", "controller"] if index == 1 and draw.random() < 0.15 else ["virt"]
         found.append(machine)
     return found
@@ -166,19 +172,8 @@ def _first_fit(problem: t.Any) -> t.Any:
     return state
 
 
-def _plain_choice(self: t.Any, vm: int) -> int:
-    """Return the server with the fewest members of the VM's groups, of these the least loaded, by examining all."""
-    problem, state = self.problem, self.state
-    fitting = [server for server in problem.eligible[vm] if state.fits(vm, server)]
-
-    def worth(server: int) -> t.Any:
-        return (self._penalty(vm, server), (2 * state.memory[server] + problem.memory[vm]) * problem.weight[server], server)
-
-    return min(fitting, key=worth, default=plan_problem.NOWHERE)
-
-
-def _plain_put(self: t.Any, vm: int, server: int) -> None:
-    self.state.put(vm, server)
+def _one_restart(problem: t.Any, **options: bool) -> t.Any:
+    return plan_construct.construct(problem, **{**options, "small_first": False})
 
 
 def _no(*unused: t.Any) -> bool:
@@ -190,8 +185,7 @@ def _unequal(self: t.Any, vm: int) -> t.Any:
 
 
 def _no_bound(level: str) -> t.Any:
-    fields = {"_ranks": lambda state: (0, 0), "_apart": lambda state: (state.apart,), "_spread": lambda state: (state.spread,)}
-    return lambda self, state, *unused: fields[level](state)
+    return lambda self, state, *unused: (0, 0) if level == "_ranks" else (0 if level == "_moves" else getattr(state, level[1:]),)
 
 
 _NO_SEARCH = functools.partial(plan_exact.refine, nodes=0)
@@ -199,18 +193,12 @@ Patches = t.Sequence[t.Tuple[t.Any, str, t.Any]]
 STAGES: dict[str, Patches] = {
     "everything (first fit)": [(plan_placement, "search", _first_fit), (plan_placement, "refine", lambda problem, start, nodes: (start, 0))],
     "restarts with full servers and small VMs first": [(plan_placement, "search", _searched_once)],
+    "restart with small VMs first": [(plan_search, "construct", _one_restart)],
     "improvement (moves, swaps, trades, room)": [(plan_search, "improve", _no)],
     "moves": [(plan_search, "_move", _no)],
     "swaps": [(plan_search, "_swap", _no)],
     "trades of a large VM for several small ones": [(plan_search, "_trade", _no)],
     "room made by moving another VM": [(plan_search, "_make_room", _no)],
-    "trades and room": [(plan_search, "_trade", _no), (plan_search, "_make_room", _no)],
-    "restarts, trades and room": [
-        (plan_placement, "search", _searched_once),
-        (plan_search, "_trade", _no),
-        (plan_search, "_make_room", _no),
-    ],
-    "queues of servers (all examined instead)": [(plan_construct._Chooser, "choose", _plain_choice), (plan_construct._Chooser, "put", _plain_put)],
     "exact search (bounds only)": [(plan_placement, "refine", lambda problem, start, nodes: _NO_SEARCH(problem, start))],
     "exact search and improvement": [
         (plan_placement, "refine", lambda problem, start, nodes: _NO_SEARCH(problem, start)),
@@ -219,6 +207,8 @@ STAGES: dict[str, Patches] = {
     "interchangeable VMs in the exact search": [(plan_exact._Search, "_kind", _unequal)],
     "interchangeable servers in the exact search": [(plan_exact._Search, "_server_kinds", lambda self: list(range(len(self.problem.servers))))],
     "bound of quorums": [(plan_exact.Bounds, "_ranks", _no_bound("_ranks"))],
+    "bound of moves": [(plan_exact.Bounds, "_moves", _no_bound("_moves"))],
+    "bound of balance": [(plan_exact.Bounds, "_balance", _no_bound("_balance"))],
     "bound of pairs": [(plan_exact.Bounds, "_apart", _no_bound("_apart")), (plan_exact.Bounds, "_spread", _no_bound("_spread"))],
 }
 EXACT = (plan_exact.Bounds, plan_exact._Search)
@@ -330,13 +320,13 @@ def table(outcomes: t.Sequence[Outcome]) -> t.Iterator[str]:
     yield f"| {' | '.join(COLUMNS)} |"
     yield f"|{'---|' * len(COLUMNS)}"
     total = sum(one.full.seconds for one in outcomes)
-    yield f"| nothing | | | | | | | | {sum(one.full.proven == len(LEVELS) for one in outcomes)} | |"
+    yield f"| nothing | | | | | | | | {' | '.join(str(sum(one.full.proven >= level for one in outcomes)) for level in PROVEN)} | |"
     for name in outcomes[0].stages:
         found = [(difference(one.full, one.stages[name]), one.stages[name]) for one in outcomes]
         better = collections.Counter(level for (level, gained), unused in found if gained)
         lost = sum(1 for (level, gained), unused in found if level and not gained)
-        proven = sum(one.proven == len(LEVELS) for unused, one in found)
-        cells = [better["unplaced"], better["quorum"] + better["quorums"], better["apart"], better["moves"], better["spread"], better["balance"], lost, proven]
+        proven = [sum(one.proven >= level for unused, one in found) for level in PROVEN]
+        cells = [better["unplaced"], better["quorum"] + better["quorums"], better["apart"], better["moves"], better["spread"], better["balance"], lost, *proven]
         ratio = total / sum(one.seconds for unused, one in found)
         yield f"| {name} | {' | '.join(str(cell) if cell else '' for cell in cells)} | {ratio:.2f} |"
 
@@ -364,12 +354,18 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", default="", help="measure only stages whose name contains this text")
     given = parser.parse_args()
+    outcomes: list[Outcome] = []
     with concurrent.futures.ProcessPoolExecutor(given.jobs) as pool:
-        outcomes = list(pool.map(functools.partial(measure, only=given.only), range(given.cases)))
+        try:
+            for outcome in pool.map(functools.partial(measure, only=given.only), range(given.cases)):
+                outcomes.append(outcome)
+        except KeyboardInterrupt:
+            # the cases so far are reported
+            pool.shutdown(cancel_futures=True)
     short = sum(1 for one in outcomes if one.full.cost[0])
     grades = collections.Counter(one.full.cost[1] for one in outcomes)
-    print(f"{given.cases} cases, {short} with a VM without a server; grades: {grades[0]} quorum, {grades[1]} restart, {grades[2]} none; ", end="")
-    print(f"{sum(one.full.seconds for one in outcomes) / given.cases:.3f} s of CPU for each\n")
+    print(f"{len(outcomes)} cases, {short} with a VM without a server; grades: {grades[0]} quorum, {grades[1]} restart, {grades[2]} none; ", end="")
+    print(f"{sum(one.full.seconds for one in outcomes) / len(outcomes):.3f} s of CPU for each\n")
     print("\n".join(table(outcomes)))
     asked = [one for one in outcomes if one.matching is not one.full]
     gained = sum(one.full.requests - one.matching.requests for one in asked)

@@ -96,7 +96,6 @@ class Problem:
             for group in groups:
                 self.members[group].append(vm)
         self._eligible: dict[t.Any, tuple[int, ...]] = {}
-        self._sets: dict[t.Any, frozenset[int]] = {}
         self.signature = [self._signature(index) for index in range(len(self.vms))]
         self.eligible = [self._eligible_for(index) for index in range(len(self.vms))]
 
@@ -179,13 +178,6 @@ class Problem:
             asked = range(len(self.servers)) if fixed == NOWHERE else (fixed,)
             self._eligible[key] = tuple(server for server in asked if self.forbids(vm, server) is None)
         return self._eligible[key]
-
-    def eligible_set(self, vm: int) -> frozenset[int]:
-        """Return the eligible servers of a VM as a set."""
-        key = self.signature[vm]
-        if key not in self._sets:
-            self._sets[key] = frozenset(self.eligible[vm])
-        return self._sets[key]
 
     def forbids(self, vm: int, server: int) -> str | None:
         """Return why a VM can never run on a server, as the end of a sentence that starts with the server; ``None`` if it can."""
