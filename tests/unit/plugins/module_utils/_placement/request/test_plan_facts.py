@@ -39,7 +39,7 @@ FOUND = [
 ]
 
 
-def entry(vms_there=(), node=None, **variables):
+def entry(vms_there=False, node=None, **variables):
     return servers_from_variables({"metal1": {"footprint_cluster": "lab", **variables}}, ["metal1"], {"metal1": vms_there}, {"metal1": node or {}})[0]
 
 
