@@ -59,10 +59,8 @@ options:
     description:
       - The physical servers by name.
       - In each entry, C(roles) is the list of its roles and C(vms) its VM details, a list of mappings or that list as JSON text. A
-        server with VM details must have the role C(virt). All other keys become host variables unchanged. A key that is similar to one of
-        these, and an unknown variable with the prefix of a role of this collection, are errors.
-      - A role that is similar to one of this collection is an error; with O(roles), so is any role that is declared neither there nor
-        by the collection.
+        server with VM details must have the role C(virt). All other keys become host variables unchanged.
+      - With O(roles), a role that is declared neither there nor by this collection is an error.
       - "Keys of VM details: C(id) (unique in the cluster), C(name), C(cpu), C(ram), C(hypervisor), C(roles), C(nics),
         C(disks), C(address), C(autostart), C(protected), C(machine), and any other key that a libvirt template uses."
     type: dict
@@ -269,14 +267,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         super().parse(inventory, loader, path, cache)
         config = self._read_config_data(path)
         try:
-            # Ansible ignores unknown options
-            check_known({key: None for key in config}, sorted(self.option_definitions), "", "")
+            check_known(dict.fromkeys(config), sorted(self.option_definitions), "", "")
             self._populate(path, cache)
+            run_names.READ[os.path.abspath(path)] = ""
         except FootprintError as error:
             # Ansible continues without the file; the playbooks do not
             run_names.READ[os.path.abspath(path)] = str(error)
             raise AnsibleParserError(f"{path}: {error}") from None
-        run_names.READ[os.path.abspath(path)] = ""
 
     def _populate(self, path: str, cache: bool) -> None:
         wanted = run_topology.parse({key: self.get_option(key) for key in run_topology.KEYS}, list(self._included(path)))
@@ -290,14 +287,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         lookup = self._lookup()
         found = self._addresses(plan, lookup, path, cache)
         if self.get_option("strict"):
-            missing = [machine.vm.name for machine in plan.machines if machine.vm.name not in found]
-            if missing:
-                raise RefusedError(f"no address is known for {', '.join(missing)}.", "strict", "Start these VMs, set their address, or remove strict.")
+            run_inventory.require_addresses(plan, found)
         for key, value in laid.common.items():
             self.inventory.set_variable("all", key, value)
-        environment = self._option("environment") or plan.cluster
-        keys = run_inventory.host_keys(run_inventory.host_keys_path(self._option("known_hosts"), os.path.dirname(path), environment))
-        mine = run_topology.over(run_inventory.hosts(plan, found, keys, lookup), laid)
+        keys = run_inventory.host_keys_path(self._option("known_hosts"), os.path.dirname(path), self._option("environment") or plan.cluster)
+        mine = run_topology.over(run_inventory.hosts(plan, found, run_inventory.host_keys(keys), lookup), laid)
         for host in mine:
             self._add(host)
         done = {host.name for host in mine}

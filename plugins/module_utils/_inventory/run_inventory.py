@@ -201,6 +201,16 @@ def find_addresses(
     return found, warnings
 
 
+def require_addresses(inventory: Inventory, found: t.Mapping[str, Found]) -> None:
+    """Check that the address of each VM was found.
+
+    :raises RefusedError: otherwise.
+    """
+    missing = [machine.vm.name for machine in inventory.machines if machine.vm.name not in found]
+    if missing:
+        raise RefusedError(f"no address is known for {', '.join(missing)}.", "strict", "Start these VMs, set their address, or remove strict.")
+
+
 def _tables(
     source: str,
     machines: t.Sequence[Machine],

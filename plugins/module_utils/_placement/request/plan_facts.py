@@ -41,7 +41,7 @@ def master_vm(
     The list is empty if the VM details of a server list that VM, and if it does not exist and ``master_migrate_temporary_address``, which a
     migration requires, is not set.
 
-    :arg destination: the server to which the master will be migrated, if known.
+    :arg destination: the server to which the master will be migrated, if known; a pattern for hosts is ignored.
     """
     variables = hostvars[names[0]] if names else {}
 
@@ -65,7 +65,7 @@ def master_vm(
         "nics": [{"bridge": option("bridge", "br-admin")}],
         "disks": [{"size": option("disk_size", "40GiB"), **({"pool": pool} if pool else {})}],
     }
-    return [{**details, **({"host": destination} if destination else {}), **extra}]
+    return [{**details, **({"host": destination} if destination in names else {}), **extra}]
 
 
 def _measured(found: t.Any) -> bool:

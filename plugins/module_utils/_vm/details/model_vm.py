@@ -59,7 +59,7 @@ _KNOWN = frozenset(
 KNOWN_KEYS = _KNOWN | {"host", "anti_affinity", "nested"}
 # more is possible, but a bare number is then more likely to be in MiB
 _MOST_BARE_GIB = 512
-_BARE = re.compile(r"\A\s*[0-9]{3,}(\.[0-9]*)?\s*\Z")
+_BARE = re.compile(r"\A\s*[0-9]{3,5}(\.[0-9]*)?\s*\Z")
 
 
 @dataclasses.dataclass(frozen=True)

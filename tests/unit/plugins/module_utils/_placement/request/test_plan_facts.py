@@ -39,7 +39,7 @@ FOUND = [
 ]
 
 
-def entry(vms_there=(), node=None, **variables):
+def entry(vms_there=False, node=None, **variables):
     return servers_from_variables({"metal1": {"footprint_cluster": "lab", **variables}}, ["metal1"], {"metal1": vms_there}, {"metal1": node or {}})[0]
 
 
@@ -142,8 +142,8 @@ def test_the_master_counts_if_it_exists_or_is_about_to(variables, found, wanted)
 
 
 def test_the_master_has_the_size_of_its_role():
-    (vm,) = master_vm({"metal1": {**MIGRATION, "master_migrate_vm_extra": {"cpu": 8}}}, ["metal1"], {}, "metal2")
-    assert (vm["cpu"], vm["ram"], vm["host"], vm["roles"]) == (8, 4, "metal2", ["master"])
+    (vm,) = master_vm({"metal1": {**MIGRATION, "master_migrate_vm_extra": {"cpu": 8}}}, ["metal1"], {}, "metal1")
+    assert (vm["cpu"], vm["ram"], vm["host"], vm["roles"]) == (8, 4, "metal1", ["master"])
     assert vm["disks"] == [{"size": "40GiB", "pool": "fast"}]
 
 
