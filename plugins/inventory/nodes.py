@@ -31,7 +31,7 @@ notes:
   - "Variables of every host: C(footprint_cluster), C(node_roles), C(footprint_known_hosts), and C(ansible_host) if its address is
     known."
   - "Additional variables of a server: C(vms)."
-  - "Additional variables of a virtual machine: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source), C(footprint_addresses)
+  - "Additional variables of a virtual machine: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source), C(vm_address_lookup)
     (the sources of addresses, for P(reduced.footprint.vm_connection#lookup)); if its ssh host key is known, also C(vm_host_key), and
     C(ansible_ssh_extra_args), C(ansible_sftp_extra_args) and C(ansible_scp_extra_args), which pin the key."
   - "Additional variables of a host with a topology: C(footprint_topology) with C(environment), C(roles), C(services), C(names) and

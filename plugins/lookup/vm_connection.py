@@ -14,7 +14,7 @@ description:
   - Returns the variables with which Ansible connects to virtual machines, that is, the address and the pinned ssh host key.
   - The inventory plugin P(reduced.footprint.nodes#inventory) finds them when the inventory is read. A VM that is created later has none,
     in the same run, and in the next jobs of AWX until it updates the inventory. This lookup queries the same sources again, with the options that
-    the plugin recorded in the variable C(footprint_addresses).
+    the plugin recorded in the variable C(vm_address_lookup).
   - The address in the inventory is returned for a VM that none of the sources knows.
 options:
   _terms:

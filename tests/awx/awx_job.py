@@ -35,7 +35,7 @@ ENVIRONMENT = {
     "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
 }
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_CONTAINER = ("run", "--rm", "--network=host", "--cgroups=disabled", "--security-opt=seccomp=unconfined")
+_CONTAINER = ("run", "--rm", "--user=root", "--network=host", "--cgroups=disabled", "--security-opt=seccomp=unconfined")
 
 
 class _Answers(yaml.SafeDumper):

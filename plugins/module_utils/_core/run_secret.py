@@ -63,10 +63,10 @@ class Permit(t.NamedTuple):
             mark = decrypt(str(self.directory / MARK)).strip()
         if self.stores and mark not in self.stores:
             raise RefusedError(
-                "must be generated, but the hosts were deployed with the secrets of another directory, which new ones would not match.",
+                "must be generated, but the hosts of this environment were deployed with the secrets of another directory, which new ones would not match.",
                 str(path),
-                "Restore or mount that directory and set footprint_secrets to it. To replace all secrets, remove "
-                "/var/lib/reduced.footprint/secrets on the hosts first.",
+                "Restore or mount that directory and set footprint_secrets to it. To replace all secrets, first remove "
+                "/var/lib/reduced.footprint/secrets on the hosts.",
             )
         if not mark and not check_mode:
             io_secret_file.create_once(self.directory / MARK, secrets.token_hex(16))

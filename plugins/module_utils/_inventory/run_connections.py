@@ -28,7 +28,7 @@ def connections(
     by_server: dict[str, list[str]] = {}
     for index, name in enumerate(names):
         known = hosts[name] if name in hosts else {}
-        if "footprint_addresses" not in known or "vm_host" not in known:
+        if "vm_address_lookup" not in known or "vm_host" not in known:
             message = f"{name!r} is not a virtual machine of the inventory plugin reduced.footprint.nodes."
             raise InputError(message, f"_terms[{index}]", "Use names of the group footprint_vms.")
         by_server.setdefault(str(known["vm_host"]), []).append(name)
@@ -47,7 +47,7 @@ def _of_server(
     known = {name: hosts[name] for name in names}
     # the VMs of a server come from one inventory file
     first = known[names[0]]
-    options = {key: tuple(value) if isinstance(value, list) else value for key, value in first["footprint_addresses"].items() if key in _FIELDS}
+    options = {key: tuple(value) if isinstance(value, list) else value for key, value in first["vm_address_lookup"].items() if key in _FIELDS}
     variables = {"roles": [run_inventory.VIRT_ROLE], "vms": [known[name]["vm_details"] for name in names]}
     if server in hosts and "ansible_host" in hosts[server]:
         variables["ansible_host"] = hosts[server]["ansible_host"]

@@ -297,7 +297,7 @@ def hosts(
     """
     # only lists and mappings: an inventory may be exported as JSON
     options = dataclasses.asdict(lookup) if lookup else {}
-    sources = {"footprint_addresses": {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}} if lookup else {}
+    sources = {"vm_address_lookup": {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}} if lookup else {}
     result = []
     kept = {"footprint_known_hosts": str(keys.path)} if keys else {}
     for item in inventory.servers:
