@@ -6,10 +6,19 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import os
+import re
 import typing as t
 
 from docutils import nodes
+
+
+def colours(name: str) -> dict[str, str]:
+    """Return the colours of option tables for one of the theme's two modes."""
+    text = importlib.resources.files("sphinx_antsibull_ext").joinpath(f"colors-{name}.css").read_text("utf-8")
+    return dict(re.findall(r"--(antsibull-[\w-]+):([^;}]+)", text))
+
 
 project = "reduced.footprint"
 copyright = "the reduced.footprint authors"  # noqa: A001
@@ -21,6 +30,9 @@ myst_heading_anchors = 4
 default_role = "any"
 highlight_language = "text"
 html_theme = "furo"
+# the theme switches them with the reader's choice of light or dark
+antsibull_ext_color_scheme = "none"
+html_theme_options = {"light_css_variables": colours("default"), "dark_css_variables": colours("default-dark")}
 html_title = f"reduced.footprint {release}"
 html_show_sphinx = False
 html_copy_source = False
