@@ -21,7 +21,7 @@ def colours(name: str) -> dict[str, str]:
 
 
 project = "reduced.footprint"
-copyright = "the reduced.footprint authors"  # noqa: A001
+project_copyright = "the reduced.footprint authors"
 release = os.environ["SITE_VERSION"]
 
 extensions = ["myst_parser", "sphinx_antsibull_ext"]

@@ -5,7 +5,7 @@
 """The status page of an example: two servers, the master migrated, a controller changed by others.
 
     python -m tests.support.status_page status.html     # PYTHONPATH as for the tests
-    scripts/record-demo --page status.html              # its picture, docs/images/status.png
+    python scripts/record-demo --page status.html       # its picture, docs/images/status.png
 """
 
 from __future__ import annotations
