@@ -127,6 +127,13 @@ def stage(source: pathlib.Path, repository: str) -> None:
         to.write_text(text, "utf-8")
 
 
+def fit(text: str) -> str:
+    """Return a generated page as the theme needs it: without its own table of contents, with short names in the navigation."""
+    text = re.sub(r"^\.\. contents::\n(?:   :\w+:.*\n)+", "", text, flags=re.MULTILINE)
+    text = re.sub(rf"^    (\w+)_({'|'.join([*KINDS.values(), 'role'])})$", r"    \1 <\1_\2>", text, flags=re.MULTILINE)
+    return re.sub(r"^Reduced\.Footprint\n=+$", "Modules, plugins and roles\n==========================", text, flags=re.MULTILINE)
+
+
 def foreign(html: pathlib.Path) -> list[str]:
     """Return what pages would load from other hosts."""
     return [f"{page.relative_to(html)}: {match[0]}" for page in sorted(html.rglob("*.html")) for match in LOADS.finditer(page.read_text("utf-8"))]
@@ -152,6 +159,8 @@ def main(arguments: t.Sequence[str]) -> None:
     config = ["--config-file", str(HERE / "antsibull-docs.cfg")]
     to = ["--use-current", "--squash-hierarchy", "--fail-on-error", "--dest-dir", str(source / REFERENCE)]
     run("antsibull-docs", *config, "collection", *to, f"{galaxy['namespace']}.{galaxy['name']}")
+    for page in (source / REFERENCE).glob("*.rst"):
+        page.write_text(fit(page.read_text("utf-8")), "utf-8")
     build = ["sphinx-build", "--quiet", "--fail-on-warning", "--keep-going", "-b", "html", "-c", str(HERE)]
     run(*build, "-d", str(doctrees), str(source), str(html), SITE_VERSION=galaxy["version"])
     if found := foreign(html):

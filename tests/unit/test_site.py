@@ -76,6 +76,13 @@ def test_all_pages_and_pictures_are_staged(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "index.md").read_text("utf-8").count("{toctree}") == len(build.chapters((ROOT / build.INDEX).read_text("utf-8")))
 
 
+def test_generated_pages_fit_the_theme() -> None:
+    head = "Reduced.Footprint\n=================\n\n.. contents::\n   :local:\n   :depth: 1\n\nText\n\n"
+    fitted = build.fit(head + ".. toctree::\n    :maxdepth: 1\n\n    vm_info_module\n    galera_role\n")
+    assert fitted.startswith("Modules, plugins and roles\n====") and "contents" not in fitted
+    assert fitted.endswith("    :maxdepth: 1\n\n    vm_info <vm_info_module>\n    galera <galera_role>\n")
+
+
 @pytest.mark.parametrize(
     ("text", "loads"),
     [
