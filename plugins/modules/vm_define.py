@@ -144,24 +144,6 @@ EXAMPLES = r"""
           version: 2
           ethernets: {nic0: {match: {name: "en*"}, dhcp4: true}}
 
-- name: Define a VM on another host, only through libvirt; the image is uploaded if that host lacks it
-  reduced.footprint.vm_define:
-    uri: qemu+ssh://root@server1/system
-    images_path: /var/cache/vm-images
-    cluster: lab
-    vms:
-      - id: web2
-        ram: 1
-        nics: [{network: default}]
-        disks: [{size: 10 GiB, image: debian-12, format: qcow2, backing: true}]
-  delegate_to: localhost
-
-- name: Define VMs on a host without KVM, where they are emulated
-  reduced.footprint.vm_define:
-    cluster: lab
-    vms: "{{ vms }}"
-    allow_emulation: true
-
 - name: Remove a VM, overwrite and delete its disks; without the last two lines the disks are kept
   reduced.footprint.vm_define:
     cluster: lab
