@@ -13,7 +13,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record
 from storage_host import StorageHost
 
 SECOND: dict[str, t.Any] = {"id": "b", "disks": [{"size": "4 MiB"}]}
@@ -58,7 +58,7 @@ def fixture_other(host: StorageHost, tmp_path: pathlib.Path) -> t.Iterator[Other
 def test_kvm_without_a_proof_is_the_same_error_in_check_mode_and_for_real(
     host: StorageHost, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, facts: t.Any, says: str
 ) -> None:
-    monkeypatch.setattr(io_kvm, "proof", lambda remember: {"usable": False, "reason": "it hung"})
+    monkeypatch.setattr(io_kvm_record, "proof", lambda remember: {"usable": False, "reason": "it hung"})
     path = tmp_path / "facts"
     if facts is not None:
         path.write_text(json.dumps({"hypervisors": facts}))

@@ -279,12 +279,12 @@ def _proofs(facts_path: str) -> dict[str, dict[str, t.Any]]:
 
 def _probed(remember: bool) -> dict[str, t.Any]:
     # imported only where virt_node has recorded nothing: each import slows down every run
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record
 
-    return io_kvm.proof(remember)
+    return io_kvm_record.proof(remember)
 
 
 def _record_path() -> str:
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record
 
-    return str(io_kvm.record_path())
+    return str(io_kvm_record.record_path())

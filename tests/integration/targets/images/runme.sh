@@ -54,8 +54,8 @@ grep -q 'changed=0 ' "${work}/out"
 
 # a new release under the same URL: the image of a machine is kept, and so nothing else is fetched
 publish second
-refused "The base image one on this host does not have the checksum of images_list" --check
-refused "Add the new image under another name"
+refused "The base images one, two in ${work}/images do not have their checksum in images_list" --check
+refused "Add a new image under another name"
 grep -q first "${work}/images/one.qcow2"
 grep -q first "${work}/images/root.tar.gz"
 play -e images_replace=true

@@ -223,7 +223,7 @@ REFUSED: list[tuple[dict[str, t.Any], type[Exception], str]] = [
     ({"template": "<network><name>{id}</name></network>"}, TemplateError, "^VM '0': the outermost element is <network>"),
     ({"vms": [dict(VMS[1], rack=1)], "strict": True}, InputError, r"^vms\[0\]: strict: the template does not use rack"),
     ({"vms": [{"id": 1}], "strict": True}, InputError, r"^vms\[0\]: strict: the template uses memory_mb, cpu"),
-    ({"vms": [dict(VMS[1], boot=["a\0"])]}, InputError, r"^vms\[0\]\..*U\+0000"),
+    ({"vms": [dict(VMS[1], disks=[{"size": "1 MiB", "cache": "a\0"}])]}, InputError, r"^vms\[0\]\..*U\+0000"),
     ({"vms": [dict(VMS[1], disks=[{"size": 1, "pool": "x"}])]}, InputError, r"^vms\[0\]\.disks\[0\]\.pool: the host has no"),
     ({"vms": [dict(VMS[1], disks=[{"image": "x"}])]}, InputError, r"^vms\[0\]\.disks\[0\]\.image: the base image"),
 ]
@@ -244,7 +244,7 @@ def test_bad_input_touches_nothing(farm: Farm, options: dict[str, t.Any], kind: 
         ({}, {"pool": "nowhere"}, "pool: the host has no storage pool 'nowhere'"),
         ({"disks": [{"size": 1, "pool": "x"}]}, {}, "vms[0].disks[0].pool: the host has no storage pool 'x'"),
         ({"disks": [{"image": "x"}]}, {}, "vms[0].disks[0].image: the base image 'x'"),
-        ({"boot": ["a\0"]}, {}, "U+0000"),
+        ({"disks": [{"size": "1 MiB", "cache": "a\0"}]}, {}, "U+0000"),
         ({}, {"template": BREAKS_FOR_0}, "VM '0', template line 2: division by zero"),
     ],
 )

@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineRequest
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.run_render import HypervisorChoice
 
 PROOFS = {"kvm": {"usable": False, "reason": "it hung"}, "qemu": {"usable": True}, "lxc": {"usable": True}}
@@ -75,7 +75,7 @@ def test_emulation_is_used_only_if_it_is_allowed(tmp_path: pathlib.Path, proofs:
 def probe(monkeypatch: pytest.MonkeyPatch, usable: bool) -> list[bool]:
     """Let KVM be proven as usable or not; the list gets an entry with each proof."""
     made: list[bool] = []
-    monkeypatch.setattr(io_kvm, "proof", lambda remember: made.append(remember) or {"usable": usable, "reason": "it hung"})
+    monkeypatch.setattr(io_kvm_record, "proof", lambda remember: made.append(remember) or {"usable": usable, "reason": "it hung"})
     return made
 
 
