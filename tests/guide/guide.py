@@ -90,9 +90,11 @@ def commands(found: t.Sequence[Block]) -> list[str]:
     return [line[2:] for block in found if block.language == "console" for line in block.text.splitlines() if line.startswith("$ ")]
 
 
-def write(folder: pathlib.Path, net: str, found: t.Sequence[Block] | None = None) -> list[Block]:
-    """Write the files of the page into a folder; return its blocks with the addresses of the lab."""
-    known = [block._replace(text=mapped(block.text, net)) for block in found or blocks(PAGE.read_text(encoding="utf-8"))]
+def write(folder: pathlib.Path, net: str = "") -> list[Block]:
+    """Write the files of the page into a folder, with the addresses of a lab if one is given; return the blocks."""
+    known = blocks(PAGE.read_text(encoding="utf-8"))
+    if net:
+        known = [block._replace(text=mapped(block.text, net)) for block in known]
     for name, text in files(known).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

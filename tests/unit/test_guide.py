@@ -51,7 +51,7 @@ def hosts(folder: pathlib.Path) -> dict[str, t.Any]:
 @pytest.fixture(scope="module", name="variables")
 def _variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, t.Any]:
     folder = tmp_path_factory.mktemp("guide")
-    guide.write(folder, NET, PAGE)
+    guide.write(folder)
     return hosts(folder)
 
 
@@ -75,10 +75,8 @@ def test_every_host_has_its_address(variables: dict[str, t.Any]) -> None:
     assert found == {
         "metal1": f"{NET}.11", "metal2": f"{NET}.12", "laptop": f"{NET}.2", "controller1": f"{NET}.21", "controller2": f"{NET}.22", "controller3": f"{NET}.23",
     }  # fmt: skip
-    for name in ("controller1", "controller2", "controller3"):
-        details = variables[name]["vm_details"]
-        network = details["network_config"]["ethernets"]["admin"]["addresses"]
-        assert network == [f"{details['address']}/24"]
+    for vm in variables["metal1"]["vms"] + variables["metal2"]["vms"]:
+        assert vm["network_config"]["ethernets"]["admin"]["addresses"] == [f"{vm['address']}/24"]
 
 
 def test_images_are_those_that_debian_publishes(variables: dict[str, t.Any]) -> None:
@@ -111,7 +109,7 @@ def test_the_virtual_machines_fit(variables: dict[str, t.Any]) -> None:
 
 
 def test_the_plan_of_the_guide(tmp_path: pathlib.Path) -> None:
-    guide.write(tmp_path, NET, PAGE)
+    guide.write(tmp_path)
     (command,) = [one for one in guide.commands(PAGE) if "plan_placement" in one]
     tool, *arguments = command.split()
     output = ansible(tool, *arguments, folder=tmp_path)
@@ -129,7 +127,7 @@ KEA_HEADER = "address,hwaddr,client_id,valid_lifetime,expire,subnet_id,fqdn_fwd,
 
 @pytest.mark.parametrize("server", LEASES)
 def test_addresses_by_dhcp(server: str, variables: dict[str, t.Any], tmp_path: pathlib.Path) -> None:
-    guide.write(tmp_path, NET, PAGE)
+    guide.write(tmp_path)
     nodes = tmp_path / "inventory/nodes.yml"
     text = yaml.safe_load(nodes.read_text())
     names = [vm["id"] for values in text["servers"].values() for vm in values.get("vms", ())]
