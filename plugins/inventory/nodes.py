@@ -13,21 +13,18 @@ author:
 description:
   - Reads the physical servers, their roles and the virtual machines of each (its VM details), and adds B(all of them as ordinary
     hosts) to groups named after their roles. A play on the group C(controller) works for physical and virtual controllers alike.
-  - The servers are listed in the option O(servers), or are hosts of another inventory source (read before this one), or both.
-    A host of another source is included if it has the variable C(vms) or C(node_roles), in the inventory or in its
-    C(host_vars).
+  - The servers are listed in the option O(servers), or are hosts of another inventory source (read before this one), or both. A host of another source is
+    included if it has the variable C(vms) or C(node_roles), in the inventory or in its C(host_vars).
   - UUIDs and MAC addresses are computed from cluster, id and the name or position of the NIC, so they are known before a
     VM exists. The address of a VM is taken from the first of O(address_sources) that returns one.
-  - Optionally reads the B(topology) of a control plane, that is, the roles of hosts, the services of roles, and their settings.
-    Then groups named after the services are added as well, for example C(galera), and settings become variables of the
-    services' roles. Such a file is usually called C(NAME.footprint.yml). Hosts of earlier sources are included.
-    A topology is not required; ordinary groups work without one.
+  - Optionally reads the B(topology) of a control plane, that is, the roles of hosts, the services of roles, and their settings. Then groups named after the
+    services are added as well, for example C(galera), and settings become variables of the services' roles. Such a file is usually called
+    C(NAME.footprint.yml). Hosts of earlier sources are included. A topology is not required; ordinary groups work without one.
   - Unknown options, and misspelt names of keys, roles, services, hosts and variables of this collection's roles are errors.
   - A server that is down, a lease file that cannot be read or a VM without an address never breaks the
     inventory. They cause a warning at most, unless O(strict) is set.
 notes:
-  - In addition to the groups of the roles, C(servers) contains every physical server and C(footprint_vms) every virtual
-    machine.
+  - In addition to the groups of the roles, C(servers) contains every physical server and C(footprint_vms) every virtual machine.
   - "Variables of every host: C(footprint_cluster), C(node_roles), C(footprint_known_hosts), and C(ansible_host) if its address is
     known."
   - "Additional variables of a server: C(vms)."
@@ -67,9 +64,8 @@ options:
     default: {}
   nodes:
     description:
-      - The roles and settings of hosts. Each key is a regular expression for names of hosts, anchored at the start
-        only, so V(node1) also matches C(node12); append V($) to avoid that. C(roles) is a list of roles, C(configs)
-        a mapping of settings.
+      - The roles and settings of hosts. Each key is a regular expression for names of hosts, anchored at the start only, so V(node1) also matches
+        C(node12); append V($) to avoid that. C(roles) is a list of roles, C(configs) a mapping of settings.
       - A host that matches several keys has the roles of all of them. Their settings are merged in the lexicographic order of the
         keys, the last wins. A warning is shown if a key for one host is overridden by a key for several.
     type: dict
@@ -89,9 +85,8 @@ options:
     description:
       - Services that the collection does not include, and changes to those that it does.
       - A logical service has C(service_def), the real service that implements it.
-      - A real service has C(role), the Ansible role that deploys it, C(depends), the services to deploy before it, C(once), steps
-        to run once per deployment, C(port), C(scheme), C(memory) in MiB, C(defaults), C(group), C(frontend), C(check) and
-        C(exclusive).
+      - A real service has C(role), the Ansible role that deploys it, C(depends), the services to deploy before it, C(once), steps to run once per
+        deployment, C(port), C(scheme), C(memory) in MiB, C(defaults), C(group), C(frontend), C(check) and C(exclusive).
       - Both may have C(configs), settings of this service only, and C(mapping), the service that it uses for a logical one.
     type: dict
     default: {}

@@ -14,11 +14,9 @@ author:
 description:
   - Renders a libvirt XML template with the details of each VM, creates missing volumes, defines the domains, sets autostart and starts them;
     all VMs of a host in one call.
-  - Everything is read, rendered and planned before anything is changed. A VM that fails does not affect the others; its result contains the error,
-    and the next run completes what is missing. Invalid VM details fail the whole call, as does an error that affects all VMs of the call,
-    e.g. an invalid template.
-  - UUIDs and MACs are derived from O(cluster), the VM's id and the name or number of the NIC, so they are the same on every
-    host and in every run.
+  - Everything is read, rendered and planned before anything is changed. A VM that fails does not affect the others; its result contains the error, and the
+    next run completes what is missing. Invalid VM details fail the whole call, as does an error that affects all VMs of the call, e.g. an invalid template.
+  - UUIDs and MACs are derived from O(cluster), the VM's id and the name or number of the NIC, so they are the same on every host and in every run.
   - A VM of this collection that is no longer in O(vms) is never stopped or removed; a warning names it. Other domains are changed only with O(adopt).
   - The rendered document is stored in the domain's metadata, without VNC and SPICE passwords, because every user who may read domains can read the
     metadata. The rendered document, the last applied document, the definition and the running domain are compared only in elements that the template
@@ -123,12 +121,6 @@ EXAMPLES = r"""
     vms: "{{ vms }}"
     template: "{{ lookup('ansible.builtin.file', 'my_vm.xml.j2') }}"
     state: present
-
-- name: Apply a change to running VMs immediately, restarting them if necessary
-  reduced.footprint.vm_define:
-    cluster: lab
-    vms: "{{ vms }}"
-    allow_power_cycling: true
 
 - name: Define a VM from a cloud image, which is reached as root with the operator's key
   reduced.footprint.vm_define:

@@ -31,9 +31,10 @@ YES = {"expert_mode": "true"}
 FLOW: dict[str, dict[str, t.Any]] = {
     "provision_virt": {},
     "spawn_vms": {"virt_guests_state": "running", "virt_guests_only": "", "spawn_vms_wait": "true", "virt_guests_shutdown_timeout": 120},
-    "deploy_controllers": {"components": ["galera", "load_balancer"], "with_dependencies": "false"},
+    "deploy_controllers": {"deploy_controllers_components": ["galera", "load_balancer"], "deploy_controllers_with_dependencies": "false"},
     "migrate_master": {"master_migrate_destination": "", "master_migrate_stop_after": "", "master_migrate_rehearse": "false"},
 }
+REMOVAL = {"name": "metal2", "confirm": "", "remove_vms": "false", "erase": "none"}
 
 
 def lab(*arguments: str) -> str:
@@ -195,7 +196,7 @@ def test_a_backup_survives_the_job(site: Site) -> None:
     "playbook, answers, words",
     [
         ("restore_database", {"galera_restore_file": "/footprint/backups/none", "galera_restore_confirm": "other"}, "galera_restore_confirm"),
-        ("remove_virt_node", {"node": "metal2", "confirm": "", "remove_vms": "false", "erase": "none"}, "confirm"),
+        ("remove_virt_node", {f"remove_virt_node_{key}": value for key, value in REMOVAL.items()}, "confirm"),
         ("move_vm", {"move_vm_id": "nobody", "move_vm_source": "metal1", "move_vm_destination": "metal2", "move_vm_state": "moved"}, "nobody"),
         ("rotate_keys", {}, "keystone"),
     ],

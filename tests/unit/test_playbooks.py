@@ -111,7 +111,7 @@ def test_documents_name_known_variables_only() -> None:
     root = PLAYBOOKS.parent
     plugins = {path.stem for path in root.glob("plugins/*/*.py")}
     for name in NAMES:
-        for path in [*root.glob("docs/*.md"), *root.glob("awx/*"), root / "README.md"] if "_" in name else ():
+        for path in [*root.glob("docs/*.md"), *root.glob("awx/**/*.yml"), *root.glob("awx/*.md"), root / "README.md"] if "_" in name else ():
             assert named(name, path.read_text("utf-8")) - plugins <= {*options(name), f"{name}_"}, path
 
 
