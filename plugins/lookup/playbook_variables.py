@@ -11,8 +11,8 @@ author:
 version_added: 0.1.0
 short_description: Variables of the playbooks of this collection
 description:
-  - Returns the argument specification of playbooks, and messages about variables that start with the name of a playbook but are none of
-    its variables, for example because they are misspelled.
+  - Returns the argument specification of playbooks, and messages about variables with invalid values and about variables that start with the name
+    of a playbook but are none of its variables, for example because they are misspelled.
   - The names C(status) and C(site) are ordinary words. Variables that start with them and do not resemble a variable of the playbook
     are accepted.
 options:
@@ -34,7 +34,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _raw:
   description:
-    - One mapping with C(options), as M(ansible.builtin.validate_argument_spec) takes them, and C(unknown), a list of messages.
+    - One mapping with C(options), as M(ansible.builtin.validate_argument_spec) takes them, and the lists of messages C(unknown) and C(invalid).
   type: list
   elements: dict
 """
@@ -44,6 +44,7 @@ import os
 import typing as t
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.lookup import LookupBase
 
 _SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argument_specs")
@@ -53,7 +54,7 @@ class LookupModule(LookupBase):
     """Read the argument specifications of playbooks."""
 
     def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, t.Any]]:
-        """Return the options, and messages about unknown variables.
+        """Return the options, and messages about unknown and invalid variables.
 
         :raises AnsibleError: an unknown playbook.
         """
@@ -67,7 +68,13 @@ class LookupModule(LookupBase):
             mine = self._loader.load_from_file(path)["argument_specs"][name]["options"]
             unknown += complaints(name, mine, variables or {})
             options.update(mine)
-        return [{"options": options, "unknown": unknown}]
+        given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
+        return [{"options": options, "unknown": unknown, "invalid": invalid(options, given)}]
+
+
+def invalid(options: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> list[str]:
+    """Return a message for each value that does not match the argument specification."""
+    return [f"{message}." for message in ArgumentSpecValidator(options).validate(given).error_messages]
 
 
 def complaints(playbook: str, options: t.Mapping[str, t.Any], given: t.Iterable[str]) -> list[str]:

@@ -81,15 +81,15 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("move_vm_destination: 'metl2' is not a server of the inventory. Use one of metal1, metal2.",),
     ),
     "node to remove": (
-        ("remove_virt_node", "-i", "nodes.yml", "-e", "node=metl2"),
-        ("node: no host or group of the inventory is named metl2. Did you mean metal2?",),
+        ("remove_virt_node", "-i", "nodes.yml", "-e", "remove_virt_node_name=metl2"),
+        ("remove_virt_node_name: no host or group of the inventory is named metl2. Did you mean metal2?",),
     ),
     "component to deploy": (
-        ("deploy_controllers", "-i", "nodes.yml", "-e", "components=galra"),
+        ("deploy_controllers", "-i", "nodes.yml", "-e", "deploy_controllers_components=galra"),
         ("components[0]: unknown service 'galra'. Did you mean galera?",),
     ),
     "component to restart": (
-        ("rolling_restart", "-i", "nodes.yml", "-e", "components=galra"),
+        ("rolling_restart", "-i", "nodes.yml", "-e", "rolling_restart_components=galra"),
         ("components[0]: unknown component 'galra'. Did you mean galera?",),
     ),
     "profile": (("plan_placement", "-i", "nodes.yml", *NO_PLAN, "-e", "plan_placement_profile=redced"), ("got: redced",)),
@@ -103,7 +103,7 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "format of the settings": (
         ("config_dump", "-i", "nodes.yml", "-e", "config_dump_format=yml"),
-        ("config_dump_format: yml is not supported. Use yaml or json.",),
+        ("value of config_dump_format must be one of: yaml, json, got: yml.",),
     ),
     **{
         f"{name} without hosts": (
