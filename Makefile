@@ -9,7 +9,7 @@ SHELL := /bin/bash
 SETUP := scripts/setup || { echo "0 passed, 1 failed"; exit 1; }
 GATES := .venv/bin/python tests/runner/gates.py
 
-.PHONY: help setup check test torture bench demo clean distclean
+.PHONY: help setup check test torture bench demo docs clean distclean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,9 +37,13 @@ demo: ## a whole footprint on this machine: lab up, site twice, a table of what 
 	@scripts/setup
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" lab/demo
 
+docs: ## the documentation site with search and reference, in .cache/site/html
+	@scripts/setup
+	@.venv/bin/python docs/docsite/build.py
+
 clean: ## take every lab of this checkout down wholly, remove what runs left
 	@lab/lab down --all
-	@rm -rf .lab* tests/output .pytest_cache .hypothesis .ansible .cache/checked .cache/build .cache/molecule
+	@rm -rf .lab* tests/output .pytest_cache .hypothesis .ansible .cache/checked .cache/build .cache/molecule .cache/site
 	@find . -path ./.venv -prune -o -path ./.cache -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 distclean: clean ## also forget the virtual environment and all caches

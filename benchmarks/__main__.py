@@ -25,7 +25,7 @@ import typing as t
 
 from benchmarks import contenders, figures, process
 from benchmarks.contenders import Contenders
-from benchmarks.figures import CHECK, CREATE, DEFINE, DEFINED, FLOOR, OURS, PEER, PING, READ, SAME, Sample
+from benchmarks.figures import CHECK, CLOUD, CREATE, DEFINE, DEFINED, FLOOR, OURS, PEER, PING, READ, SAME, Sample
 
 RESULTS = contenders.HERE / "results"
 LIBVIRTD = str(contenders.ROOT / "tests" / "support" / "libvirtd")
@@ -88,6 +88,7 @@ class Bench:
     def _peer(self, size: int, number: int) -> None:
         self._note(PEER, CREATE, size, number, self.who.peer(size, True))
         self._note(PEER, SAME, size, number, self.who.peer(size, True), count=True)
+        self._note(CLOUD, SAME, size, number, self.who.cloud(size), count=True)
         if number == 0:
             self._note(PEER, CHECK, size, number, self.who.peer(size, True, check=True), count=True)
 

@@ -85,7 +85,7 @@ class Bench:
         self.lab = lab
         self.say = say
         self.last: dict[str, t.Any] = {}
-        self.variables = {"components": list(components)} if components else {}
+        self.variables = {"deploy_controllers_components": list(components)} if components else {}
         if inventory is None:
             lab.write_inventory()
         else:

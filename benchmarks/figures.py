@@ -12,6 +12,7 @@ import typing as t
 
 # contenders
 OURS, PEER, FLOOR, PING, READ = "vm_define", "community.libvirt", "floor", "ping", "read twice"
+CLOUD = "virt_cloud_instance"
 # measurements
 CREATE, SAME, CHECK, DEFINE, DEFINED = "create and start", "no change", "check mode", "define only", "defined only, no change"
 WHATS = (CREATE, SAME, CHECK, DEFINE, DEFINED)

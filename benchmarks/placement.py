@@ -23,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.reque
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_server import parse_question
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import plan_placement
 
-SIZES = ((3, 15), (10, 50), (30, 150), (100, 500), (178, 890), (300, 1500), (1000, 5000))
+SIZES = ((3, 15), (10, 50), (30, 150), (100, 500), (178, 890))
 QUICK = ((3, 15), (30, 150), (178, 890))
 COLUMNS = (
     "servers × VMs", "memory requested", "plan, s", "× first fit", "with parsing, report and picture, s", "ms per VM", "without a server (first fit)",

@@ -80,9 +80,16 @@ def _writer(lab: Lab, args: argparse.Namespace) -> None:
         say("the writer is not running")
 
 
+def _image(lab: Lab, args: argparse.Namespace) -> None:
+    prepare.prepare(prepare.IMAGE_NEEDS)
+    with _lock(lab):
+        url = lifecycle.image(lab)
+    say(f"the cloud image is at {url}")
+
+
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="lab/lab", description="A complete footprint on one machine.",
-                                  epilog="LAB_NAME and LAB_NETWORK (a /24) select another lab.")
+                                  epilog="LAB_NAME and LAB_NETWORK (a /24) select another lab, LAB_RELEASE (bookworm, trixie) what its machines run.")
     commands = top.add_subparsers(dest="action", required=True, metavar="COMMAND")
 
     def add(name: str, action: t.Callable[[Lab, argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
@@ -108,6 +115,7 @@ def parser() -> argparse.ArgumentParser:
     write = add("writer", _writer, "write rows through the master's address")
     write.add_argument("what", choices=("start", "stop", "report"))
     write.add_argument("address", nargs="?", help="database address (start: 10.213.0.2; report: none, no check of losses)")
+    add("image", _image, "build the cloud image and offer it on the mirror of the running lab")
     add("prepare", lambda lab, args: prepare.prepare(), "install the packages that the lab requires (apt)")
     return top
 

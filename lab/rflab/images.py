@@ -20,9 +20,10 @@ from contextlib import contextmanager
 
 from . import files
 from .say import LabError, run, step
-from .settings import CACHE, FILES, LAB_DIR, Lab
+from .settings import CACHE, FILES, LAB_DIR, RELEASES, Lab
 
-SUITE = "bookworm"
+# Name of the guests' LXC root on the mirror.
+ROOT_IMAGE = "debian-root.tar"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 DEFAULT_SECURITY = "http://deb.debian.org/debian-security"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -33,15 +34,16 @@ DPKG_OPTIONS = ("force-unsafe-io", "path-exclude=/usr/share/man/*", "path-exclud
 APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 
-def packages() -> dict[str, list[str]]:
-    """Return ``packages.txt`` by section."""
+def packages(release: str) -> dict[str, list[str]]:
+    """Return ``packages.txt`` by section; ``[mirror trixie]`` belongs to ``mirror`` of this release only."""
     found: dict[str, list[str]] = {}
     section = ""
     for line in (LAB_DIR / "packages.txt").read_text().splitlines():
         line = line.partition("#")[0].strip()
         if line.startswith("["):
-            section = line.strip("[]")
-        elif line:
+            section, _space, only = line.strip("[]").partition(" ")
+            section = "" if only and only != release else section
+        elif line and section:
             found.setdefault(section, []).append(line)
     return found
 
@@ -77,11 +79,12 @@ def _tree_text(*names: str) -> str:
 
 
 class Cache:
-    """Paths in the cache; a path exists only when it is complete."""
+    """Paths in the cache for one release of Debian; a path exists only when it is complete."""
 
-    def __init__(self) -> None:
-        listed = packages()
-        pool_key = fingerprint("pool-1", repr(sorted(listed.items())))
+    def __init__(self, release: str) -> None:
+        listed = packages(release)
+        self.release = release
+        pool_key = fingerprint("pool-1", release, repr(sorted(listed.items())))
         self.pool = CACHE / f"debs-{pool_key}"
         base_key = fingerprint(pool_key, "base-1", repr(DPKG_OPTIONS))
         self.base = CACHE / f"base-{base_key}"
@@ -93,12 +96,13 @@ class Cache:
         key = fingerprint(self.base_key, "guest-2", lab.mirror_url, _tree_text("guest", "debian"), public_key())
         return CACHE / f"guest-{key}.tar"
 
-    def clean(self, lab: Lab) -> None:
+    def clean(self, lab: Lab, also: t.Iterable[pathlib.Path] = ()) -> None:
         """Remove files of earlier versions of the lists and files; only while no lab uses the cache."""
-        keep = {path.name for path in (self.pool, self.base, self.laptop, self.guest_tar(lab))}
-        keep.add(f"{self.guest_tar(lab).name}.sha256")
+        keep = {path.name for path in also}
+        for one in map(Cache, RELEASES):
+            keep |= {path.name for path in (one.pool, one.base, one.laptop, one.guest_tar(lab))} | {f"{one.guest_tar(lab).name}.sha256"}
         for path in CACHE.iterdir():
-            if re.match(r"(debs|base|laptop|guest)-[0-9a-f]{16}", path.name) and path.name not in keep:
+            if re.match(r"(debs|base|laptop|guest|cloud|cloudroot)-[0-9a-f]{16}", path.name) and path.name not in keep:
                 files.remove(path)
 
 
@@ -148,15 +152,15 @@ def build_guest(cache: Cache, lab: Lab) -> pathlib.Path:
     return target
 
 
-def _apt_environment(home: pathlib.Path) -> dict[str, str]:
+def _apt_environment(home: pathlib.Path, release: str) -> dict[str, str]:
     for part in ("state/lists/partial", "cache/archives/partial"):
         (home / part).mkdir(parents=True)
     (home / "status").write_text("")
     main, security = sources()
     signed = f"[signed-by={KEYRING}] " if os.path.exists(KEYRING) else ""
     (home / "sources.list").write_text(
-        f"deb {signed}{main} {SUITE} main\ndeb {signed}{main} {SUITE}-updates main\n"
-        f"deb {signed}{security} {SUITE}-security main\n")
+        f"deb {signed}{main} {release} main\ndeb {signed}{main} {release}-updates main\n"
+        f"deb {signed}{security} {release}-security main\n")
     (home / "apt.conf").write_text(f"""
 Dir::State "{home}/state";
 Dir::State::status "{home}/status";
@@ -179,7 +183,7 @@ def _pool(cache: Cache) -> None:
     work = CACHE / "part-pool"
     files.remove(work)
     work.mkdir()
-    env = _apt_environment(work)
+    env = _apt_environment(work, cache.release)
     names = sorted({name for section in cache.listed.values() for name in section})
     run(["apt-get", "-q", "update", "-o", "APT::Update::Error-Mode=any"], env=env)
     run(["apt-get", "-q", "-y", "install", "--download-only", "?priority(required)", *names], env=env)
@@ -189,7 +193,7 @@ def _pool(cache: Cache) -> None:
     listing = run(["apt-ftparchive", "packages", "."], cwd=archives).stdout
     (archives / "Packages").write_text(listing)
     run(["gzip", "-kf", "Packages"], cwd=archives)
-    release = run(["apt-ftparchive", "-o", f"APT::FTPArchive::Release::Codename={SUITE}",
+    release = run(["apt-ftparchive", "-o", f"APT::FTPArchive::Release::Codename={cache.release}",
                    "-o", "APT::FTPArchive::Release::Origin=reduced.footprint lab", "release", "."], cwd=archives).stdout
     (archives / "Release").write_text(release)
     archives.rename(cache.pool)
@@ -203,7 +207,7 @@ def _base(cache: Cache) -> None:
             "--aptopt=APT::Install-Recommends \"false\"", "--aptopt=Acquire::Languages \"none\"",
             "--include=" + ",".join(cache.listed["base"])]
     argv += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
-    argv += [SUITE, str(work), f"deb [trusted=yes] copy://{cache.pool} ./"]
+    argv += [cache.release, str(work), f"deb [trusted=yes] copy://{cache.pool} ./"]
     run(argv, env=dict(os.environ, LC_ALL="C"))
     for path in (*work.glob("etc/ssh/ssh_host_*"), work / "etc/hostname", work / "etc/apt/sources.list",
                  work / "etc/resolv.conf", work / "var/lib/dbus/machine-id"):
@@ -275,7 +279,7 @@ def _guest(cache: Cache, lab: Lab, target: pathlib.Path) -> None:
     with open(part, "rb") as stream:
         for block in iter(lambda: stream.read(1 << 20), b""):
             digest.update(block)
-    target.with_suffix(".tar.sha256").write_text(f"{digest.hexdigest()}  debian-12-root.tar\n")
+    target.with_suffix(".tar.sha256").write_text(f"{digest.hexdigest()}  {ROOT_IMAGE}\n")
     part.rename(target)
     files.remove(work)
 

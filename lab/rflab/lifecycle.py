@@ -10,7 +10,7 @@ import os
 import shutil
 import typing as t
 
-from . import images, limits, loops, machines, network, procs, registry, teardown
+from . import cloud_image, images, limits, loops, machines, network, procs, registry, teardown
 from .say import LabError, run, say, step
 from .settings import LAB_DIR, Lab
 
@@ -26,8 +26,11 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
                        "remove it there, or set LAB_NAME and LAB_NETWORK for another one")
     teardown.sweep(lab)
     wanted = ["laptop", *(f"metal{n}" for n in range(1, servers + 1))]
-    cache = images.Cache()
+    cache = images.Cache(lab.release)
     if not fresh and _whole(lab):
+        running = (lab.state / "release").read_text().strip()
+        if running != lab.release:
+            raise LabError(f"the lab {lab.title!r} runs Debian {running}, not {lab.release}", "use lab/lab up --fresh, or another LAB_NAME")
         _write_access(lab)
         _extend(lab, wanted, cache)
         return
@@ -40,9 +43,10 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
     with registry.locked():
         network.check_free(lab)
         if not registry.entries():
-            cache.clean(lab)
+            cache.clean(lab, cloud_image.places(cache, lab))
         # First the directory: an entry without one is treated as a lab whose checkout no longer exists.
         lab.state.mkdir(mode=0o755)
+        (lab.state / "release").write_text(f"{lab.release}\n")
         registry.register(lab)
     _kernel()
     with concurrent.futures.ThreadPoolExecutor() as pool:
@@ -135,8 +139,15 @@ def _fill_mirror(lab: Lab, cache: images.Cache, tar: os.PathLike) -> None:
     www = lab.state / "www"
     (www / "images").mkdir(parents=True)
     os.symlink(cache.pool, www / "debs")
-    os.symlink(tar, www / "images/debian-12-root.tar")
-    os.symlink(f"{tar}.sha256", www / "images/debian-12-root.tar.sha256")
+    os.symlink(tar, www / "images" / images.ROOT_IMAGE)
+    os.symlink(f"{tar}.sha256", www / f"images/{images.ROOT_IMAGE}.sha256")
+
+
+def image(lab: Lab) -> str:
+    """Offer the cloud image on the mirror of the running lab; return its URL."""
+    if not _whole(lab):
+        raise LabError("the lab is not up", "run: lab/lab up")
+    return cloud_image.place(lab, cloud_image.build(images.Cache(lab.release), lab))
 
 
 def down(lab: Lab, force: bool = False) -> None:

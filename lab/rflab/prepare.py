@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import types
+import typing as t
 
 from .say import LabError, run, say, step
 
@@ -26,27 +28,30 @@ NEEDS = {
     "setpriv": "util-linux",
     "tar": "tar",
 }
+# Only for the cloud image.
+IMAGE_NEEDS = {"sfdisk": "fdisk", "mformat": "mtools", "qemu-img": "qemu-utils"}
 OTHER = {
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "/usr/lib/python3/dist-packages/pymysql": "python3-pymysql",
 }
 
 
-def missing() -> list[str]:
+def missing(also: t.Mapping[str, str]) -> list[str]:
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    names = [p for c, p in NEEDS.items() if not shutil.which(c, path=path)]
+    names = [p for c, p in {**NEEDS, **also}.items() if not shutil.which(c, path=path)]
     names += [p for f, p in OTHER.items() if not os.path.exists(f)]
     return sorted(set(names))
 
 
-def prepare() -> None:
+def prepare(also: t.Mapping[str, str] = types.MappingProxyType({})) -> None:
     """Install missing packages.
 
+    :arg also: more commands that are needed, with their packages.
     :raises LabError: not root, or a machine without apt.
     """
     if os.geteuid() != 0:
         raise LabError("the lab must run as root to create bridges and mounts", "run it with sudo")
-    names = missing()
+    names = missing(also)
     if not names:
         say("all required packages are installed")
         return

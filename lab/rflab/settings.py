@@ -26,6 +26,8 @@ REGISTRY = pathlib.Path("/run/rflab")
 
 DEFAULT_NETWORK = "10.213.0.0/24"
 MIRROR_PORT = 8099
+# Releases of Debian that the machines can run, the default first.
+RELEASES = ("bookworm", "trixie")
 MAX_SERVERS = 3
 LOOPS = 32
 
@@ -45,12 +47,13 @@ class Machine:
 class Lab:
     """``name`` is empty for the default lab; ``net`` is its first three octets.
 
-    ``home`` is the state directory of a lab that belongs to another checkout.
+    ``home`` is the state directory of a lab that belongs to another checkout. ``release`` is Debian's name of what the machines run.
     """
 
     name: str
     net: str
     home: pathlib.Path | None = None
+    release: str = RELEASES[0]
 
     @property
     def title(self) -> str:
@@ -133,4 +136,7 @@ def current() -> Lab:
         raise LabError(f"LAB_NETWORK={text!r}: {exc}", "use a private /24, e.g. 10.214.0.0/24") from exc
     if network.prefixlen != 24 or not network.is_private:
         raise LabError(f"LAB_NETWORK={text!r} is not a private /24", "use one such as 10.214.0.0/24")
-    return Lab(name, str(network.network_address).rpartition(".")[0])
+    release = os.environ.get("LAB_RELEASE") or RELEASES[0]
+    if release not in RELEASES:
+        raise LabError(f"LAB_RELEASE={release!r} is not supported", f"use {' or '.join(RELEASES)}")
+    return Lab(name, str(network.network_address).rpartition(".")[0], release=release)

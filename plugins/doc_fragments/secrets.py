@@ -22,4 +22,21 @@ options:
     type: str
     vars:
       - name: footprint_environment
+  generate:
+    description:
+      - Whether what is missing is generated. Without it, a missing file is an error.
+      - Default is V(true), except in a job of AWX, whose files are lost when it ends. There, set it to V(true) only if O(directory)
+        survives, for example on a mounted volume; it must exist.
+    type: bool
+    vars:
+      - name: footprint_secrets_generate
+  stores:
+    description:
+      - The marks of the directories with whose secrets the hosts were deployed, if they are known. Nothing is generated in a
+        directory with another mark, or without one.
+      - The playbooks C(deploy_controllers) and C(spawn_vms) set the variable.
+    type: list
+    elements: str
+    vars:
+      - name: footprint_secrets_stores
 """

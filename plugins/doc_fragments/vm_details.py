@@ -18,10 +18,11 @@ options:
       - C(id) is required and unique in the cluster; V(0) is valid. C(name) defaults to it.
       - C(cpu) (or C(vcpus)) is the number of virtual CPUs; C(ram) (or C(mem)) is in GiB, C(memory_mb) in MiB, each with an optional
         unit. The default is 2 CPUs and 2 GiB, with a warning.
-      - C(hypervisor) is V(kvm), V(qemu), V(lxc) or V(auto) (the default, C(kvm) if the facts of
-        M(reduced.footprint.virt_node) prove it usable, else C(qemu) with a warning).
-      - An explicit V(kvm) requires that proof for a VM that is new on the host, and is refused without it, also in check mode. Over a remote
-        connection libvirt's capabilities are checked instead.
+      - C(hypervisor) is V(kvm), V(qemu), V(lxc) or V(auto) (the default). V(auto) is C(kvm), and C(qemu) only with O(allow_emulation=true)
+        on a host where KVM is not usable. An explicit V(qemu) emulates in any case.
+      - Whether KVM is usable is read from the facts of M(reduced.footprint.virt_node). Without such facts the module proves it with a
+        test guest, once per boot of the host, also in check mode. Over a remote connection libvirt's capabilities are used. A VM that
+        is new on the host is refused without that proof.
       - C(nics) is a list of mappings with C(bridge) or C(network), and C(name), C(vlan), C(mac), C(model), C(virtualport). The
         MAC is derived from C(name), or from the position in the list if C(name) is not set.
       - C(disks) is a list of mappings with C(size) (GiB or a unit), C(image) (base image in the folder C(images) of the
@@ -47,8 +48,8 @@ options:
         template attaches C(seed), a container as files in its root. The instance id is the VM's UUID, the host name is the VM's
         name. Changed content is written immediately and takes effect at the next boot. Only root and the hypervisor can read it
         on the host. The module does not include it in results, diffs or logs; a loop over VMs does display its item.
-      - C(address), C(autostart), C(machine), C(protected), C(roles), C(uuid), and C(boot) (order of V(network), V(hd),
-        V(cdrom)) are also supported. Any other key is a variable for the template.
+      - C(address), C(autostart), C(machine), C(protected), C(roles), C(uuid), and C(boot) (order of V(hd), V(network),
+        V(cdrom); by default the disk, then the network) are also supported. Any other key is a variable for the template.
       - C(boot_firmware) is V(bios) or V(efi), with C(secure_boot) for V(efi). They take effect if the template uses them, as the
         packaged templates do; V(efi) requires the package C(ovmf) or C(edk2-ovmf) on the host.
       - The bridge or network of a new NIC must exist and be active, and no other domain of the host may have its MAC.
@@ -99,7 +100,8 @@ options:
       - A template with C({{), C({%) or C({#) is sandboxed Jinja2; otherwise variables are written in single braces, such as C({id}). Values
         are escaped for XML in both formats.
       - Variables without a value are rendered empty and listed in RV(vms[].missing_variables); unused values are listed in
-        RV(vms[].unused_attributes).
+        RV(vms[].unused_attributes). An unused key without another meaning is an error if it is similar to a known key, for
+        example C(memory) for C(ram), and a warning otherwise.
       - Use P(ansible.builtin.file#lookup) to pass the content of a file; Jinja2 written in a play requires C(!unsafe).
     type: str
     default: default
@@ -123,6 +125,17 @@ options:
         stores the keys.
     type: dict
     default: {}
+  authorized_keys:
+    description:
+      - Public SSH keys of the operator, each the content of a C(.pub) file.
+      - A new VM accepts them for root when its first disk is created; existing VMs are not changed. A container gets them in
+        C(/root/.ssh/authorized_keys) of its root. A machine gets them in the C(vendor-data) of its seed, from which cloud-init installs
+        them at the first boot, for root and for the user of the image.
+      - A machine whose first disk is created from an image gets a seed for them also without C(user_data), if the template attaches C(seed).
+      - C(ssh_authorized_keys) and C(disable_root) in C(user_data) take precedence.
+    type: list
+    elements: str
+    default: []
   pending_images:
     description:
       - File names of base images that an earlier task downloads. In check mode they count as existing.
@@ -140,6 +153,12 @@ options:
       - Everything else is changed as the template requires; additional elements of the domain are kept. O(state=rolled_back) restores the
         original definition.
       - By default such a domain is refused.
+    type: bool
+    default: false
+  allow_emulation:
+    description:
+      - Allow C(hypervisor=auto) to emulate new VMs where KVM is not usable, which is many times slower.
+      - By default such a VM is refused with the reason.
     type: bool
     default: false
   allow_power_cycling:

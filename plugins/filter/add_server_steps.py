@@ -80,7 +80,7 @@ def add_server_steps(
         todo = steps(plan, vms, moves, list(controllers), cluster, witnesses)
         return {**todo, "listed": listed_elsewhere(todo["places"], controllers)}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"add_server_steps: expected a plan and the results of vm_info and vm_move_info: {error!r}") from error
+        raise AnsibleFilterError(f"add_server_steps: expected a plan and the results of vm_info and vm_move_info: {error!r}") from None
 
 
 class FilterModule:

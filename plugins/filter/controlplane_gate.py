@@ -92,9 +92,9 @@ def controlplane_gate(
     try:
         return check_gate(members, looks, services, skipped, parse_wanted(wanted or {}), spare).as_dict()
     except InputError as error:
-        raise AnsibleFilterError(f"controlplane_gate: {error}") from error
+        raise AnsibleFilterError(f"controlplane_gate: {error}") from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"controlplane_gate: expected results of controlplane_info: {error!r}") from error
+        raise AnsibleFilterError(f"controlplane_gate: expected results of controlplane_info: {error!r}") from None
 
 
 class FilterModule:

@@ -51,7 +51,7 @@ def controlplane_members(hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str,
     try:
         return members_of(groups, hostvars)
     except (TypeError, AttributeError, KeyError) as error:
-        raise AnsibleFilterError(f"controlplane_members: expected hostvars and groups: {error!r}") from error
+        raise AnsibleFilterError(f"controlplane_members: expected hostvars and groups: {error!r}") from None
 
 
 class FilterModule:

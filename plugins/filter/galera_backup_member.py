@@ -50,9 +50,9 @@ def galera_backup_member(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], me
     try:
         return choose_member(looks, member or None)
     except FootprintError as error:
-        raise AnsibleFilterError(str(error)) from error
+        raise AnsibleFilterError(str(error)) from None
     except (AttributeError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"galera_backup_member: expected results of galera_info: {error!r}") from error
+        raise AnsibleFilterError(f"galera_backup_member: expected results of galera_info: {error!r}") from None
 
 
 class FilterModule:

@@ -65,7 +65,7 @@ def galera_decision(
         members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
         voting = {name: _running(seen) if seen else None for name, seen in (witnesses or {}).items()}
     except (AttributeError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"galera_decision: expected results of galera_info: {error!r}") from error
+        raise AnsibleFilterError(f"galera_decision: expected results of galera_info: {error!r}") from None
     decision = decide(members, force or None, voting)
     return {**decision.as_dict(), "members": describe(members, decision, voting)}
 

@@ -56,7 +56,7 @@ def galera_tls_decision(looks: t.Iterable[t.Mapping[str, t.Any] | None], asked: 
         wanted = tls_wanted(None if asked is None else bool(asked), looks)
         return {"wanted": wanted, "steps": list(tls_steps([(facts or {}).get("tls") for facts in looks], wanted))}
     except (AttributeError, TypeError) as error:
-        raise AnsibleFilterError(f"galera_tls_decision: expected results of galera_info: {error!r}") from error
+        raise AnsibleFilterError(f"galera_tls_decision: expected results of galera_info: {error!r}") from None
 
 
 class FilterModule:

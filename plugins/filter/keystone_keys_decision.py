@@ -62,7 +62,7 @@ def keystone_keys_decision(
             name: {int(number): str(mark) for number, mark in look["fingerprints"].items()} if look else None for name, look in looks.items()
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"keystone_keys_decision: expected results of keystone_keys_info: {error!r}") from error
+        raise AnsibleFilterError(f"keystone_keys_decision: expected results of keystone_keys_info: {error!r}") from None
     return decide(members, rotate, source or None).as_dict()
 
 

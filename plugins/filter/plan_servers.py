@@ -32,7 +32,9 @@ options:
     elements: str
     required: true
   vms:
-    description: Servers with their existing VMs, RV(reduced.footprint.vm_info#module:vms).
+    description:
+      - Servers with their existing VMs, RV(reduced.footprint.vm_info#module:vms).
+      - For a server that is missing here, or has V(false), it is unknown which of its VMs exist.
     type: dict
     default: {}
   nodes:
@@ -71,7 +73,7 @@ def plan_servers(
     try:
         return servers_from_variables(hostvars, servers, vms or {}, nodes or {})
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"plan_servers: invalid variables of servers: {error!r}") from error
+        raise AnsibleFilterError(f"plan_servers: invalid variables of servers: {error!r}") from None
 
 
 class FilterModule:

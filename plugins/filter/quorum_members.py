@@ -76,7 +76,7 @@ def quorum_members(
     try:
         return quorums_of_groups(groups, names, members, vm_hosts or {}, witnesses)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"quorum_members: expected groups of an inventory and results of galera_info: {error!r}") from error
+        raise AnsibleFilterError(f"quorum_members: expected groups of an inventory and results of galera_info: {error!r}") from None
 
 
 class FilterModule:

@@ -75,7 +75,7 @@ def rabbitmq_decision(
     try:
         members = {name: Member.from_facts(name, nodes[name], facts) if facts else None for name, facts in looks.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"rabbitmq_decision: expected results of rabbitmq_info: {error!r}") from error
+        raise AnsibleFilterError(f"rabbitmq_decision: expected results of rabbitmq_info: {error!r}") from None
     return decide(members, nodes, force or None, tuple(gone or ()), tuple(witnesses or ())).as_dict()
 
 

@@ -71,6 +71,7 @@ _value:
   description:
     - The plan with V(ok), V(action), V(why) (the reasons against it), V(lines) (text for the console), V(steps) (each with C(component),
       C(host), C(begun), C(in_use)), V(done), V(journal) (to be kept until the run is complete) and V(sizes) (number of members of each service).
+    - V(error) instead of most of them if the action or a component is unknown.
   type: dict
 """
 
@@ -94,11 +95,11 @@ def rolling_restart_plan(
         request = parse_request(action, components, accept_outage, forget)
         return plan(request, members, looks, json.loads(journal) if journal else None, now).as_dict()
     except InputError as error:
-        raise AnsibleFilterError(str(error)) from error
+        return {"ok": False, "error": str(error), "why": [str(error)], "lines": [], "steps": []}
     except ValueError as error:
-        raise AnsibleFilterError(f"rolling_restart_plan: cannot parse the journal: {error}. Remove the file set by rolling_restart_journal.") from error
+        raise AnsibleFilterError(f"rolling_restart_plan: cannot parse the journal: {error}. Remove the file set by rolling_restart_journal.") from None
     except (AttributeError, KeyError, TypeError) as error:
-        raise AnsibleFilterError(f"rolling_restart_plan: expected results of controlplane_info: {error!r}") from error
+        raise AnsibleFilterError(f"rolling_restart_plan: expected results of controlplane_info: {error!r}") from None
 
 
 class FilterModule:

@@ -56,7 +56,7 @@ RETURN = r"""
 _value:
   description:
     - The report with V(ok), V(state), V(lines), V(table), V(services), V(links), V(ha_grade), V(ha), V(virtual_address_holder),
-      V(writer), V(database_members), V(servers) and V(vms).
+      V(writer), V(database_members), V(servers), V(vms) and V(placement).
   type: dict
 """
 
@@ -75,7 +75,7 @@ def status(
     try:
         return build_status(read_results(members, looks, vms or {}, migrations, vm_hosts or {}))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"status: expected results of controlplane_info, vm_info and master_migrate_info: {error!r}") from error
+        raise AnsibleFilterError(f"status: expected results of controlplane_info, vm_info and master_migrate_info: {error!r}") from None
 
 
 class FilterModule:

@@ -13,26 +13,24 @@ author:
 description:
   - Reads the physical servers, their roles and the virtual machines of each (its VM details), and adds B(all of them as ordinary
     hosts) to groups named after their roles. A play on the group C(controller) works for physical and virtual controllers alike.
-  - The servers are listed in the option O(servers), or are hosts of another inventory source (read before this one), or both.
-    A host of another source is included if it has the variable C(vms) or C(node_roles), in the inventory or in its
-    C(host_vars).
+  - The servers are listed in the option O(servers), or are hosts of another inventory source (read before this one), or both. A host of another source is
+    included if it has the variable C(vms) or C(node_roles), in the inventory or in its C(host_vars).
   - UUIDs and MAC addresses are computed from cluster, id and the name or position of the NIC, so they are known before a
     VM exists. The address of a VM is taken from the first of O(address_sources) that returns one.
-  - Optionally reads the B(topology) of a control plane, that is, the roles of hosts, the services of roles, and their settings.
-    Then groups named after the services are added as well, for example C(galera), and settings become variables of the
-    services' roles. Such a file is usually called C(NAME.footprint.yml). Hosts of earlier sources are included.
-    A topology is not required; ordinary groups work without one.
+  - Optionally reads the B(topology) of a control plane, that is, the roles of hosts, the services of roles, and their settings. Then groups named after the
+    services are added as well, for example C(galera), and settings become variables of the services' roles. Such a file is usually called
+    C(NAME.footprint.yml). Hosts of earlier sources are included. A topology is not required; ordinary groups work without one.
+  - Unknown options, and misspelt names of keys, roles, services, hosts and variables of this collection's roles are errors.
   - A server that is down, a lease file that cannot be read or a VM without an address never breaks the
     inventory. They cause a warning at most, unless O(strict) is set.
 notes:
-  - In addition to the groups of the roles, C(servers) contains every physical server and C(footprint_vms) every virtual
-    machine.
+  - In addition to the groups of the roles, C(servers) contains every physical server and C(footprint_vms) every virtual machine.
   - "Variables of every host: C(footprint_cluster), C(node_roles), C(footprint_known_hosts), and C(ansible_host) if its address is
     known."
   - "Additional variables of a server: C(vms)."
-  - "Additional variables of a virtual machine: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source); if its ssh
-    host key is known, also C(vm_host_key), and C(ansible_ssh_extra_args), C(ansible_sftp_extra_args) and C(ansible_scp_extra_args),
-    which pin the key."
+  - "Additional variables of a virtual machine: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source), C(vm_address_lookup)
+    (the sources of addresses, for P(reduced.footprint.vm_connection#lookup)); if its ssh host key is known, also C(vm_host_key), and
+    C(ansible_ssh_extra_args), C(ansible_sftp_extra_args) and C(ansible_scp_extra_args), which pin the key."
   - "Additional variables of a host with a topology: C(footprint_topology) with C(environment), C(roles), C(services), C(names) and
     C(origins), the layer that each setting came from."
   - O(cluster), O(environment), O(dhcp_leases), O(libvirt_uri), O(discover_network) and O(exclude_addresses) may be templates, for example
@@ -59,15 +57,15 @@ options:
       - The physical servers by name.
       - In each entry, C(roles) is the list of its roles and C(vms) its VM details, a list of mappings or that list as JSON text. A
         server with VM details must have the role C(virt). All other keys become host variables unchanged.
+      - With O(roles), a role that is declared neither there nor by this collection is an error.
       - "Keys of VM details: C(id) (unique in the cluster), C(name), C(cpu), C(ram), C(hypervisor), C(roles), C(nics),
         C(disks), C(address), C(autostart), C(protected), C(machine), and any other key that a libvirt template uses."
     type: dict
     default: {}
   nodes:
     description:
-      - The roles and settings of hosts. Each key is a regular expression for names of hosts, anchored at the start
-        only, so V(node1) also matches C(node12); append V($) to avoid that. C(roles) is a list of roles, C(configs)
-        a mapping of settings.
+      - The roles and settings of hosts. Each key is a regular expression for names of hosts, anchored at the start only, so V(node1) also matches
+        C(node12); append V($) to avoid that. C(roles) is a list of roles, C(configs) a mapping of settings.
       - A host that matches several keys has the roles of all of them. Their settings are merged in the lexicographic order of the
         keys, the last wins. A warning is shown if a key for one host is overridden by a key for several.
     type: dict
@@ -87,9 +85,8 @@ options:
     description:
       - Services that the collection does not include, and changes to those that it does.
       - A logical service has C(service_def), the real service that implements it.
-      - A real service has C(role), the Ansible role that deploys it, C(depends), the services to deploy before it, C(once), steps
-        to run once per deployment, C(port), C(scheme), C(memory) in MiB, C(defaults), C(group), C(frontend), C(check) and
-        C(exclusive).
+      - A real service has C(role), the Ansible role that deploys it, C(depends), the services to deploy before it, C(once), steps to run once per
+        deployment, C(port), C(scheme), C(memory) in MiB, C(defaults), C(group), C(frontend), C(check) and C(exclusive).
       - Both may have C(configs), settings of this service only, and C(mapping), the service that it uses for a logical one.
     type: dict
     default: {}
@@ -140,7 +137,8 @@ options:
     default: [fixed, lease, agent, arp]
   dhcp_leases:
     description:
-      - Lease files of dnsmasq, each a path or an C(http) or C(https) URL that serves the file.
+      - Lease files of dnsmasq, or of Kea for IPv4 (memfile, for example C(/var/lib/kea/kea-leases4.csv)), each a path or an C(http) or
+        C(https) URL that serves the file.
       - They are read in order until all addresses are known.
     type: list
     elements: str
@@ -246,7 +244,8 @@ from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory, run_names
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import run_topology
 
 
@@ -261,29 +260,33 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory: t.Any, loader: t.Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        self._read_config_data(path)
+        config = self._read_config_data(path)
         try:
+            check_known(dict.fromkeys(config), sorted(self.option_definitions), "", "")
             self._populate(path, cache)
+            run_names.READ[os.path.abspath(path)] = ""
         except FootprintError as error:
-            raise AnsibleParserError(f"{path}: {error}") from error
+            # Ansible continues without the file; the playbooks do not
+            run_names.READ[os.path.abspath(path)] = str(error)
+            raise AnsibleParserError(f"{path}: {error}") from None
 
     def _populate(self, path: str, cache: bool) -> None:
         wanted = run_topology.parse({key: self.get_option(key) for key in run_topology.KEYS}, list(self._included(path)))
         servers = run_inventory.parse_servers(self.get_option("servers"))
         named = {item.name for item in servers}
+        run_topology.check_names(wanted, servers, run_names.known_variables())
         servers += tuple(item for item in self._servers_of_other_sources() if item.name not in named)
         plan = run_inventory.parse(self._option("cluster"), run_topology.give_roles(servers, wanted))
+        run_topology.check_vms(wanted, plan, named, {item.name for item in servers})
         laid = self._lay(wanted, plan)
-        found = self._addresses(plan, path, cache)
+        lookup = self._lookup()
+        found = self._addresses(plan, lookup, path, cache)
         if self.get_option("strict"):
-            missing = [machine.vm.name for machine in plan.machines if machine.vm.name not in found]
-            if missing:
-                raise RefusedError(f"no address is known for {', '.join(missing)}.", "strict", "Start these VMs, set their address, or remove strict.")
+            run_inventory.require_addresses(plan, found)
         for key, value in laid.common.items():
             self.inventory.set_variable("all", key, value)
-        environment = self._option("environment") or plan.cluster
-        keys = run_inventory.host_keys(run_inventory.host_keys_path(self._option("known_hosts"), os.path.dirname(path), environment))
-        mine = run_topology.over(run_inventory.hosts(plan, found, keys), laid)
+        keys = run_inventory.host_keys_path(self._option("known_hosts"), os.path.dirname(path), self._option("environment") or plan.cluster)
+        mine = run_topology.over(run_inventory.hosts(plan, found, run_inventory.host_keys(keys), lookup), laid)
         for host in mine:
             self._add(host)
         done = {host.name for host in mine}
@@ -351,7 +354,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             virt = [run_inventory.VIRT_ROLE] if run_inventory.VIRT_ROLE in [group.name for group in host.get_groups()] else []
             yield run_inventory.server(host.name, entry, host.name, virt)
 
-    def _addresses(self, plan: run_inventory.Inventory, path: str, cache: bool) -> dict[str, run_inventory.Found]:
+    def _lookup(self) -> run_inventory.Lookup:
+        return run_inventory.Lookup(
+            sources=tuple(self.get_option("address_sources")),
+            leases=tuple(self._option("dhcp_leases")),
+            libvirt_uri=self._option("libvirt_uri"),
+            discover_network=self._option("discover_network"),
+            exclude=tuple(self._option("exclude_addresses")),
+            timeout=self.get_option("timeout"),
+        )
+
+    def _addresses(self, plan: run_inventory.Inventory, lookup: run_inventory.Lookup, path: str, cache: bool) -> dict[str, run_inventory.Found]:
         self.load_cache_plugin()
         key = self.get_cache_key(path)
         reads_cache = cache and self.get_option("cache")
@@ -364,14 +377,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             # the cache is invalid if a VM was added or removed, or its NICs changed
             if kept and kept.get("machines") == wanted:
                 return {name: run_inventory.Found(*entry) for name, entry in kept["found"].items()}
-        lookup = run_inventory.Lookup(
-            sources=tuple(self.get_option("address_sources")),
-            leases=tuple(self._option("dhcp_leases")),
-            libvirt_uri=self._option("libvirt_uri"),
-            discover_network=self._option("discover_network"),
-            exclude=tuple(self._option("exclude_addresses")),
-            timeout=self.get_option("timeout"),
-        )
         found, warnings = run_inventory.find_addresses(plan, lookup)
         if self.get_option("strict") and warnings:
             raise RefusedError(" ".join(warnings), "strict", "Correct the sources of addresses, or remove strict to continue without them.")

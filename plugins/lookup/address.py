@@ -16,7 +16,7 @@ description:
   - The port and scheme of C(rabbitmq) are those with TLS (C(amqps), 5671) if C(rabbitmq_tls) is true or, if it is not set, if
     the role C(rabbitmq) has created certificates below C(footprint_secrets), as it does for a new cluster.
   - The members are determined from the groups, in the same way as by P(reduced.footprint.deploy_plan#lookup). The address of a
-    member is its variable C(SERVICE_address), else its C(ansible_host), else its name.
+    member is that of P(reduced.footprint.member_addresses#filter) with the variable C(SERVICE_address).
 options:
   _terms:
     description:
@@ -49,6 +49,8 @@ options:
     vars:
       - name: footprint_services
 seealso:
+  - plugin: reduced.footprint.member_addresses
+    plugin_type: filter
   - plugin: reduced.footprint.deploy_plan
     plugin_type: lookup
 """
@@ -91,7 +93,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_address, plan_deploy_order
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import LOAD_BALANCER, Service, parse_services
 
-_DEFAULTS = os.path.join(os.path.dirname(__file__), "..", "..", "roles", LOAD_BALANCER, "defaults", "main.yml")
+_ROLE = os.path.join(os.path.dirname(__file__), "..", "..", "roles", LOAD_BALANCER)
 
 
 class LookupModule(LookupBase):
@@ -118,7 +120,7 @@ class LookupModule(LookupBase):
                 found += plan_address.addresses(service, self._members(service, known), edge, wish)
             return found
         except FootprintError as error:
-            raise AnsibleError(f"address: {error}") from error
+            raise AnsibleError(f"address: {error}") from None
 
     def _rabbitmq_uses_tls(self, known: t.Mapping[str, t.Any]) -> bool:
         """Whether RabbitMQ serves TLS: as set by the operator, else whether its role has created certificates for it here."""
@@ -146,20 +148,16 @@ class LookupModule(LookupBase):
         return plan_deploy_order.members(service, known.get("groups") or {}, str(chosen) if chosen else None)
 
     def _members(self, service: Service, known: t.Mapping[str, t.Any]) -> list[str]:
-        hostvars = known.get("hostvars") or {}
-        found = []
-        for host in self._hosts(service, known):
-            own = hostvars[host] if host in hostvars else {}
-            found.append(str(own.get(f"{service.variable_prefix}_address") or own.get("ansible_host") or host))
-        return found
+        return plan_address.member_addresses(self._hosts(service, known), known.get("hostvars") or {}, f"{service.variable_prefix}_address")
 
     def _edge(self, service: Service, known: t.Mapping[str, t.Any]) -> plan_address.Edge:
-        """Return the settings of the load balancer: the defaults of its role, overridden by variables."""
+        """Return the settings of the load balancer: the defaults of its role, overridden by variables. They use variables of the role."""
         if not self._hosts(service, known):
             return plan_address.Edge()
-        defaults = self._loader.load_from_file(_DEFAULTS, trusted_as_template=True)
+        defaults, internal = (self._loader.load_from_file(os.path.join(_ROLE, folder, "main.yml"), trusted_as_template=True) for folder in ("defaults", "vars"))
         settings = {key: known.get(key, defaults.get(key)) for key in {*defaults, "load_balancer_virtual_address", "footprint_external_name"}}
-        templar = self._templar.copy_with_new_env(available_variables={**known, **{key: value for key, value in settings.items() if value is not None}})
+        given = {key: value for key, value in settings.items() if value is not None}
+        templar = self._templar.copy_with_new_env(available_variables={**internal, **known, **given})
 
         def value(name: str) -> t.Any:
             return templar.template(settings.get(name))

@@ -56,6 +56,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service import 
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import networks
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import WITNESS, Service, known, parse_services
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_address import member_address
 
 
 class LookupModule(LookupBase):
@@ -95,7 +96,7 @@ class LookupModule(LookupBase):
                 found.append(plan_allow_list.wanted(service.name, peers, allowed, self._ports(service.name), voters, instance))
             return found
         except FootprintError as error:
-            raise AnsibleError(f"allow_list: {error}") from error
+            raise AnsibleError(f"allow_list: {error}") from None
 
     def _votes_without(self, service: Service) -> bool:
         """Return whether the variable SERVICE_witness is false."""
@@ -118,9 +119,8 @@ class LookupModule(LookupBase):
 
     def _own(self, host: str, service: Service) -> str:
         """Return the address on which a member listens."""
-        own = self._of(host)
-        address = str(own.get(f"{service.variable_prefix}_address") or own.get("ansible_host") or host)
-        return networks([address], f"{host}.{service.variable_prefix}_address")[0]
+        variable = f"{service.variable_prefix}_address"
+        return networks([member_address(host, self._of(host), variable)], f"{host}.{variable}")[0]
 
     def _addresses(self, host: str, services: t.Sequence[Service]) -> list[str]:
         """Return the source addresses of a host.
@@ -128,9 +128,9 @@ class LookupModule(LookupBase):
         A host name cannot be listed; its addresses must then be in footprint_allowed or footprint_addresses.
         """
         own = self._of(host)
-        found = [own.get("ansible_host") or host, *(own.get(f"{service.variable_prefix}_address") for service in services)]
+        found = [member_address(host, own, variable) for variable in ("ansible_host", *(f"{service.variable_prefix}_address" for service in services))]
         addresses = []
-        for address in [*found, *(own.get("footprint_addresses") or ())]:
+        for address in dict.fromkeys([*found, *(own.get("footprint_addresses") or ())]):
             try:
                 addresses += networks([str(address)], host) if address else []
             except InputError:

@@ -88,7 +88,7 @@ class LookupModule(LookupBase):
             services = parse_services(self._templar.template(self.get_option("services")), "footprint_services")
             mine = [service for service in services.values() if service.role and known.get("inventory_hostname") in self._hosts(service, safe)]
         except FootprintError as error:
-            raise AnsibleError(f"config_dump: {error}") from error
+            raise AnsibleError(f"config_dump: {error}") from None
         layers = topology.get("origins") or {}
         configs: dict[str, t.Any] = {}
         origins: dict[str, str] = {}

@@ -35,6 +35,10 @@ options:
     description: Also deploy the services on which the named ones depend. Otherwise these must already be deployed.
     type: bool
     default: false
+  fail:
+    description: Whether an invalid value is an error. Otherwise C(error) in the result contains the message, for M(ansible.builtin.assert).
+    type: bool
+    default: true
   services:
     description: Services that are declared or changed, in the format of O(reduced.footprint.nodes#inventory:services).
     type: dict
@@ -101,7 +105,9 @@ class LookupModule(LookupBase):
             self._check_witnesses(services, groups, chosen, known)
             steps = plan_deploy_order.plan(services, groups, wanted, self.get_option("with_dependencies"), chosen)
         except FootprintError as error:
-            raise AnsibleError(f"deploy_plan: {error}") from error
+            if not self.get_option("fail"):
+                return [{"error": str(error)}]
+            raise AnsibleError(f"deploy_plan: {error}") from None
         environment = self._templar.template(known.get("footprint_environment", known.get("footprint_cluster"))) or "footprint"
         hosts = list(dict.fromkeys(host for step in steps for host in step.hosts))
         found = [step.as_dict(str(environment)) for step in steps]

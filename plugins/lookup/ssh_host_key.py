@@ -34,7 +34,7 @@ EXAMPLES = r"""
   reduced.footprint.vm_define:
     cluster: lab
     vms:
-      - {id: web1, hypervisor: lxc, nics: [{bridge: br-admin}], disks: [{image: debian-12-root}]}
+      - {id: web1, hypervisor: lxc, nics: [{bridge: br-admin}], disks: [{image: debian-root}]}
     host_keys:
       web1: "{{ lookup('reduced.footprint.ssh_host_key', 'web1') }}"
 """

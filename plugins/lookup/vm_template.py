@@ -62,4 +62,4 @@ class LookupModule(LookupBase):
         try:
             return [packaged(str(term)) for term in terms]
         except FootprintError as error:
-            raise AnsibleError(f"vm_template: {error}") from error
+            raise AnsibleError(f"vm_template: {error}") from None

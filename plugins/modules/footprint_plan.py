@@ -44,7 +44,8 @@ options:
         a warning. A server without memory and CPUs carries no VM."
       - "Not available to VMs: C(memory_reserve), C(others_memory), C(others_vcpus). C(vcpu_ratio) overrides O(vcpu_ratio)."
       - "C(roles): only a server with the role V(virt), the default, carries VMs. C(vms) are the VM details of the VMs that
-        are on the server now, C(runs) only their ids."
+        are listed for the server, C(runs) the ids of those that exist there. Without C(runs), it is unknown which exist; with it, another
+        server for a VM that does not exist yet is not a move."
     type: raw
     default: []
   vms:
@@ -70,7 +71,7 @@ options:
     default: []
   profile:
     description:
-      - V(reduced) plans three controllers and the master, unless O(vms) is given.
+      - V(reduced) plans three controllers and the master. VMs with these roles in O(vms) and O(servers) count; only the others are added.
       - A number of nodes requests the dedicated nodes of the reference architecture of that size, instead of O(wanted).
     type: str
     choices: [reduced, '100', '300', '500', '1000']

@@ -14,11 +14,9 @@ author:
 description:
   - Renders a libvirt XML template with the details of each VM, creates missing volumes, defines the domains, sets autostart and starts them;
     all VMs of a host in one call.
-  - Everything is read, rendered and planned before anything is changed. A VM that fails does not affect the others; its result contains the error,
-    and the next run completes what is missing. Invalid VM details fail the whole call, as does an error that affects all VMs of the call,
-    e.g. an invalid template.
-  - UUIDs and MACs are derived from O(cluster), the VM's id and the name or number of the NIC, so they are the same on every
-    host and in every run.
+  - Everything is read, rendered and planned before anything is changed. A VM that fails does not affect the others; its result contains the error, and the
+    next run completes what is missing. Invalid VM details fail the whole call, as does an error that affects all VMs of the call, e.g. an invalid template.
+  - UUIDs and MACs are derived from O(cluster), the VM's id and the name or number of the NIC, so they are the same on every host and in every run.
   - A VM of this collection that is no longer in O(vms) is never stopped or removed; a warning names it. Other domains are changed only with O(adopt).
   - The rendered document is stored in the domain's metadata, without VNC and SPICE passwords, because every user who may read domains can read the
     metadata. The rendered document, the last applied document, the definition and the running domain are compared only in elements that the template
@@ -33,7 +31,7 @@ description:
 requirements:
   - python3-libvirt, python3-lxml and python3-jinja2 on the host
   - qemu-utils on the host, for qcow2 volumes and base images
-  - xorriso on the host, for VMs with C(user_data), C(network_config) or C(meta_data)
+  - xorriso on the host, for VMs with C(user_data), C(network_config), C(meta_data) or O(authorized_keys)
 attributes:
   check_mode:
     details:
@@ -68,7 +66,17 @@ options:
   uri:
     description:
       - libvirt connection URI. By default the hypervisor type of each VM selects the system driver, with one connection per driver.
+      - With the URI of another host, for example V(qemu+ssh://root@server1/system), volumes, base images and seeds are created
+        through libvirt; no file of that host is accessed in another way. Containers, base images in pools of block devices, and growing
+        logical volumes are refused. Bridges and firmware of that host are not checked in advance.
     type: str
+  images_path:
+    description:
+      - Folder on the host that runs this module with base images for the host in O(uri). An image that the pool lacks is uploaded once, as a
+        volume with the name of the file.
+      - Supported only with the URI of another host. There, the base image C(debian-12) is the volume C(debian-12.qcow2), C(debian-12.img) or
+        C(debian-12.raw) of the pool with the folder C(images) of the disk's pool, if there is such a pool, or of the disk's pool.
+    type: path
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
@@ -94,7 +102,7 @@ EXAMPLES = r"""
         ram: 2
         hypervisor: lxc
         nics: [{bridge: br-admin}]
-        disks: [{size: 4 GiB, image: debian-12-root}]
+        disks: [{size: 4 GiB, image: debian-root}]
 
 - name: Define a VM from the template and details of the specification
   reduced.footprint.vm_define:
@@ -114,11 +122,11 @@ EXAMPLES = r"""
     template: "{{ lookup('ansible.builtin.file', 'my_vm.xml.j2') }}"
     state: present
 
-- name: Apply a change to running VMs immediately, restarting them if necessary
+- name: Define a VM from a cloud image, which is reached as root with the operator's key
   reduced.footprint.vm_define:
     cluster: lab
-    vms: "{{ vms }}"
-    allow_power_cycling: true
+    authorized_keys: ["{{ lookup('ansible.builtin.file', '~/.ssh/id_ed25519.pub') }}"]
+    vms: [{id: web0, ram: 1, nics: [{bridge: br-admin}], disks: [{size: 10 GiB, image: debian-12-cloud, format: qcow2}]}]
 
 - name: Define a VM from a cloud image, with a user and a disk that may grow later
   reduced.footprint.vm_define:
@@ -206,7 +214,7 @@ vms:
     actions:
       description:
         - The actions performed, in order; in check mode the predicted actions.
-        - C(define), C(redefine), C(adopt), C(update_metadata), C(change_live), C(autostart_on), C(autostart_off), C(start),
+        - C(upload_image), C(define), C(redefine), C(adopt), C(update_metadata), C(change_live), C(autostart_on), C(autostart_off), C(start),
           C(resume), C(power_cycle), C(shutdown), C(undefine), and volume actions with the volume.
       type: list
       elements: str
@@ -354,8 +362,10 @@ def main() -> None:
             "autostart": {"type": "bool", "default": True},
             "pool": {"type": "str", "default": "default"},
             "uri": {"type": "str"},
+            "images_path": {"type": "path"},
             "strict": {"type": "bool", "default": False},
             "adopt": {"type": "bool", "default": False},
+            "allow_emulation": {"type": "bool", "default": False},
             "allow_power_cycling": {"type": "bool", "default": False},
             "force": {"type": "bool", "default": False},
             "shutdown_timeout": {"type": "int", "default": 120},
@@ -365,6 +375,7 @@ def main() -> None:
             "node_roles": {"type": "list", "elements": "str"},
             "pending_images": {"type": "list", "elements": "str", "default": []},
             "host_keys": {"type": "dict", "default": {}, "no_log": True},
+            "authorized_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
         },
         supports_check_mode=True,
     )

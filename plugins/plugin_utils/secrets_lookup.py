@@ -11,11 +11,11 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import secrets_directory
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import Permit, secrets_directory
 
 
 class SecretsLookup(LookupBase):
-    """A lookup with the options ``directory`` and ``environment``."""
+    """A lookup with the options of the documentation fragment ``secrets``."""
 
     name: str
 
@@ -29,12 +29,12 @@ class SecretsLookup(LookupBase):
             directory, given = self._begin(variables)
             return [self.value(term, directory, **given) for term in terms]
         except FootprintError as error:
-            raise AnsibleError(f"{self.name}: {error}") from error
+            raise AnsibleError(f"{self.name}: {error}") from None
 
     def value(self, term: t.Any, directory: pathlib.Path, **given: t.Any) -> t.Any:
         """Return the value of one term.
 
-        :arg directory: the directory of the secrets; ``given`` are the keyword arguments ``check_mode`` and ``decrypt``.
+        :arg directory: the directory of the secrets; ``given`` are the keyword arguments ``check_mode``, ``decrypt`` and ``permit``.
         :raises FootprintError: an invalid name or option, or a file that cannot be read or written.
         """
         raise NotImplementedError
@@ -43,7 +43,14 @@ class SecretsLookup(LookupBase):
         known = variables or {}
         environment = self._option("environment") or self._templar.template(known.get("footprint_cluster")) or "footprint"
         directory = secrets_directory(self._option("directory"), known.get("inventory_dir"), environment)
-        return directory, {"check_mode": bool(known.get("ansible_check_mode")), "decrypt": self._decrypt}
+        permit = Permit(
+            directory,
+            self.get_option("generate"),
+            # documented variables of every job
+            "awx_job_id" in known or "tower_job_id" in known,
+            tuple(str(mark) for mark in self._option("stores") or ()),
+        )
+        return directory, {"check_mode": bool(known.get("ansible_check_mode")), "decrypt": self._decrypt, "permit": permit}
 
     def _option(self, name: str) -> t.Any:
         """Return an option, templated: it may come from a variable."""

@@ -92,7 +92,7 @@ def test_a_controller_that_does_not_rejoin_is_taken_back(lab: AddServerLab) -> N
 def test_nobody_is_touched_while_another_one_is_not_well(lab: AddServerLab) -> None:
     take_back(lab)
     lab.ssh(lab.address("controller3"), "systemctl", "stop", "mariadb")
-    done = lab.play("add_server", "-e", "add_server_gate_timeout=5", "-e", "write_probe=false")
+    done = lab.play("add_server", "-e", "add_server_gate_timeout=5", "-e", "add_server_write_probe=false")
     assert done.rc != 0
     assert_output(done.output, "was not changed, because the control plane is unhealthy: .*controller3")
     assert lab.running("metal3") == []

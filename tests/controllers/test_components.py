@@ -65,7 +65,7 @@ def fixture_parted(lab: ControllersLab) -> t.Iterator[str]:
 def test_two_primary_components_are_told_apart_and_brought_together(lab: ControllersLab, parted: str) -> None:
     assert {value(lab, host, "wsrep_cluster_state_uuid") for host in SERVERS} == {parted}
     words = f"there are 2 Primary Components of the cluster {parted} at once: metal1, metal2 (size 2, configuration "
-    given = {"deploy_controllers": {"components": "galera"}, "backup_database": {"galera_backup_directory": "/nowhere"}}
+    given = {"deploy_controllers": {"deploy_controllers_components": "galera"}, "backup_database": {"galera_backup_directory": "/nowhere"}}
     for name in ("status", "recover_database", "deploy_controllers", "backup_database"):
         done = lab.play(name, variables=given.get(name))
         said = " ".join(done.output.split())

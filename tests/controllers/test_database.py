@@ -94,7 +94,7 @@ def test_it_is_deployed_and_a_second_run_changes_nothing(lab: ControllersLab) ->
 @pytest.mark.parametrize(
     ("name", "variables", "words"),
     [
-        ("deploy_controllers", {"components": "galera", "galera_cluster_name": "other"}, "is named lab, expected other"),
+        ("deploy_controllers", {"deploy_controllers_components": "galera", "galera_cluster_name": "other"}, "is named lab, expected other"),
         ("backup_database", {}, "galera_backup_directory: unset"),
         ("backup_database", {"galera_backup_directory": "here"}, "galera_backup_directory: here"),
         ("backup_database", {"galera_backup_directory": "/nowhere", "galera_backup_retain": -1}, "galera_backup_retain: -1"),

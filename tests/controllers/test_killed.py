@@ -67,13 +67,13 @@ def test_a_server_that_loses_power_while_packages_are_installed(empty: Controlle
 
     thread = threading.Thread(target=cut)
     thread.start()
-    failed = empty.play("deploy_controllers", variables={"components": ["galera"]})
+    failed = empty.play("deploy_controllers", variables={"deploy_controllers_components": ["galera"]})
     thread.join()
     assert failed.rc != 0
     empty.power_on(name)
     said = empty.ssh(name, "apt-get -y install mariadb-server 2>&1", check=False)
     assert "dpkg was interrupted" in said, said[-2000:]
-    done = empty.play("deploy_controllers", variables={"components": ["galera"]}, kill_at="galera : Create the system account", kill_delay=0.5)
+    done = empty.play("deploy_controllers", variables={"deploy_controllers_components": ["galera"]}, kill_at="galera : Create the system account", kill_delay=0.5)
     assert done.rc < 0, done.output[-4000:]
 
 

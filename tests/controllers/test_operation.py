@@ -18,7 +18,9 @@ from support import eventually
 
 pytestmark = pytest.mark.chapter
 
-COMPONENTS = {"components": ["galera", "load_balancer"]}
+COMPONENTS = ["galera", "load_balancer"]
+DEPLOYED = {"deploy_controllers_components": COMPONENTS}
+UPDATED = {"rolling_restart_components": COMPONENTS, "rolling_restart_action": "update"}
 #: A newer HAProxy than the distribution has: its own, under a higher version, in an archive on the server.
 NEWER = """
 set -eu
@@ -39,7 +41,7 @@ BROKEN = "/run/systemd/system/haproxy.service.d/broken.conf"
 def inventory(lab: ControllersLab) -> t.Iterator[t.Callable[[], object]]:
     """What these chapters leave out is no part of the footprint, unless an earlier one has deployed it: nobody would serve it."""
     there = any(lab.answers(name, ["systemctl", "--quiet", "is-active", "keystone.service"]) for name in SERVERS)
-    variables = {} if there else {"footprint_components": COMPONENTS["components"]}
+    variables = {} if there else {"footprint_components": COMPONENTS}
     lab.write_inventory(variables)
     yield lambda: lab.write_inventory(variables)
     lab.write_inventory()
@@ -80,7 +82,7 @@ def starts(lab: ControllersLab, *units: str) -> dict[str, list[str]]:
 
 
 def test_all_is_well(lab: ControllersLab) -> None:
-    done = lab.play("deploy_controllers", variables=COMPONENTS)
+    done = lab.play("deploy_controllers", variables=DEPLOYED)
     assert done.rc == 0, done.output[-5000:]
     lab.start_writing()
     report = settled(lab)
@@ -100,7 +102,7 @@ def test_one_stopped_service_is_named_and_the_rest_serves(lab: ControllersLab) -
     assert report["services"]["galera"]["members"][name]["state"] == "down"
     assert re.search(rf'"galera +2/3 +degraded +{name}: mariadb.service is inactive', done.output), done.output[-3000:]
     assert lab.writing()
-    refused = lab.play("rolling_restart", variables={"components": "galera"})
+    refused = lab.play("rolling_restart", variables={"rolling_restart_components": "galera"})
     assert refused.rc != 0
     assert f"Nothing was changed: galera is degraded: {name}: mariadb.service is inactive" in refused.output
     lab.run(name, ["systemctl", "start", "mariadb.service"])
@@ -121,7 +123,7 @@ def test_a_balancer_the_address_cannot_come_to_is_named(lab: ControllersLab) -> 
         done, report = status(lab)
         assert done.rc != 0
         assert (report["services"]["load_balancer"]["state"], report["services"]["load_balancer"]["up"]) == ("degraded", 2)
-        refused = lab.play("rolling_restart", variables={"components": "load_balancer"})
+        refused = lab.play("rolling_restart", variables={"rolling_restart_components": "load_balancer"})
         assert refused.rc != 0 and f"load_balancer is degraded: {name}: {why[0]}" in refused.output, refused.output[-3000:]
     finally:
         lab.run(name, ["mv", f"{config}.kept", config])
@@ -161,7 +163,7 @@ def test_without_a_majority_the_service_is_down(lab: ControllersLab) -> None:
 
 def test_check_mode_shows_the_plan_and_touches_nothing(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service", "haproxy.service", "keepalived.service")
-    done = lab.play("rolling_restart", variables={"components": "galera"}, check=True)
+    done = lab.play("rolling_restart", variables={"rolling_restart_components": "galera"}, check=True)
     assert done.rc == 0, done.output[-3000:]
     assert re.search(r'"  3\. galera on (\w+) \(in use: hands over first\)"', done.output), done.output[-3000:]
     assert starts(lab, "mariadb.service", "haproxy.service", "keepalived.service") == before
@@ -169,8 +171,9 @@ def test_check_mode_shows_the_plan_and_touches_nothing(lab: ControllersLab) -> N
 
 def test_bad_input_is_named(lab: ControllersLab, inventory: t.Callable[[], object]) -> None:
     for variables, words in (
-        ({"components": "galera,nova"}, "components[1]: unknown component 'nova'. Use some of galera"),
-        ({"rolling_restart_action": "reboot"}, "rolling_restart_action: unknown action 'reboot'. Use restart or update."),
+        ({"rolling_restart_components": "galera,nova"}, "components[1]: unknown component 'nova'. Use some of galera"),
+        ({"rolling_restart_action": "reboot"}, "value of rolling_restart_action must be one of: restart, update, got: reboot"),
+        ({"rolling_restart_componets": "galera"}, "Did you mean rolling_restart_components?"),
     ):
         done = lab.play("rolling_restart", variables=variables)
         assert done.rc != 0
@@ -178,7 +181,7 @@ def test_bad_input_is_named(lab: ControllersLab, inventory: t.Callable[[], objec
     try:
         # the master has none of them
         lab.write_inventory(groups={"controller": ["laptop"]}, hosts={"laptop": {"ansible_host": lab.master}})
-        done = lab.play("rolling_restart", variables={"components": ["keystone"]})
+        done = lab.play("rolling_restart", variables={"rolling_restart_components": ["keystone"]})
         assert done.rc != 0
         assert "keystone is not installed on any host" in done.output, done.output[-3000:]
     finally:
@@ -188,7 +191,7 @@ def test_bad_input_is_named(lab: ControllersLab, inventory: t.Callable[[], objec
 def test_the_database_is_restarted_member_by_member_under_a_writer(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service")
     first = len(lab.acknowledged())
-    done = lab.play("rolling_restart", variables={"components": "galera"})
+    done = lab.play("rolling_restart", variables={"rolling_restart_components": "galera"})
     assert done.rc == 0, done.output[-5000:]
     assert "3 of 3 done, all members healthy" in done.output
     after = starts(lab, "mariadb.service")
@@ -202,14 +205,14 @@ def test_the_database_is_restarted_member_by_member_under_a_writer(lab: Controll
 
 def test_killed_in_the_middle_it_goes_on_and_repeats_nothing(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service")
-    killed = lab.play("rolling_restart", variables={"components": "galera"}, kill_at="TASK [reduced.footprint.galera : Start the member again]")
+    killed = lab.play("rolling_restart", variables={"rolling_restart_components": "galera"}, kill_at="TASK [reduced.footprint.galera : Start the member again]")
     assert killed.rc < 0, killed.output[-3000:]
     half = starts(lab, "mariadb.service")
     assert [name for name in SERVERS if half[name] == before[name]], "killed before all were restarted"
-    other = lab.play("rolling_restart", variables={"components": "load_balancer"})
+    other = lab.play("rolling_restart", variables={"rolling_restart_components": "load_balancer"})
     assert other.rc != 0
-    assert "is unfinished. Finish it with -e rolling_restart_action=restart -e components=galera" in other.output
-    done = lab.play("rolling_restart", variables={"components": "galera"})
+    assert "is unfinished. Finish it with -e rolling_restart_action=restart -e rolling_restart_components=galera" in other.output
+    done = lab.play("rolling_restart", variables={"rolling_restart_components": "galera"})
     assert done.rc == 0, done.output[-5000:]
     after = starts(lab, "mariadb.service")
     assert all(before[name] != after[name] for name in SERVERS)
@@ -219,7 +222,7 @@ def test_killed_in_the_middle_it_goes_on_and_repeats_nothing(lab: ControllersLab
 
 def test_the_load_balancers_are_restarted_too(lab: ControllersLab) -> None:
     before = starts(lab, "haproxy.service", "keepalived.service")
-    done = lab.play("rolling_restart", variables={"components": ["load_balancer"]})
+    done = lab.play("rolling_restart", variables={"rolling_restart_components": ["load_balancer"]})
     assert done.rc == 0, done.output[-5000:]
     after = starts(lab, "haproxy.service", "keepalived.service")
     assert all(old != new for name in SERVERS for old, new in zip(before[name], after[name]))
@@ -229,7 +232,7 @@ def test_the_load_balancers_are_restarted_too(lab: ControllersLab) -> None:
 
 def test_an_update_of_what_is_new_restarts_nothing(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service")
-    done = lab.play("rolling_restart", variables={"components": "galera", "rolling_restart_action": "update", "rolling_restart_backup": False})
+    done = lab.play("rolling_restart", variables={"rolling_restart_components": "galera", "rolling_restart_action": "update", "rolling_restart_backup": False})
     assert done.rc == 0, done.output[-5000:]
     assert done.changed == 0, done.changed_tasks()
     assert starts(lab, "mariadb.service") == before
@@ -240,7 +243,7 @@ def test_newer_packages_come_member_by_member_after_a_backup(lab: ControllersLab
     try:
         for name in SERVERS:
             lab.run(name, ["sh"], stdin=NEWER)
-        done = lab.play("rolling_restart", variables={**COMPONENTS, "rolling_restart_action": "update", "galera_backup_directory": str(tmp_path)})
+        done = lab.play("rolling_restart", variables={**UPDATED, "galera_backup_directory": str(tmp_path)})
         assert done.rc == 0, done.output[-5000:]
         assert list(tmp_path.iterdir()), "no backup"
         versions = {lab.run(name, ["dpkg-query", "-W", "-f", "${Version}", "haproxy"]).endswith("+footprint1") for name in SERVERS}
@@ -250,7 +253,7 @@ def test_newer_packages_come_member_by_member_after_a_backup(lab: ControllersLab
         assert starts(lab, "mariadb.service") == databases
         # the backup comes first
         assert 0 < done.output.index("PLAY [Back up the database]") < done.output.index("TASK [Update the member]"), done.output[-5000:]
-        again = lab.play("rolling_restart", variables={**COMPONENTS, "rolling_restart_action": "update", "rolling_restart_backup": False})
+        again = lab.play("rolling_restart", variables={**UPDATED, "rolling_restart_backup": False})
         assert (again.rc, again.changed) == (0, 0), again.changed_tasks()
     finally:
         for name in SERVERS:
@@ -266,7 +269,7 @@ def test_at_a_failure_it_stops_and_goes_on_when_that_is_fixed(lab: ControllersLa
     lab.run(victim, ["tee", BROKEN], stdin="[Service]\nExecStartPre=/bin/false\n")
     lab.run(victim, ["systemctl", "daemon-reload"])
     try:
-        stopped = lab.play("rolling_restart", variables={"components": "load_balancer", "rolling_restart_timeout": 20})
+        stopped = lab.play("rolling_restart", variables={"rolling_restart_components": "load_balancer", "rolling_restart_timeout": 20})
     finally:
         lab.run(victim, ["rm", BROKEN])
         lab.run(victim, ["systemctl", "daemon-reload"])
@@ -274,7 +277,7 @@ def test_at_a_failure_it_stops_and_goes_on_when_that_is_fixed(lab: ControllersLa
     half = starts(lab, "haproxy.service")
     assert half[holder] == before[holder], "who clients use comes last"
     assert lab.writing()
-    done = lab.play("rolling_restart", variables={"components": "load_balancer"})
+    done = lab.play("rolling_restart", variables={"rolling_restart_components": "load_balancer"})
     assert done.rc == 0, done.output[-5000:]
     after = starts(lab, "haproxy.service")
     assert all(before[name] != after[name] for name in SERVERS)
@@ -283,6 +286,6 @@ def test_at_a_failure_it_stops_and_goes_on_when_that_is_fixed(lab: ControllersLa
 
 def test_a_run_without_a_change_restarts_nothing(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service", "haproxy.service", "keepalived.service")
-    done = lab.play("deploy_controllers", variables=COMPONENTS)
+    done = lab.play("deploy_controllers", variables=DEPLOYED)
     assert (done.rc, done.changed) == (0, 0), done.changed_tasks()
     assert starts(lab, "mariadb.service", "haproxy.service", "keepalived.service") == before

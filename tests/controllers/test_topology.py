@@ -139,13 +139,13 @@ def test_a_server_that_is_too_small_is_told_before_anything_is_done(topology: To
 
 
 def test_check_mode_touches_nothing(topology: Topology) -> None:
-    checked = topology.succeeds(variables={"components": "store"}, check=True)
+    checked = topology.succeeds(variables={"deploy_controllers_components": "store"}, check=True)
     assert checked.changed > 0
     assert topology.lab.run("metal1", ["ls", HERE], check=False) == ""
 
 
 def test_only_named_components_are_deployed(topology: Topology) -> None:
-    topology.succeeds(variables={"components": ["store"]})
+    topology.succeeds(variables={"deploy_controllers_components": ["store"]})
     assert topology.lab.run("metal1", ["cat", f"{HERE}/store"]) == "kept\n"
     assert topology.once() == []
 

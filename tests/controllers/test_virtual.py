@@ -48,7 +48,7 @@ class Virtual:
 
     @staticmethod
     def _details(server: str) -> list[dict[str, t.Any]]:
-        common = {"cpu": 1, "hypervisor": "lxc", "nics": [{"bridge": "br-admin"}], "disks": [{"size": "4GiB", "image": "debian-12-root"}]}
+        common = {"cpu": 1, "hypervisor": "lxc", "nics": [{"bridge": "br-admin"}], "disks": [{"size": "4GiB", "image": "debian-root"}]}
         return [{"id": name, "ram": ram, **common} for name, ram in MACHINES[server].items()]
 
     def _write(self, name: str, **content: t.Any) -> pathlib.Path:

@@ -107,10 +107,11 @@ class Lab:
 
     def status(self) -> dict[str, t.Any]:
         """The report of the status playbook, whether all is well or not."""
-        report = self.state / "status.json"
+        report, page = self.state / "status.json", self.state / "status.html"
         report.unlink(missing_ok=True)
-        done = self.play("status", "-e", f"status_report_file={report}")
-        assert report.exists(), done.output[-3000:]
+        page.unlink(missing_ok=True)
+        done = self.play("status", "-e", f"status_report_file={report}", "-e", f"status_html_file={page}")
+        assert report.exists() and page.exists(), done.output[-3000:]
         return json.loads(report.read_text(encoding="utf-8"))
 
     def health(self) -> dict[str, t.Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -40,9 +41,10 @@ def test_the_expert_gate_explains_itself(lab: Lab) -> None:
     [
         ([{"id": "a", "cpu": 1, "ram": -1}], ["vms[0].ram"]),
         ([{"id": "a", "cpu": 1, "ram": 1}, {"id": "a", "cpu": 1, "ram": 1}], ["vms[1].id"]),
-        ([{"id": "a", "cpu": 1, "ram": 4096}], ["requested 4 TiB", "missing"]),
+        ([{"id": "a", "cpu": 1, "ram": 4096}], ["Did you mean 4096 MiB?"]),
+        ([{"id": "a", "cpu": 1, "ram": "4 TiB"}], ["requested 4 TiB", "missing"]),
     ],
-    ids=["negative", "duplicate", "too large for the host"],
+    ids=["negative", "duplicate", "in MiB", "too large for the host"],
 )
 def test_provision_refuses_bad_details(lab: Lab, vms: list[dict[str, object]], words: list[str]) -> None:
     lab.fails("provision_virt", "-e", json.dumps({"virt_host_vms": vms}), words=words)
@@ -132,6 +134,7 @@ def test_an_outside_change_is_put_right_without_a_restart(lab: Lab) -> None:
     wanted = lab.ssh("metal1", *virsh, "dumpxml", "--inactive", "controller2")
     lab.ssh("metal1", *virsh, "define", "/dev/stdin", stdin=wanted.replace("<vcpu placement='static'>1<", "<vcpu placement='static'>7<"))
     assert "NOTE VM controller2: changed outside of this collection (vcpu" in "\n".join(lab.status()["lines"])
+    assert "changed outside of this collection; spawn_vms restores it" in (lab.state / "status.html").read_text(encoding="utf-8")
     assert lab.succeeds("spawn_vms", "--check", "--diff", *QUICKLY).recap["metal1"]["changed"] == 1
     assert lab.succeeds("spawn_vms", *QUICKLY).recap["metal1"]["changed"] == 1
     assert "<vcpu placement='static'>1<" in lab.ssh("metal1", *virsh, "dumpxml", "--inactive", "controller2")
@@ -318,14 +321,14 @@ def test_everything_was_copied(lab: Lab) -> None:
 # Afterwards
 
 
-def test_awx_wrappers_run_under_ansible_runner(lab: Lab, tmp_path: pathlib.Path) -> None:
-    shutil.copytree(REPOSITORY / "awx", tmp_path / "project")
+def test_a_job_of_awx_runs_a_playbook(lab: Lab, tmp_path: pathlib.Path) -> None:
+    shutil.copytree(REPOSITORY / "awx" / "project", tmp_path / "project")
     report = tmp_path / "report.json"
     run = ansible_runner.run(
         private_data_dir=str(tmp_path),
-        playbook="status.yml",
+        playbook="footprint.yml",
         inventory=str(lab.state / "inventory"),
-        extravars={"status_report_file": str(report)},
+        extravars={"footprint_playbook": "status", "status_report_file": str(report)},
         envvars={key: value for key, value in environment().items() if key.startswith("ANSIBLE_")}
         | {"PATH": f"{REPOSITORY}/.venv/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
         quiet=True,
@@ -345,6 +348,8 @@ def test_a_server_restarts_and_everything_returns(lab: Lab) -> None:
 def test_the_whole_flow_again_changes_nothing(lab: Lab) -> None:
     again = lab.succeeds("site")
     assert again.changed == 0, again.changed_tasks()
+    steps = re.findall(r"^PLAY \[.*\(step (\d of \d)\)\]", again.output, re.MULTILINE)
+    assert list(dict.fromkeys(steps)) == ["1 of 4", "2 of 4", "3 of 4", "4 of 4"]
 
 
 def test_the_master_goes_back(lab: Lab) -> None:

@@ -37,7 +37,7 @@ networkctl reload
 echo 'cgroup_controllers = []' >> /etc/libvirt/qemu.conf
 systemctl restart libvirtd
 mkdir -p /var/lib/libvirt/guest
-python3 -c 'import urllib.request as u; u.urlretrieve("http://{NET}.1:8099/images/debian-12-root.tar", "/tmp/root.tar")'
+python3 -c 'import urllib.request as u; u.urlretrieve("http://{NET}.1:8099/images/debian-root.tar", "/tmp/root.tar")'
 tar --xattrs --xattrs-include='*' -xpf /tmp/root.tar -C /var/lib/libvirt/guest
 cat > /tmp/container.xml <<X
 <domain type='lxc'><name>container</name><memory unit='MiB'>512</memory><vcpu>1</vcpu>

@@ -19,6 +19,9 @@ sys.path.insert(0, str(ROOT / "lab"))
 
 from rflab import files, images  # noqa: E402
 from rflab.say import run  # noqa: E402
+from rflab.settings import RELEASES  # noqa: E402
+
+RELEASE = RELEASES[0]
 
 PACKAGES = (
     "systemd-sysv", "dbus", "udev", "kmod", "procps", "openssh-server", "python3", "iproute2", "iputils-ping", "netbase",
@@ -100,8 +103,8 @@ def debian(root: pathlib.Path, packages: t.Sequence[str], modules: str) -> None:
                 '--aptopt=APT::Install-Recommends "false"', '--aptopt=Acquire::Languages "none"', "--aptopt=Acquire::Retries \"3\"",
                 f"--essential-hook=copy-in {early} /etc", "--include=" + ",".join(packages)]  # fmt: skip
         argv += [f"--dpkgopt={option}" for option in images.DPKG_OPTIONS]
-        argv += [images.SUITE, str(root), f"deb {signed}{main} {images.SUITE} main", f"deb {signed}{main} {images.SUITE}-updates main",
-                 f"deb {signed}{security} {images.SUITE}-security main"]  # fmt: skip
+        argv += [RELEASE, str(root), f"deb {signed}{main} {RELEASE} main", f"deb {signed}{main} {RELEASE}-updates main",
+                 f"deb {signed}{security} {RELEASE}-security main"]  # fmt: skip
         run(argv, env=dict(os.environ, LC_ALL="C", DEBIAN_FRONTEND="noninteractive"))
     for path in (root / "etc/machine-id", root / "var/lib/dbus/machine-id", root / "etc/resolv.conf"):
         files.remove(path)

@@ -132,6 +132,14 @@ def docs() -> t.Iterator[Step]:
     yield Step([_tool("antsibull-changelog"), "lint"], COPY)
 
 
+def site() -> t.Iterator[Step]:
+    """Build the documentation site, with warnings as errors and without network."""
+    workspace.refresh()
+    offline = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
+    argv = [PYTHON, str(COPY / "docs" / "docsite" / "build.py"), str(workspace.CACHE / "site")]
+    yield Step(argv, COPY, env={**CHECKED, **offline}, expect=[r"^\d+ pages, "], refuse=r"\bWARNING\b|Traceback")
+
+
 def artifact() -> t.Iterator[Step]:
     """Build the artifact from a fresh clone, import it as Galaxy does, install it into an empty folder and run it from there."""
     build = workspace.CACHE / "build"
@@ -156,10 +164,18 @@ def artifact() -> t.Iterator[Step]:
 
 
 def execution_environment() -> t.Iterator[Step]:
-    """Check that ansible-builder finds the requirements of an execution environment for AWX."""
+    """Check the definitions of execution environments for AWX, and that ansible-builder finds the collection's requirements."""
     workspace.refresh()
     argv = [_tool("ansible-builder"), "introspect", str(workspace.COLLECTIONS)]
     yield Step(argv, ROOT, expect=[r"lxml.*reduced\.footprint", r"openssh-clients.*reduced\.footprint"])
+    for file in sorted((COPY / "awx").glob("execution-environment*.yml")):
+        context = workspace.CACHE / "build" / file.stem
+        yield Step([_tool("ansible-builder"), "create", "--file", str(file), "--context", str(context)], COPY, expect=[r"Complete!"])
+
+
+def execution_environment_build() -> t.Iterator[Step]:
+    """Build the execution environment that needs no image registry, and show what it contains."""
+    yield Step([str(ROOT / "scripts" / "execution-environment")], ROOT, timeout=1800, expect=[r"ansible \[core 2\."])
 
 
 def integration() -> t.Iterator[Step]:
@@ -212,7 +228,8 @@ def _matrix(script: str, title: str) -> Gate:
         yield Step([labs.COMMAND, "up", "--fresh"], ROOT, env=lab)
         yield Step([labs.COMMAND, "writer", "start"], ROOT, env=lab)
         yield Step([_tool("ansible-playbook"), "reduced.footprint.provision_virt"], ROOT, env=lab)
-        yield Step([PYTHON, str(ROOT / "tests" / "torture" / f"migration_{script}.py"), "--whole"], ROOT, env=lab, timeout=28800)
+        more = ["--resume"] if os.environ.get("RESUME") and script in RESUMABLE else []
+        yield Step([PYTHON, str(ROOT / "tests" / "torture" / f"migration_{script}.py"), "--whole", *more], ROOT, env=lab, timeout=43200)
 
     return with_lab(Gate(name, title, steps, TORTURE))
 
@@ -222,6 +239,8 @@ def _flows() -> t.Iterator[Step]:
         yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", timeout=3600)
 
 
+#: Matrices that keep the result of each cell.
+RESUMABLE = frozenset({"faults", "options"})
 #: Hours, not minutes. Each is a gate, so that a run that was broken off can be resumed with the next one.
 LONG = (
     _long("units", "unit tests with random values by the thousand", "tests/unit", timeout=7200, env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}),
@@ -235,7 +254,9 @@ LONG = (
     _long("source", "a source that loses power in every state", "tests/source", "--whole", timeout=3600),
     _long("add-server", "from two servers to three, killed at each stage", "tests/add_server", "--whole", timeout=10800),
     _long("witness", "two servers and a vote, each of the three lost 20 times", "tests/witness", "--whole", timeout=10800),
+    _long("guide", "the guide for the first footprint, literally, on VMs of a cloud image", "tests/guide", timeout=7200),
     _long("controllers", "every fault of the control plane", "tests/controllers", "--whole", timeout=10800),
+    _long("awx", "the whole flow in jobs of AWX, a new container each", "tests/awx", "--whole", timeout=7200),
     _matrix("faults", "every fault in every phase of a migration"),
     _matrix("guard", "a VM whose worker is gone"),
     _matrix("kill", "a migration killed at random"),
@@ -252,8 +273,11 @@ GATES = (
     Gate("lint", "yamllint and ansible-lint, profile production", yaml_and_ansible, TEST, lane=ASIDE),
     Gate("sanity", "ansible-test sanity without an ignore file", sanity, TEST, lane=ASIDE),
     Gate("docs", "documentation and changelog", docs, TEST, lane=ASIDE),
+    Gate("site", "the documentation site is built without warning or network", site, TEST, lane=ASIDE),
     Gate("artifact", "build from a fresh clone, galaxy-importer, install and run", artifact, TEST, lane=ASIDE),
-    Gate("ee", "execution environment requirements", execution_environment, TEST, lane=ASIDE),
+    Gate("ee", "execution environments: definitions and requirements", execution_environment, TEST, lane=ASIDE),
+    Gate("ee-build", "the execution environment on Debian is built", execution_environment_build, TORTURE),
+    Gate("awx", "jobs as AWX runs them: frozen inventory, lost files, flat variables", _folder("awx"), TEST, lane=ASIDE),
     Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage"), TEST),
     Gate("templates", "templates on real libvirt: invalid ones, golden ones, UEFI", _folder("templates"), TEST),
     Gate("drift", "changes made by others on real libvirt are detected and corrected, nothing else is changed", _folder("drift"), TEST),
@@ -271,6 +295,7 @@ GATES = (
     with_lab(Gate("witness", "two servers and a vote: each of the three is lost while a client writes", _folder("witness", 5400), ASKED)),
     with_lab(Gate("migrate", "an old master with UEFI, LVM and xfs is migrated into a VM", _folder("migrate", 5400), ASKED)),
     with_lab(Gate("rehearse", "rehearsals of the master's copy: successful, failing, killed, repeated", _folder("rehearse"), ASKED)),
+    with_lab(Gate("guide", "the guide for the first footprint, literally, on VMs of a cloud image", _folder("guide", 7200), ASKED)),
     with_lab(Gate("e2e", "the complete flow", _folder("e2e", 3600), TEST, lane=BESIDE)),
     with_lab(Gate("molecule", "user stories of servers and their virtual machines", _stories(False), TEST, lane=BESIDE)),
     *LONG,
@@ -281,7 +306,7 @@ def main(arguments: t.Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--suite", choices=("check", "test", "torture"), default="test", help="which gates to run")
     parser.add_argument("--only", nargs="+", metavar="GATE", choices=[gate.name for gate in GATES], help="run only these gates")
-    parser.add_argument("--resume", action="store_true", help="do not repeat the gates that passed before, at this commit")
+    parser.add_argument("--resume", action="store_true", help="do not repeat gates and cells of matrices that passed with the same code")
     parser.add_argument("--list", action="store_true", help="list the gates")
     wanted = parser.parse_args(arguments)
     if wanted.list:
@@ -289,8 +314,8 @@ def main(arguments: t.Sequence[str] | None = None) -> int:
             print(f"{gate.name:19} {gate.title} ({', '.join(sorted(gate.suites)) or 'by name, and in torture'})")
         return 0
     chosen = [gate for gate in GATES if (gate.name in wanted.only if wanted.only else wanted.suite in gate.suites)]
-    os.environ.update(workspace.environment())
-    return run_all(chosen, OUTPUT, Record(OUTPUT / "passed.json", workspace.state(), wanted.resume))
+    os.environ.update(workspace.environment(), **({"RESUME": "1"} if wanted.resume else {}))
+    return run_all(chosen, OUTPUT, Record(OUTPUT / "passed.json", workspace.code_state(), wanted.resume))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_pool_mounts  # noqa: E402
+from remote_host import RemoteHost, served  # noqa: E402
 from storage_host import StorageHost  # noqa: E402
 
 SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support" / "libvirtd"
@@ -50,3 +51,15 @@ def fixture_host(daemon: dict[str, str]) -> t.Iterator[StorageHost]:
     yield host
     host.clear()
     host.close()
+
+
+@pytest.fixture(name="remote")
+def fixture_remote(daemon: dict[str, str], host: StorageHost) -> t.Iterator[RemoteHost]:
+    """The same libvirt as another host: over TCP, with a pool whose files exist only there."""
+    folder = pathlib.Path(daemon["FOOTPRINT_TEST_POOL"]).parent
+    with served(folder / "run" / "libvirt-sock") as port:
+        remote = RemoteHost(port, folder)
+        try:
+            yield remote
+        finally:
+            remote.end()

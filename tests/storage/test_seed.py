@@ -238,6 +238,37 @@ def test_a_machine_that_exists_gets_no_host_key(host: StorageHost, tmp_path: pat
     assert host.one(own, state="present", host_keys=host_keys("b")).host_key is None
 
 
+OPERATOR = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs operator"
+
+
+def test_a_machine_from_an_image_gets_a_seed_for_the_operators_key(host: StorageHost, tmp_path: pathlib.Path) -> None:
+    host.image("base")
+    vm = {"id": "a", "disks": [{"size": "16 MiB", "image": "base", "format": "qcow2"}]}
+    made = host.one(vm, state="present", authorized_keys=[OPERATOR])
+    assert f"write_seed footprint-test/{SEED}" in made.actions
+    files = extracted(host.folder / SEED, tmp_path)
+    assert files["user-data"] == "" and json.loads(files["vendor-data"].removeprefix("#cloud-config\n"))["ssh_authorized_keys"] == [OPERATOR]
+    assert SEED in host.domain("a").XMLDesc()
+    # it stays, whether the key is given again or not; another key does not reach a machine that exists
+    for keys in ([OPERATOR], [f"{OPERATOR}2"], []):
+        assert host.one(vm, state="present", authorized_keys=keys).actions == []
+    # and is removed with the machine
+    host.one(vm, state="absent", remove_disks=True)
+    assert SEED not in host.volumes()
+
+
+def test_machines_that_exist_or_have_no_image_get_no_seed(host: StorageHost) -> None:
+    vm = {"id": "a", "disks": [{"size": "16 MiB"}]}
+    host.one(vm, state="present", authorized_keys=[OPERATOR])
+    assert host.one(vm, state="present", authorized_keys=[OPERATOR]).actions == [] and SEED not in host.volumes()
+
+
+def test_a_new_container_accepts_the_operators_key(host: StorageHost) -> None:
+    host.root_image()
+    host.one({"id": "box", "disks": BOX["disks"]}, kind="lxc", state="present", authorized_keys=[OPERATOR])
+    assert OPERATOR in (host.folder / "box-disk0/root/.ssh/authorized_keys").read_text().splitlines()
+
+
 def test_a_host_key_for_a_vm_that_is_not_listed_is_refused(host: StorageHost) -> None:
     with pytest.raises(InputError, match=r"host_keys\.other: vms has no VM"):
         host.call(VM, host_keys=host_keys("other"))

@@ -20,7 +20,7 @@ _IMAGE, _FILLER = "/var/tmp/state.img", f"{STATE}/filler"
 # what the smallest xfs takes
 _STATE_SIZE = 320 << 20
 # read by every start of Debian's interpreter
-_HOOK, _HELD = "/usr/local/lib/python3.11/dist-packages/hold.pth", "/var/tmp/answer-is-held"
+_HOOK, _HELD = "/usr/lib/python3/dist-packages/hold.pth", "/var/tmp/answer-is-held"
 _TABLE = "migration_fault"
 
 

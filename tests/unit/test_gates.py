@@ -288,7 +288,7 @@ def test_every_gate_has_its_own_name() -> None:
 
 def test_make_test_has_the_whole_of_what_make_check_has_a_part_of() -> None:
     assert {one.name for one in gates.GATES if one.suites == {"check"}} == {"quick", "changed"}
-    assert {"units", "lint", "sanity", "docs", "artifact", "ee"} <= {one.name for one in gates.GATES if "test" in one.suites}
+    assert {"units", "lint", "sanity", "docs", "site", "artifact", "ee"} <= {one.name for one in gates.GATES if "test" in one.suites}
 
 
 def test_what_changed_since_a_commit_is_found() -> None:

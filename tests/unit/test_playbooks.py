@@ -2,16 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every playbook that changes something asks for expert_mode before it does anything else."""
+"""Every playbook that changes something asks for expert_mode before it does anything else, and every playbook validates its variables."""
 
 from __future__ import annotations
 
 import pathlib
+import re
 import shutil
 import typing as t
 
 import pytest
 import yaml
+
+from ansible_collections.reduced.footprint.plugins.lookup.playbook_variables import complaints
 
 PLAYBOOKS = pathlib.Path(__file__).resolve().parents[2] / "playbooks"
 GATE = "tasks/expert_gate.yml"
@@ -55,3 +58,77 @@ def test_a_playbook_without_the_gate_is_found(tmp_path: pathlib.Path) -> None:
     del plays[0]["pre_tasks"]
     (tmp_path / "rotate_keys.yml").write_text(yaml.safe_dump(plays), "utf-8")
     assert ungated(tmp_path) == ["rotate_keys"]
+
+
+NAMES = sorted(path.stem for path in PLAYBOOKS.glob("*.yml"))
+VALIDATION = "tasks/validate_variables.yml"
+FILES = {path: path.read_text("utf-8") for path in [*PLAYBOOKS.glob("*.yml"), *PLAYBOOKS.glob("tasks/*.yml")]}
+
+
+def options(name: str) -> dict[str, dict[str, t.Any]]:
+    """The documented variables of a playbook."""
+    (entry,) = yaml.safe_load((PLAYBOOKS / "argument_specs" / f"{name}.yml").read_text("utf-8"))["argument_specs"].items()
+    assert entry[0] == name and entry[1]["short_description"]
+    found: dict[str, dict[str, t.Any]] = entry[1]["options"]
+    return found
+
+
+def named(prefix: str, text: str) -> set[str]:
+    """Variables with the prefix of a playbook; names of files, plugins and internal variables are none."""
+    return set(re.findall(rf"(?<![\w./]){prefix}_\w+\b(?![.](?:yml|md)|/)", text))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_variables_of_a_playbook_are_those_of_its_specification(name: str) -> None:
+    used: set[str] = set().union(*(named(name, text) for text in FILES.values()))
+    assert used == set(options(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_defaults_in_a_playbook_are_those_of_its_specification(name: str) -> None:
+    for variable, option in options(name).items():
+        assert option["description"] and option["type"]
+        for text in FILES.values():
+            for value in re.findall(rf"(?<![\w.]){variable} \| default\(('[^']*'|[\w.]+|\[[^]]*\])\)", text):
+                if value not in ("omit", "footprint_cluster") and "default" in option:
+                    assert option["default"] == yaml.safe_load(value), variable
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_playbook_validates_its_variables_first(name: str) -> None:
+    first = yaml.safe_load(FILES[PLAYBOOKS / f"{name}.yml"])[0]
+    tasks = [*first.get("pre_tasks", []), *first.get("tasks", [])]
+    assert tasks[0]["ansible.builtin.import_tasks"] in (GATE, VALIDATION)
+    assert name in first["vars"]["__playbooks"] or name == "site"
+    assert all(options(each) is not None for each in first["vars"]["__playbooks"])
+
+
+def test_gate_validates_the_variables() -> None:
+    assert yaml.safe_load(FILES[PLAYBOOKS / GATE])[-1]["ansible.builtin.import_tasks"] == pathlib.PurePath(VALIDATION).name
+
+
+def test_documents_name_known_variables_only() -> None:
+    root = PLAYBOOKS.parent
+    plugins = {path.stem for path in root.glob("plugins/*/*.py")}
+    for name in NAMES:
+        for path in [*root.glob("docs/*.md"), *root.glob("awx/**/*.yml"), *root.glob("awx/*.md"), root / "README.md"] if "_" in name else ():
+            assert named(name, path.read_text("utf-8")) - plugins <= {*options(name), f"{name}_"}, path
+
+
+@pytest.mark.parametrize(
+    "playbook, given, words",
+    [
+        ("add_server", "add_server_sevrers", "add_server_sevrers: the playbook add_server has no such variable. Did you mean add_server_servers?"),
+        ("add_server", "add_server_qqq", "Use some of add_server_database_port, add_server_gate_timeout"),
+        ("status", "status_reprot_file", "Did you mean status_report_file?"),
+        # other variables may begin with an ordinary word
+        ("status", "status_page_url", ""),
+        ("site", "site_name", ""),
+        ("add_server", "add_servers", ""),
+        ("add_server", "__add_server_todo", ""),
+    ],
+)
+def test_unknown_variables_are_reported(playbook: str, given: str, words: str) -> None:
+    found = complaints(playbook, options(playbook), [given, "expert_mode", *options(playbook)])
+    assert (found == []) is (words == "")
+    assert words in "".join(found)

@@ -31,14 +31,14 @@ def test_what_would_not_decide_is_refused_before_any_change(lab: WitnessLab) -> 
     lab.write_witness_inventory(groups={"witness": [WITNESS, "other"]})
     lab.refuses("2 witnesses (laptop, other) for 2 members with data")
     lab.write_witness_inventory(footprint_services={"witness": {"memory": 999999}})
-    lab.refuses("laptop has", "deploy_without_witness=true", "MiB are missing")
+    lab.refuses("laptop has", "deploy_controllers_without_witness=true", "MiB are missing")
 
 
 def test_without_the_witness_only_with_consent(lab: WitnessLab) -> None:
     lab.write_witness_inventory()
     lab.lose_power(WITNESS)
-    lab.refuses("laptop cannot be reached", "deploy_without_witness=true")
-    lab.deploys(variables={"deploy_without_witness": True})
+    lab.refuses("laptop cannot be reached", "deploy_controllers_without_witness=true")
+    lab.deploys(variables={"deploy_controllers_without_witness": True})
     assert lab.votes("metal1") == 2
     report = lab.report()
     assert (report["state"], report["services"]["witness"]["state"]) == ("degraded", "degraded"), report["lines"]
@@ -126,16 +126,16 @@ def test_a_stopped_cluster_is_recovered_with_a_witness(lab: WitnessLab) -> None:
 
 def test_rolling_restart(lab: WitnessLab) -> None:
     lab.becomes_whole()
-    done = lab.play("rolling_restart", variables={"components": "galera,rabbitmq,witness"})
+    done = lab.play("rolling_restart", variables={"rolling_restart_components": "galera,rabbitmq,witness"})
     assert done.rc == 0, done.output[-6000:]
     assert "witness on laptop" in done.output
 
 
 def test_the_vote_is_taken_away_and_given_back(lab: WitnessLab) -> None:
     lab.start_writing()
-    lab.refuses("the loss of any server stops the control plane", name="remove_witness", variables={"witness": WITNESS})
+    lab.refuses("the loss of any server stops the control plane", name="remove_witness", variables={"remove_witness_name": WITNESS})
     since = time.time()
-    done = lab.play("remove_witness", variables={"witness": WITNESS, "confirm": WITNESS})
+    done = lab.play("remove_witness", variables={"remove_witness_name": WITNESS, "remove_witness_confirm": WITNESS})
     assert done.rc == 0, done.output[-6000:]
     assert lab.pause_after(since, 5) < MOST_SECONDS
     assert [lab.votes(name) for name in DATA] == [2, 2]

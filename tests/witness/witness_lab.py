@@ -32,7 +32,7 @@ class WitnessLab(ControllersLab):
         known = {"controller": DATA, "witness": witnesses, **(groups or {})}
         hosts = {WITNESS: {"ansible_host": self.master}}
         # a deployment must not wait for a witness that is off for as long as an operator may want
-        self.write_inventory({"deploy_witness_timeout": 10, **variables}, {name: found for name, found in known.items() if found}, hosts)
+        self.write_inventory({"deploy_controllers_witness_timeout": 10, **variables}, {name: found for name, found in known.items() if found}, hosts)
 
     def deploys(self, **options: t.Any) -> PlayRun:
         """Run the deployment, which has to succeed."""

@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._certificate.pla
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_secret_file
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import secret_name
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import kept
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import Permit, kept
 
 # Ansible ignores files with this suffix in a directory that is used as inventory.
 _SUFFIX = ".pem.txt"
@@ -36,6 +36,7 @@ def certificate(
     check_mode: bool,
     decrypt: t.Callable[[str], str],
     names: t.Sequence[str] = (),
+    permit: Permit | None = None,
 ) -> dict[str, str]:
     """Return ``key``, ``certificate`` and ``ca`` (certificate of the authority) of a name; creates them if they do not exist.
 
@@ -44,6 +45,7 @@ def certificate(
 
     :arg authority: name of the signing authority, whose key is in the same directory.
     :arg check_mode: write nothing; missing values are empty.
+    :arg permit: whether a certificate may be created or renewed; ``None`` for always.
     :raises InputError: an invalid name or address, or an invalid file.
     """
     title = str(name).rpartition("/")[2]
@@ -65,8 +67,9 @@ def certificate(
         io_certificates.read(pair, str(authority_path), str(authority_path))
         return _text(io_certificates.make_certificate(pair, title, wanted, now, DAYS, client=True))
 
-    signer = kept(authority_path, lambda: _text(io_certificates.make_authority(str(authority), now, DAYS)), check_mode=check_mode, decrypt=decrypt)
-    own = kept(path, make, check_mode=check_mode, decrypt=decrypt) if signer else ""
+    given: dict[str, t.Any] = {"check_mode": check_mode, "decrypt": decrypt, "permit": permit}
+    signer = kept(authority_path, lambda: _text(io_certificates.make_authority(str(authority), now, DAYS)), **given)
+    own = kept(path, make, **given) if signer else ""
     if not own:
         return {"key": "", "certificate": "", "ca": ""}
     pair, ca = io_certificates.pair_of(own, str(path)), io_certificates.certificate_of(signer, str(authority_path))
@@ -74,6 +77,8 @@ def certificate(
         seen = io_certificates.read(pair, str(path), str(path))
         signed = io_certificates.signed_by(pair.certificate, ca, str(authority_path))
         if why_new(Found(seen.fits, signed, seen.not_after, seen.names & wanted), wanted, now, RENEW_DAYS * DAY):
+            if permit:
+                permit.check(path, check_mode=check_mode, decrypt=decrypt)
             own = make()
             io_secret_file.replace(path, own)
             pair = io_certificates.pair_of(own, str(path))

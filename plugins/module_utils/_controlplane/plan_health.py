@@ -10,6 +10,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
 
 # Galera states of members that are not Synced yet.
 _JOINING = ("Joining", "Joined", "Donor/Desynced", "Initialized", "Inconsistent")
@@ -88,7 +89,7 @@ def parse_wanted(value: t.Mapping[str, t.Any]) -> Wanted:
     sizes = {}
     for name, number in (value.get("sizes") or {}).items():
         if name not in SERVICES:
-            raise InputError(f"unknown service {name!r}.", f"sizes.{name}", f"Use some of {', '.join(SERVICES)}.")
+            raise InputError(f"unknown service {name!r}.", f"sizes.{name}", did_you_mean(name, SERVICES, f"Use some of {', '.join(SERVICES)}."))
         if not str(number).isdecimal() or int(number) < 1:
             raise InputError(f"{number!r} is not a valid number of members.", f"sizes.{name}", "Write NAME: NUMBER, e.g. {galera: 3}.")
         sizes[name] = int(number)

@@ -12,6 +12,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane, plan_health
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_gate import WAY_IN
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
 
 ACTIONS = ("restart", "update")
 
@@ -43,7 +44,8 @@ def parse_request(action: t.Any, components: t.Any, accept_outage: bool = False,
     found = [str(name).strip() for name in names if str(name).strip()]
     for number, name in enumerate(found):
         if name not in plan_health.SERVICES:
-            raise InputError(f"unknown component {name!r}.", f"components[{number}]", f"Use some of {', '.join(plan_health.SERVICES)}.")
+            hint = did_you_mean(name, plan_health.SERVICES, f"Use some of {', '.join(plan_health.SERVICES)}.")
+            raise InputError(f"unknown component {name!r}.", f"components[{number}]", hint)
     return Request(str(action), tuple(name for name in plan_health.SERVICES if name in found), accept_outage, forget)
 
 
@@ -148,7 +150,7 @@ def _own(request: Request, journal: t.Mapping[str, t.Any] | None) -> tuple[t.Map
         return journal, ""
     return None, (
         f"a rollout started at {journal.get('began') or 'an unknown time'} is unfinished. Finish it with -e rolling_restart_action={journal.get('action')} "
-        f"-e components={','.join(journal.get('components') or ())}, or discard it with -e rolling_restart_forget=true"
+        f"-e rolling_restart_components={','.join(journal.get('components') or ())}, or discard it with -e rolling_restart_forget=true"
     )
 
 

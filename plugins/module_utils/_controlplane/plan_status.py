@@ -47,7 +47,7 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime_seconds``, ``reason``, ``host``).
     :returns: ``ok`` (nothing is degraded or down), ``state``, ``lines`` (text), ``table`` (text), ``services``, ``links``,
         ``ha_grade``, ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (the ready ones),
-        ``vms`` and ``servers`` counts.
+        ``vms`` and ``servers`` counts, ``placement`` (each server with its VMs, services and the effect of its loss).
     """
     servers = found.get("servers") or {}
     controllers = found.get("controllers") or {}
@@ -82,6 +82,48 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             "running": sum(1 for seen in servers.values() for vm in _current_vms(seen) if vm["state"] == "running"),
             "all": sum(len(_current_vms(seen)) for seen in servers.values()),
         },
+        "placement": _placement(servers, controllers, reports, {loss.server: loss.sentence() for loss in availability.losses}),
+    }
+
+
+def _placement(
+    servers: t.Mapping[str, t.Any], controllers: t.Mapping[str, t.Any], reports: t.Mapping[str, plan_controlplane.Report], losses: t.Mapping[str, str]
+) -> list[dict[str, t.Any]]:
+    """Return each server with its VMs, also physical servers that only run services."""
+    services: dict[str, list[str]] = {}
+    for report in reports.values():
+        for member in report.members:
+            services.setdefault(member.host, []).append(report.name)
+    places = {name: str(seen.get("place") or name) for name, seen in controllers.items()}
+    found = []
+    for name in sorted({*servers, *places.values()}):
+        seen = servers.get(name) or controllers.get(name) or {}
+        vms = list(seen.get("vms") or [])
+        # VMs of a server that does not answer are known from the inventory only
+        vms += [{"name": host, "state": "unknown"} for host, place in places.items() if place == name != host and host not in {vm["name"] for vm in vms}]
+        found.append(
+            {
+                "name": name,
+                "error": str(seen.get("error") or "") or ("" if seen.get("reachable") else "does not answer"),
+                "services": services.get(name, []),
+                "loss": losses.get(name, ""),
+                "vms": [_place(vm, services) for vm in vms],
+            }
+        )
+    return found
+
+
+def _place(vm: t.Mapping[str, t.Any], services: t.Mapping[str, t.Sequence[str]]) -> dict[str, t.Any]:
+    return {
+        "name": vm["name"],
+        "state": vm["state"],
+        "memory_mib": int(vm.get("memory_mib") or 0),
+        "cpu": int(vm.get("cpu") or 0),
+        "hypervisor": str(vm.get("hypervisor") or ""),
+        "services": list(services.get(vm["name"], [])),
+        "drift": [drift["path"] for drift in vm.get("drift") or []],
+        "pending": list(vm.get("pending") or []),
+        "moved": str(vm.get("moved") or ""),
     }
 
 

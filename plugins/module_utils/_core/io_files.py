@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Atomic writes: after a power loss a file has either the old or the new content."""
+"""Read files, and write them atomically: after a power loss a file has either the old or the new content."""
 
 from __future__ import annotations
 
@@ -54,6 +54,15 @@ def read_text(path: str | os.PathLike[str]) -> str | None:
         return pathlib.Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+
+
+def meminfo(root: str = "/") -> dict[str, int]:
+    """Return the sizes in ``/proc/meminfo`` in bytes, e.g. of ``MemTotal``; empty if there is none.
+
+    :arg root: the parent of ``proc``; tests use another one.
+    """
+    rows = (line.split() for line in (read_text(os.path.join(root, "proc/meminfo")) or "").splitlines())
+    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if row[2:] == ["kB"]}
 
 
 def write_atomic(path: str | os.PathLike[str], text: str, mode: int = 0o600, owner: tuple[int, int] | None = None) -> None:

@@ -25,6 +25,15 @@ def shown(value: t.Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
 
 
+def kind_of(value: t.Any) -> str:
+    """Return the type of a value for a message, as a user of YAML would name it."""
+    if value is None:
+        return "nothing"
+    # bool is also an int
+    kinds = (("text", (str, bytes)), ("a mapping", (t.Mapping,)), ("a list", (list, tuple)), ("a boolean", (bool,)), ("a number", (int, float)))
+    return next((name for name, types in kinds if isinstance(value, types)), type(value).__name__)
+
+
 class FootprintError(Exception):
     """Base class of all exceptions that this collection raises on purpose.
 

@@ -11,7 +11,10 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
+
+#: The similarity from which a name is taken for a misspelt one, where unknown names are valid.
+SLIP = 0.75
 
 
 def choice(value: t.Any, choices: t.Sequence[str], path: str) -> str:
@@ -42,17 +45,42 @@ def number(value: t.Any, default: int, least: int, most: int, path: str) -> int:
     return found
 
 
+def near_miss(name: t.Any, known: t.Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the most similar of some names, ``None`` if none is similar or if the name is one of them.
+
+    :arg cutoff: least similarity, 1 is equality; use :data:`SLIP` where other names are valid as well.
+    """
+    names = sorted(known)
+    return None if name in names else next(iter(difflib.get_close_matches(str(name).lower(), names, 1, cutoff)), None)
+
+
+def did_you_mean(name: t.Any, known: t.Iterable[str], otherwise: str) -> str:
+    """Return the hint for an unknown name: the most similar known one, or another hint if none is similar."""
+    near = near_miss(name, known)
+    return f"Did you mean {near}?" if near else otherwise
+
+
+def refuse_slips(entry: t.Iterable[str], known: t.Iterable[str], path: str, cutoff: float = SLIP) -> None:
+    """Refuse keys that are similar to a known one, in a mapping where other keys are valid as well.
+
+    :raises InputError: with the most similar known key.
+    """
+    for key in entry:
+        near = near_miss(key, known, cutoff)
+        if near:
+            raise InputError("is not a known key.", f"{path}.{key}", f"Did you mean {near}?")
+
+
 def check_known(entry: t.Any, known: t.Sequence[str], path: str, hint: str) -> None:
     """Refuse a value that is not a mapping, and unknown keys.
 
     :raises InputError: with the most similar known key.
     """
     if not isinstance(entry, t.Mapping):
-        raise InputError(f"is {type(entry).__name__}, not a mapping.", path, hint)
+        raise InputError(f"is {kind_of(entry)}, not a mapping.", path, hint)
     for key in entry:
         if key not in known:
-            near = difflib.get_close_matches(str(key), known, 1)
-            raise InputError("is not a known key.", f"{path}.{key}", f"Did you mean {near[0]}?" if near else f"Use {', '.join(known)}.")
+            raise InputError("is not a known key.", f"{path}.{key}" if path else key, did_you_mean(key, known, f"Use {', '.join(known)}."))
 
 
 def ipv4(value: t.Any, path: str) -> str:

@@ -8,15 +8,68 @@ from __future__ import annotations
 
 import pathlib
 import random
+import secrets
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_secret_file
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, Recipe, environment_name, secret_name
 
 # Ansible parses every file below an inventory directory, and would read a secret as a host name. It ignores the suffix .txt.
 _SUFFIX = ".txt"
 _VAULT = "$ANSIBLE_VAULT;"
+#: The file that identifies a directory of secrets. Hosts record its content when they are deployed.
+MARK = ".store"
+
+
+class Permit(t.NamedTuple):
+    """Whether missing secrets may be generated.
+
+    :arg directory: of the secrets.
+    :arg generate: what the operator chose; ``None`` for the default, which is true except in a job of AWX.
+    :arg ephemeral: this run is a job of AWX, whose files are lost when it ends.
+    :arg stores: the marks of the directories with whose secrets the hosts were deployed.
+    """
+
+    directory: pathlib.Path
+    generate: bool | None = None
+    ephemeral: bool = False
+    stores: tuple[str, ...] = ()
+
+    def check(self, path: pathlib.Path, *, check_mode: bool, decrypt: t.Callable[[str], str]) -> None:
+        """Check that a secret may be generated, and mark the directory unless in check mode.
+
+        :arg path: file of the missing secret.
+        :raises RefusedError: it may not.
+        """
+        if self.generate is None and self.ephemeral:
+            raise RefusedError(
+                "must be generated, but what a job of AWX generates is lost when the job ends.",
+                str(path),
+                "Set footprint_secrets to a directory that survives and contains it, or set the variable of this secret; see docs/awx.md.",
+            )
+        if self.generate is False:
+            raise RefusedError(
+                "must be generated, but footprint_secrets_generate is false.", str(path), "Write this file, or set the variable that replaces this secret."
+            )
+        if self.ephemeral and not self.directory.is_dir():
+            raise RefusedError(
+                "is not a directory in this job of AWX, so generated secrets would be lost.",
+                str(self.directory),
+                "Mount it into the containers of jobs, or correct footprint_secrets.",
+            )
+        mark = io_secret_file.read(self.directory / MARK)
+        if mark and mark.startswith(_VAULT):
+            mark = decrypt(str(self.directory / MARK)).strip()
+        if self.stores and mark not in self.stores:
+            raise RefusedError(
+                "must be generated, but the hosts of this environment were deployed with the secrets of another directory, which new ones would not match.",
+                str(path),
+                "Restore or mount that directory and set footprint_secrets to it. To replace all secrets, first remove "
+                "/var/lib/reduced.footprint/secrets on the hosts.",
+            )
+        if not mark and not check_mode:
+            io_secret_file.create_once(self.directory / MARK, secrets.token_hex(16))
 
 
 def secrets_directory(given: t.Any, inventory_dir: t.Any, environment: t.Any) -> pathlib.Path:
@@ -43,8 +96,11 @@ def secret(
     *,
     check_mode: bool,
     decrypt: t.Callable[[str], str],
+    permit: Permit | None = None,
 ) -> str:
     """Return the secret with a name; the first caller generates it.
+
+    :arg permit: whether it may be generated; ``None`` for always.
 
     :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
     :arg check_mode: write nothing. A missing secret is replaced by a placeholder that matches the recipe and is the same for all callers.
@@ -53,6 +109,8 @@ def secret(
     path = directory / f"{secret_name(name)}{_SUFFIX}"
     found = io_secret_file.read(path)
     if found is None:
+        if permit:
+            permit.check(path, check_mode=check_mode, decrypt=decrypt)
         if check_mode:
             return recipe.make(random.Random(f"only for check mode: {path}"))
         value = recipe.make(random.SystemRandom())
@@ -68,16 +126,19 @@ def secret(
     return found
 
 
-def kept(path: pathlib.Path, make: t.Callable[[], str], *, check_mode: bool, decrypt: t.Callable[[str], str]) -> str:
+def kept(path: pathlib.Path, make: t.Callable[[], str], *, check_mode: bool, decrypt: t.Callable[[str], str], permit: Permit | None = None) -> str:
     """Return the text of a secret file that may have several lines; the first caller creates it.
 
     :arg make: returns a new text.
     :arg check_mode: write nothing; a missing text is empty.
     :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
+    :arg permit: whether it may be created; ``None`` for always.
     :raises BackendError: the file cannot be read or written.
     """
     found = io_secret_file.read(path)
     if found is None:
+        if permit:
+            permit.check(path, check_mode=check_mode, decrypt=decrypt)
         if check_mode:
             return ""
         made = make()

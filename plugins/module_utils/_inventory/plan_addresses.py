@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import ipaddress
 import json
@@ -23,6 +24,9 @@ WIDEST_SWEEP = 22
 Table = t.Dict[str, t.List[str]]
 
 _MAC = re.compile(r"\A[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+# the first columns of a lease file of Kea for IPv4
+_KEA_HEADER = "address,hwaddr,"
+_KEA_FOREVER = 2**32 - 1
 _NO_ANSWER = frozenset(("FAILED", "INCOMPLETE", "NONE"))
 
 
@@ -36,12 +40,22 @@ class Found:
 
 
 def parse_leases(text: str, now: float) -> Table:
-    """Parse a lease file of dnsmasq to a table, the newest lease of a NIC first.
-
-    A line is ``expiry mac address hostname client-id``; expiry 0 means that the lease never expires. Expired leases, the IPv6
-    part and other lines are left out.
+    """Parse a lease file of dnsmasq or Kea to a table, the newest lease of a NIC first; expired leases are left out.
 
     :arg now: seconds since the epoch.
+    """
+    rows = _kea_rows(text) if text.startswith(_KEA_HEADER) else _dnsmasq_rows(text)
+    table: Table = {}
+    for expiry, mac, address in sorted(rows, key=lambda row: -row[0]):
+        if expiry > now and _MAC.match(mac) and _is_ipv4(address):
+            add(table, mac, address)
+    return table
+
+
+def _dnsmasq_rows(text: str) -> list[tuple[float, str, str]]:
+    """Expiry, MAC and address of each line ``expiry mac address hostname client-id``; expiry 0 means that the lease never expires.
+
+    The IPv6 part and other lines are left out.
     """
     rows: list[tuple[float, str, str]] = []
     for line in text.splitlines():
@@ -50,15 +64,23 @@ def parse_leases(text: str, now: float) -> Table:
             break
         if len(fields) < 4 or not fields[0].isdigit():
             continue
-        expiry = float(fields[0]) or float("inf")
         # a hardware type other than Ethernet is a prefix of the MAC: 06-aa:bb:…
-        mac = fields[1].lower().rpartition("-")[2]
-        if expiry > now and _MAC.match(mac) and _is_ipv4(fields[2]):
-            rows.append((expiry, mac, fields[2]))
-    table: Table = {}
-    for _expiry, mac, address in sorted(rows, key=lambda row: -row[0]):
-        add(table, mac, address)
-    return table
+        rows.append((float(fields[0]) or float("inf"), fields[1].lower().rpartition("-")[2], fields[2]))
+    return rows
+
+
+def _kea_rows(text: str) -> list[tuple[float, str, str]]:
+    """Expiry, MAC and address of each lease in a CSV file of Kea (memfile), to which Kea appends: the last line of an address is valid.
+
+    A lifetime of 0 deletes the lease, and the largest number never expires. Declined and reclaimed leases have another state than 0.
+    """
+    current: dict[str, t.Mapping[str, str | None]] = {row["address"]: row for row in csv.DictReader(text.splitlines()) if row.get("address")}
+    rows: list[tuple[float, str, str]] = []
+    for address, row in current.items():
+        lifetime, expiry = row.get("valid_lifetime") or "", row.get("expire") or ""
+        if (row.get("state") or "0") == "0" and lifetime.isdigit() and expiry.isdigit() and int(lifetime):
+            rows.append((float("inf") if int(lifetime) == _KEA_FOREVER else float(expiry), (row.get("hwaddr") or "").lower(), address))
+    return rows
 
 
 def parse_neighbours(text: str) -> Table:

@@ -13,7 +13,7 @@ import pathlib
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, environment_name
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_WITNESS
@@ -100,7 +100,7 @@ def parse_servers(value: t.Any, path: str = "servers") -> tuple[Server, ...]:
     if value is None:
         return ()
     if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {type(value).__name__}.", path, "Write each server as NAME: {ansible_host: …, roles: [virt]}.")
+        raise InputError(f"expected a mapping, got {kind_of(value)}.", path, "Write each server as NAME: {ansible_host: …, roles: [virt]}.")
     return tuple(server(str(name), entry, f"{path}.{name}") for name, entry in value.items())
 
 
@@ -112,7 +112,7 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = ())
     """
     entry = {} if entry is None else entry
     if not isinstance(entry, t.Mapping):
-        raise InputError(f"expected a mapping, got {type(entry).__name__}.", path, "Write the server's variables as a mapping.")
+        raise InputError(f"expected a mapping, got {kind_of(entry)}.", path, "Write the server's variables as a mapping.")
     variables = {str(key): value for key, value in entry.items() if key not in ("roles", "node_roles", "vms")}
     key = "roles" if "roles" in entry else "node_roles"
     roles = entry.get(key) or ()
@@ -212,6 +212,16 @@ def find_addresses(
     return found, warnings
 
 
+def require_addresses(inventory: Inventory, found: t.Mapping[str, Found]) -> None:
+    """Check that the address of each VM was found.
+
+    :raises RefusedError: otherwise.
+    """
+    missing = [machine.vm.name for machine in inventory.machines if machine.vm.name not in found]
+    if missing:
+        raise RefusedError(f"no address is known for {', '.join(missing)}.", "strict", "Start these VMs, set their address, or remove strict.")
+
+
 def _tables(
     source: str,
     machines: t.Sequence[Machine],
@@ -289,8 +299,16 @@ def host_keys_path(given: t.Any, folder: str, environment: str) -> pathlib.Path:
     return pathlib.Path(os.path.abspath(folder)) / (str(given) if given else f"{DIRECTORY}/{environment_name(environment)}/{io_known_hosts.NAME}")
 
 
-def hosts(inventory: Inventory, found: t.Mapping[str, Found], keys: HostKeys | None = None) -> tuple[Host, ...]:
-    """Return every server and VM as a host with its groups; a VM without a known address has no ``ansible_host``."""
+def hosts(
+    inventory: Inventory, found: t.Mapping[str, Found], keys: HostKeys | None = None, lookup: Lookup | None = None
+) -> tuple[Host, ...]:
+    """Return every server and VM as a host with its groups; a VM without a known address has no ``ansible_host``.
+
+    :arg lookup: the sources of addresses, recorded in every VM for searches after the inventory was read.
+    """
+    # only lists and mappings: an inventory may be exported as JSON
+    options = dataclasses.asdict(lookup) if lookup else {}
+    sources = {"vm_address_lookup": {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}} if lookup else {}
     result = []
     kept = {"footprint_known_hosts": str(keys.path)} if keys else {}
     for item in inventory.servers:
@@ -309,6 +327,7 @@ def hosts(inventory: Inventory, found: t.Mapping[str, Found], keys: HostKeys | N
             "vm_macs": list(vm.macs),
             "vm_uuid": vm.uuid,
             **kept,
+            **sources,
         }
         if keys and vm.name in keys.public:
             variables["vm_host_key"] = keys.public[vm.name]

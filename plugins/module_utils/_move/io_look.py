@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pathlib
 import platform
 import shutil
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place import partial
@@ -255,7 +255,7 @@ def look(vm: t.Mapping[str, t.Any], uri: str) -> dict[str, t.Any]:
         "arch": platform.machine(),
         "note": vars(note) if note else None,
         "tools": {tool: shutil.which(tool, path=_PATH) for tool in THERE},
-        "memory_available": _memory_available(),
+        "memory_available": meminfo().get("MemAvailable", 0),
         "bridges": [name for name in vm["bridges"] if kind_of(name) in ("bridge", "openvswitch")],
         "links": [name for name in vm["links"] if kind_of(name)],
         "existing": {},
@@ -316,10 +316,3 @@ def _machine(host: DomainHost, vm: t.Mapping[str, t.Any]) -> tuple[str | None, s
         return None, str(error.get_error_message())
     fits = (libvirt.VIR_CPU_COMPARE_IDENTICAL, libvirt.VIR_CPU_COMPARE_SUPERSET)
     return None, None if answer in fits else "the CPU lacks features that the guest uses"
-
-
-def _memory_available() -> int:
-    for line in pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0

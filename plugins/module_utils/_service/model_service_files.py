@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 
 _UNIT = re.compile(r"^[A-Za-z0-9:_.@\\-]+\.(service|socket|timer|path|target)$")
 _ACCOUNT = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\$?$")
@@ -164,9 +165,7 @@ def _unit(entry: t.Any, path: str) -> ServiceUnit:
 def _keys(entry: t.Any, known: frozenset[str], path: str) -> None:
     if not isinstance(entry, t.Mapping):
         raise InputError(f"expected a mapping, got {shown(entry)}.", path, f"Use a mapping with {', '.join(sorted(known))}.")
-    unknown = sorted(str(key) for key in entry if key not in known)
-    if unknown:
-        raise InputError(f"unknown key {unknown[0]}.", f"{path}.{unknown[0]}", f"Use some of {', '.join(sorted(known))}.")
+    check_known(entry, sorted(known), path, "")
 
 
 def _switch(value: t.Any) -> bool | None:

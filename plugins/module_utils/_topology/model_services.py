@@ -11,8 +11,8 @@ import re
 import types
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean, number
 
 CONTROLLER = "controller"
 WITNESS = "witness"
@@ -119,7 +119,7 @@ def mapping_of(value: t.Any, path: str, hint: str) -> dict[str, t.Any]:
     if value is None:
         return {}
     if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {type(value).__name__}.", path, hint)
+        raise InputError(f"expected a mapping, got {kind_of(value)}.", path, hint)
     return {str(key): entry for key, entry in value.items()}
 
 
@@ -134,12 +134,6 @@ def names_of(value: t.Any, path: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(name) for name in names))
 
 
-def _only(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str) -> None:
-    for key in entry:
-        if key not in keys:
-            raise InputError("unknown key.", f"{path}.{key}", f"Use some of {', '.join(keys)}.")
-
-
 def _service(name: str, entry: dict[str, t.Any], path: str) -> Service:
     known = BUILT_IN.get(name)
     shared: dict[str, t.Any] = {}
@@ -149,9 +143,9 @@ def _service(name: str, entry: dict[str, t.Any], path: str) -> Service:
     if "configs" in entry:
         shared["configs"] = mapping_of(entry["configs"], f"{path}.configs", "Write the service's own settings as a mapping.")
     if "service_def" in entry or (known and known.service_def and "role" not in entry):
-        _only(entry, _LOGICAL_KEYS, path)
+        check_known(entry, _LOGICAL_KEYS, path, "")
         return Service(name, service_def=str(entry.get("service_def") or (known.service_def if known else "")), **shared)
-    _only(entry, _REAL_KEYS, path)
+    check_known(entry, _REAL_KEYS, path, "")
     base = known if known and known.role else Service(name)
     role = entry.get("role", base.role)
     if not isinstance(role, str) or not ROLE_NAME.match(role):
@@ -184,12 +178,12 @@ def _service(name: str, entry: dict[str, t.Any], path: str) -> Service:
 
 def _once(value: t.Any, path: str) -> t.Iterator[Once]:
     if not isinstance(value, (list, tuple)):
-        raise InputError(f"expected a list, got {type(value).__name__}.", path, "Write a list, e.g. [{name: db-sync, tasks_from: db_sync}].")
+        raise InputError(f"expected a list, got {kind_of(value)}.", path, "Write a list, e.g. [{name: db-sync, tasks_from: db_sync}].")
     names: set[str] = set()
     for index, entry in enumerate(value):
         here = f"{path}[{index}]"
         step = mapping_of(entry, here, "Write {name: db-sync, tasks_from: db_sync}.")
-        _only(step, _ONCE_KEYS, here)
+        check_known(step, _ONCE_KEYS, here, "")
         name = step.get("name")
         if not isinstance(name, str) or not SERVICE_NAME.match(name) or name in names:
             raise InputError(f"{name!r} is not a valid, unique name.", f"{here}.name", "Use letters, digits and hyphens, and each name once.")
@@ -218,15 +212,16 @@ def _check_references(services: t.Mapping[str, Service], path: str) -> None:
     for service in services.values():
         here = f"{path}.{service.name}"
         if service.service_def and not (service.service_def in services and services[service.service_def].role):
-            real_ones = ", ".join(sorted(name for name, one in services.items() if one.role))
-            raise InputError(f"unknown real service {service.service_def!r}.", f"{here}.service_def", f"Use one of {real_ones}, or declare it with its role.")
+            real_ones = sorted(name for name, one in services.items() if one.role)
+            hint = did_you_mean(service.service_def, real_ones, f"Use one of {', '.join(real_ones)}, or declare it with its role.")
+            raise InputError(f"unknown real service {service.service_def!r}.", f"{here}.service_def", hint)
         named = [(f"{here}.depends[{index}]", name) for index, name in enumerate(service.depends)]
         for number_, step in enumerate(service.once):
             named += [(f"{here}.once[{number_}].depends[{index}]", name) for index, name in enumerate(step.depends)]
         named += [(f"{here}.mapping.{key}", name) for key, name in service.mapping.items()]
         for where, name in named:
             if name not in services:
-                raise InputError(f"unknown service {name!r}.", where, f"Use one of {known(services)}, or declare it.")
+                raise InputError(f"unknown service {name!r}.", where, did_you_mean(name, services, f"Use one of {known(services)}, or declare it."))
 
 
 def _check_names(services: t.Mapping[str, Service], path: str) -> None:

@@ -10,8 +10,8 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean, number
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_services
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import CONTROLLER, WITNESS, Service, mapping_of, names_of
 
@@ -78,14 +78,14 @@ def _roles(value: t.Any, services: t.Mapping[str, Service]) -> dict[str, tuple[s
     for role, entry in mapping_of(value, "roles", "Write each role as NAME: [services].").items():
         path = f"roles.{role}"
         if entry is not None and not isinstance(entry, (list, tuple)):
-            raise InputError(f"expected a list, got {type(entry).__name__}.", path, "Write the services of the role as a list.")
+            raise InputError(f"expected a list, got {kind_of(entry)}.", path, "Write the services of the role as a list.")
         found[role] = names_of(entry, path)
         for index, service in enumerate(entry or ()):
             if service not in services:
                 raise InputError(
                     f"unknown service {service!r}.",
                     f"{path}[{index}]",
-                    f"Use one of {model_services.known(services)}, or declare it below services.",
+                    did_you_mean(service, services, f"Use one of {model_services.known(services)}, or declare it below services."),
                 )
     return found
 
@@ -99,13 +99,12 @@ def _nodes(value: t.Any, roles: t.Mapping[str, tuple[str, ...]]) -> t.Iterator[N
         except re.error as error:
             raise InputError(f"invalid regular expression: {error}.", path, "Correct the expression, e.g. node[1-3].") from error
         rule = mapping_of(entry, path, "Write {roles: [...], configs: {...}}.")
-        for name in rule:
-            if name not in ("roles", "configs"):
-                raise InputError("unknown key.", f"{path}.{name}", "Use roles and configs.")
+        check_known(rule, ("roles", "configs"), path, "")
         named = names_of(rule.get("roles"), f"{path}.roles")
         for index, role in enumerate(named):
             if role not in known:
-                raise InputError(f"unknown role {role!r}.", f"{path}.roles[{index}]", f"Use one of {', '.join(known)}, or declare it below roles.")
+                hint = did_you_mean(role, known, f"Use one of {', '.join(known)}, or declare it below roles.")
+                raise InputError(f"unknown role {role!r}.", f"{path}.roles[{index}]", hint)
         yield NodeRule(key, pattern, named, mapping_of(rule.get("configs"), f"{path}.configs", "Write settings as a mapping."), path)
 
 
@@ -113,7 +112,7 @@ def _replicas(value: t.Any, services: t.Mapping[str, Service]) -> t.Iterator[tup
     for service, count in mapping_of(value, "replicas", "Write SERVICE: NUMBER.").items():
         path = f"replicas.{service}"
         if service not in services:
-            raise InputError(f"unknown service {service!r}.", path, f"Use one of {model_services.known(services)}.")
+            raise InputError(f"unknown service {service!r}.", path, did_you_mean(service, services, f"Use one of {model_services.known(services)}."))
         if count is None:
             raise InputError("a number is required.", path, "Set the number of nodes on which the service runs.")
         yield service, number(count, 1, 1, 10000, path)

@@ -10,6 +10,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, known, real
 
 MAIN = "main"
@@ -38,6 +39,19 @@ class Wish:
     with_scheme: bool = False
 
 
+def member_address(host: str, own: t.Mapping[str, t.Any], variable: str) -> str:
+    """Return the address at which a service of a host is reached: its variable, else ``ansible_host``, else the name of the host.
+
+    :arg own: the variables of the host.
+    """
+    return str(own.get(variable) or own.get("ansible_host") or host)
+
+
+def member_addresses(hosts: t.Iterable[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]], variable: str) -> list[str]:
+    """Return the :func:`member_address` of each host."""
+    return [member_address(host, hostvars[host] if host in hostvars else {}, variable) for host in hosts]
+
+
 def target(name: str, services: t.Mapping[str, Service], consumer: str | None = None) -> Service:
     """Return the real service of a name.
 
@@ -46,12 +60,12 @@ def target(name: str, services: t.Mapping[str, Service], consumer: str | None = 
     :raises InputError: an unknown name.
     """
     if consumer is not None and consumer not in services:
-        raise InputError(f"unknown service {consumer!r}.", "consumer", f"Use one of {known(services)}.")
+        raise InputError(f"unknown service {consumer!r}.", "consumer", did_you_mean(consumer, services, f"Use one of {known(services)}."))
     name = services[consumer].mapping.get(name, name) if consumer else name
     if name not in services:
         name = next((service.name for service in services.values() if service.frontend == name), name)
     if name not in services:
-        raise InputError(f"unknown service {name!r}.", "service", f"Use one of {known(services)}.")
+        raise InputError(f"unknown service {name!r}.", "service", did_you_mean(name, services, f"Use one of {known(services)}."))
     return real(services, name)
 
 

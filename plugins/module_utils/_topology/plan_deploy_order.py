@@ -13,6 +13,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import (
     CONTROLLER,
     SYSTEM_MEMORY,
@@ -84,7 +85,7 @@ def components(value: t.Any, services: t.Mapping[str, Service], path: str = "com
     found = names_of([name for name in value if name] if isinstance(value, list) else value, path)
     for index, name in enumerate(found):
         if name not in services:
-            raise InputError(f"unknown service {name!r}.", f"{path}[{index}]", f"Use some of {known(services)}.")
+            raise InputError(f"unknown service {name!r}.", f"{path}[{index}]", did_you_mean(name, services, f"Use some of {known(services)}."))
     return tuple(dict.fromkeys(real(services, name).name for name in found))
 
 

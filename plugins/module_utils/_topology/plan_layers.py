@@ -10,7 +10,7 @@ import copy
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, real
 
 Settings = t.Mapping[str, t.Any]
@@ -84,7 +84,7 @@ def variables(settings: Settings, touched: Settings, known: t.Mapping[str, Servi
             result[_variable(key, f"{path}.{key}")] = settings[key]
             continue
         if not isinstance(value, t.Mapping):
-            raise InputError(f"expected a mapping, got {type(value).__name__}.", f"{path}.{key}", f"Write the settings of {key} as NAME: VALUE.")
+            raise InputError(f"expected a mapping, got {kind_of(value)}.", f"{path}.{key}", f"Write the settings of {key} as NAME: VALUE.")
         for name in value:
             result[_variable(f"{known[key].variable_prefix}_{name}", f"{path}.{key}.{name}")] = settings[key][name]
     return result

@@ -11,10 +11,12 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, check_known, near_miss
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_roles import wants_nested
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_inventory import Host, Inventory, Server
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_topology, plan_environments, plan_layers, plan_topology
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, mapping_of, names_of
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, mapping_of, names_of, real
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_topology import KEYS, Topology
 
 #: Services of the collection; the defaults of their roles are the component layer.
@@ -57,9 +59,7 @@ def parse(own: t.Mapping[str, t.Any], included: t.Sequence[tuple[str, t.Any]] = 
     contents = []
     for name, content in included:
         entry = mapping_of(content, name, f"Write some of {', '.join(KEYS)} into it.")
-        for key in entry:
-            if key not in KEYS:
-                raise InputError("unknown key in an included file.", f"{name}: {key}", f"Use some of {', '.join(KEYS)}.")
+        check_known(entry, KEYS, name, "")
         contents.append({key: value for key, value in entry.items() if value is not None})
     return model_topology.parse_topology(plan_layers.merge(*contents, {key: value for key, value in own.items() if value}))
 
@@ -67,6 +67,55 @@ def parse(own: t.Mapping[str, t.Any], included: t.Sequence[tuple[str, t.Any]] = 
 def give_roles(servers: t.Iterable[Server], topology: Topology) -> tuple[Server, ...]:
     """Return the servers with the roles assigned by the topology, including ``virt``, before their VM details are read."""
     return tuple(dataclasses.replace(item, roles=plan_topology.roles_of(topology, item.name, item.roles)) for item in servers)
+
+
+def check_names(topology: Topology, servers: t.Sequence[Server], variables: t.Mapping[str, t.Collection[str]]) -> None:
+    """Check the names that the operator wrote: keys and roles of servers, and settings.
+
+    :arg servers: those of the file itself; hosts of other sources may have any variables and roles.
+    :arg variables: the variables of the collection's roles, by their prefix.
+    :raises InputError: an unknown name, with the most similar known one.
+    """
+    services = topology.services
+    # a declared service may have the name of one of the collection, and a role of its own
+    own = [service.variable_prefix for service in services.values() if service.role and not service.role.startswith("reduced.footprint.")]
+    known = {prefix: names for prefix, names in variables.items() if prefix not in own}
+
+    def implemented(name: str) -> str:
+        return real(services, name).name if name in services else name
+
+    for item in servers:
+        plan_names.check_server(item.variables, item.path, known)
+        for index, role in enumerate(item.roles):
+            plan_names.check_role(role, f"{item.path}.roles[{index}]", known_roles(topology), bool(topology.roles))
+    for path, settings in (("configs", topology.configs), ("global_configs", topology.global_configs)):
+        plan_names.check_settings(settings, path, known, implemented)
+    for rule in topology.nodes:
+        plan_names.check_settings(rule.configs, f"{rule.path}.configs", known, implemented)
+    for name, service in services.items():
+        prefix = f"{implemented(name)}_"
+        plan_names.check_variables([(f"{prefix}{key}", f"services.{name}.configs.{key}") for key in service.configs], known, prefix)
+
+
+def check_vms(topology: Topology, inventory: Inventory, servers: t.Collection[str], hosts: t.Collection[str]) -> None:
+    """Check the roles of the VMs of some servers, and the servers that their details name.
+
+    :arg servers: names of the servers of the file itself.
+    :arg hosts: names of the servers of all sources that were read.
+    :raises InputError: an unknown name, with the most similar known one.
+    """
+    for machine in inventory.machines:
+        vm = machine.vm
+        for index, role in enumerate(vm.roles if machine.server.name in servers else ()):
+            plan_names.check_role(role, f"{vm.path}.roles[{index}]", known_roles(topology), bool(topology.roles))
+        near = near_miss(vm.free.get("host") or "", hosts, SLIP)
+        if near:
+            raise InputError(f"no server is named {vm.free['host']}.", f"{vm.path}.host", f"Did you mean {near}?")
+
+
+def known_roles(topology: Topology) -> set[str]:
+    """Return the roles of the collection and of a topology."""
+    return {*topology.roles, *model_topology.ROLES_WITHOUT_SERVICES}
 
 
 def component_defaults(name: str, content: t.Any) -> dict[str, t.Any]:

@@ -88,7 +88,7 @@ def _population(host: Host) -> list[tuple[list[dict[str, t.Any]], dict[str, t.An
         guest("seed", disks=[layer], user_data={"hostname": "x"}),
         guest("efi", 64, boot_firmware="efi", disks=[disk]),
         guest("secure", 64, boot_firmware="efi", secure_boot=True, machine="q35"),
-        guest("boots", boot=["hd", "network"], disks=[disk], protected=True),
+        guest("boots", boot=["network", "hd"], disks=[disk], protected=True),
     ]
     return [
         (machines, {}),

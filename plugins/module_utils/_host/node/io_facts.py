@@ -12,23 +12,19 @@ import os
 import pathlib
 import platform
 import re
-import shutil
 import stat
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo, read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_boot_sector import BOOT_SECTOR
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor.io_boot_sector import BOOT_SECTOR
 
 FACTS_FILE = "/etc/ansible/facts.d/reduced_footprint.fact"
-KVM_DEVICE = "/dev/kvm"
 
 _KVM_NUMBER = os.makedev(10, 232)
-
-# on RHEL QEMU is not in the search path
-_QEMU = ("qemu-system-{arch}", "/usr/libexec/qemu-kvm")
 
 
 def measure(root: str = "/") -> HostFacts:
@@ -37,13 +33,12 @@ def measure(root: str = "/") -> HostFacts:
     :arg root: the parent of ``proc``; tests use another one.
     :raises BackendError: the total memory cannot be read.
     """
-    meminfo = read_text(os.path.join(root, "proc/meminfo")) or ""
-    found = re.search(r"^MemTotal:\s+([0-9]+) kB", meminfo, re.MULTILINE)
-    if not found:
+    memory = meminfo(root).get("MemTotal")
+    if memory is None:
         raise BackendError("/proc/meminfo does not contain the total memory.", hint="Run this on a Linux host with /proc mounted.")
     cpuinfo = read_text(os.path.join(root, "proc/cpuinfo")) or ""
     return HostFacts(
-        memory_mib=int(found.group(1)) // 1024,
+        memory_mib=memory // 1024**2,
         cpus=len(os.sched_getaffinity(0)),
         arch=platform.machine(),
         kernel=platform.release(),
@@ -53,18 +48,9 @@ def measure(root: str = "/") -> HostFacts:
     )
 
 
-def qemu_binary() -> str | None:
-    """Return the path of QEMU for guests of this architecture, ``None`` if it is not installed."""
-    for name in _QEMU:
-        path = shutil.which(name.format(arch=platform.machine()))
-        if path:
-            return path
-    return None
-
-
 def qemu_version() -> str | None:
     """Return the version of QEMU, e.g. ``7.2.9``; ``None`` without QEMU."""
-    binary = qemu_binary()
+    binary = io_kvm.qemu_binary()
     if binary is None:
         return None
     try:
@@ -76,14 +62,9 @@ def qemu_version() -> str | None:
     return found.group(0)[len("version ") :].strip() if found else None
 
 
-def has_kvm_device() -> bool:
-    """Whether the KVM device exists, usable or not."""
-    return os.path.exists(KVM_DEVICE)
-
-
 def proof_key(kind: str, facts: HostFacts) -> str:
     """Return the key of a hypervisor proof; it changes with the kernel, QEMU, CPU, microcode, device or test guest."""
-    device = "device" if kind == "kvm" and has_kvm_device() else "-"
+    device = "device" if kind == "kvm" and io_kvm.has_kvm_device() else "-"
     probe = hashlib.sha256(BOOT_SECTOR).hexdigest()[:8]
     parts = (kind, facts.kernel, facts.qemu_version or "-", facts.cpu_model, facts.microcode or "-", device, probe)
     return "|".join(parts)

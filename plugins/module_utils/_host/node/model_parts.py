@@ -12,7 +12,7 @@ import re
 import typing as t
 import uuid
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_bool, parse_name
@@ -164,5 +164,5 @@ def _entries(value: t.Any, path: str, hint: str) -> t.Sequence[t.Mapping[str, t.
     if value is None or value == "":
         return ()
     if isinstance(value, (str, bytes, t.Mapping)) or not isinstance(value, t.Sequence):
-        raise InputError(f"expected a list, got {type(value).__name__}.", path, hint)
+        raise InputError(f"expected a list, got {kind_of(value)}.", path, hint)
     return value

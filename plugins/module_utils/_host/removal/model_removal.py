@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_bool, parse_name
 
 _HINT = "Use {controller: [{name: controller1, server: metal1, alive: true}, ...]}, one entry for each member."
@@ -68,12 +68,12 @@ def parse_quorums(value: t.Any) -> dict[str, tuple[Member, ...]]:
     if value is None or value == "":
         return {}
     if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {type(value).__name__}.", "quorums", _HINT)
+        raise InputError(f"expected a mapping, got {kind_of(value)}.", "quorums", _HINT)
     found = {}
     for quorum, entries in value.items():
         where = f"quorums.{quorum}"
         if isinstance(entries, (str, bytes, t.Mapping)) or not isinstance(entries, t.Sequence):
-            raise InputError(f"expected a list, got {type(entries).__name__}.", where, _HINT)
+            raise InputError(f"expected a list, got {kind_of(entries)}.", where, _HINT)
         members: list[Member] = []
         for index, entry in enumerate(entries):
             place = f"{where}[{index}]"

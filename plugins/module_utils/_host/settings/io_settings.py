@@ -15,7 +15,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo, read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.model_settings import FileFound, Label, PagesFound, Unit, WriteFile
 
@@ -85,8 +85,8 @@ class SettingsHost:
 
     def memory(self) -> tuple[int, int]:
         """Return the host's memory and the default huge page size, in KiB."""
-        lines = dict(line.split(":", 1) for line in (read_text(self._at("proc/meminfo")) or "").splitlines() if ":" in line)
-        return tuple(_number(lines.get(name, "").replace("kB", "")) or 0 for name in ("MemTotal", "Hugepagesize"))  # type: ignore[return-value]
+        sizes = meminfo(str(self._root))
+        return sizes.get("MemTotal", 0) // 1024, sizes.get("Hugepagesize", 0) // 1024
 
     def pages(self) -> dict[int, PagesFound]:
         """Return the huge pages of each supported size."""
@@ -149,9 +149,10 @@ class SettingsHost:
         """
         # imported on demand, because these modules have many dependencies and most hosts do not need them
         from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, io_hypervisor_probe
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm
         from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HypervisorProof
 
-        if io_facts.qemu_binary() is None or os.uname().machine != "x86_64":
+        if io_kvm.qemu_binary() is None or os.uname().machine != "x86_64":
             return None, "QEMU for x86_64 is not installed yet"
         facts = io_facts.measure()
         known = io_facts.read_recorded(facts_file)[1].get("hypervisors")

@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
 
 FILESYSTEMS = ("ext4", "xfs", "btrfs", "vfat", "swap")
@@ -194,9 +195,7 @@ def _parse_partition(entry: t.Any, path: str) -> Partition:
         raise InputError("is not a mapping.", path, "Write e.g. {mount: /, fs: ext4, size: 4GiB}.")
     # a module passes None for omitted options
     given = {key: value for key, value in entry.items() if value is not None}
-    unknown = set(given) - {"mount", "fs", "raw", "size", "disk"}
-    if unknown:
-        raise InputError(f"has the unknown key {str(sorted(unknown, key=str)[0])!r}.", path, "Use mount, fs, raw, size and disk.")
+    check_known(given, ("mount", "fs", "raw", "size", "disk"), path, "")
     if "raw" in given:
         return _parse_raw(given, path)
     fs = given.get("fs", "vfat" if given.get("mount") in ESP_MOUNTS else "ext4")

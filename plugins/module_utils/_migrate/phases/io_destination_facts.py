@@ -15,6 +15,7 @@ import typing as t
 from xml.etree import ElementTree
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_arp
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import MigrationSpec
@@ -40,7 +41,7 @@ def gather(spec: MigrationSpec, vm: VmDetails, tools: t.Sequence[str], own_addre
         "bridges": bridges,
         "uefi": io_firmware.fitting(platform.machine(), {}),
         "unmountable": [each for each in ("ext4", "xfs", "btrfs", "vfat") if not _mountable(each)],
-        "memory_available": _memory_available(),
+        "memory_available": meminfo().get("MemAvailable", 0),
         "temporary_taken": None,
     }
     with DomainHost(spec.uri) as host:
@@ -66,13 +67,6 @@ def _mountable(fs: str) -> bool:
     if fs in known:
         return True
     return shutil.which("modprobe", path=_PATH) is not None and run(["modprobe", "--dry-run", "--quiet", fs], ok=range(256)).rc == 0
-
-
-def _memory_available() -> int:
-    for line in pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def disk_paths(xml: str) -> list[str]:

@@ -10,7 +10,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import choice, number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, choice, number
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES
 
 WHEN = ("before", "after")
@@ -38,9 +38,7 @@ def parse_hooks(value: t.Sequence[t.Any]) -> tuple[Hook, ...]:
         path = f"hooks[{index}]"
         if not isinstance(entry, t.Mapping):
             raise InputError("is not a mapping.", path, "Write e.g. {phase: quiesce, when: before, on: source, command: [/usr/local/bin/drain]}.")
-        unknown = set(entry) - {"phase", "when", "on", "command", "command_timeout"}
-        if unknown:
-            raise InputError(f"has the unknown key {sorted(unknown)[0]!r}.", path, "Use phase, when, on, command and command_timeout.")
+        check_known(entry, ("phase", "when", "on", "command", "command_timeout"), path, "")
         command = entry.get("command")
         if isinstance(command, str) or not isinstance(command, t.Sequence) or not command:
             raise InputError("must be a list.", f"{path}.command", "Write the program and its arguments as a list; it is run without a shell.")

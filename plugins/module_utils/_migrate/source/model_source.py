@@ -11,6 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 
 STOP_SERVICES = "stop_services"
 MAINTENANCE_BOOT = "maintenance_boot"
@@ -94,9 +95,7 @@ def parse_containers(value: t.Any) -> tuple[Container, ...]:
         path = f"containers[{index}]"
         if not isinstance(entry, t.Mapping):
             raise InputError(f"{shown(entry)} is not a mapping.", path, "Write e.g. {engine: podman, name: web}.")
-        unknown = sorted(str(each) for each in set(entry) - {"engine", "name"})
-        if unknown:
-            raise InputError(f"has the unknown key {unknown[0]!r}.", path, "Use engine and name.")
+        check_known(entry, ("engine", "name"), path, "")
         if entry.get("engine") not in ENGINES:
             raise InputError(f"{shown(entry.get('engine'))} is not supported.", f"{path}.engine", f"Use one of {', '.join(ENGINES)}.")
         name = entry.get("name")

@@ -64,7 +64,8 @@ def _entry(placement: Placement, vm: int) -> dict[str, t.Any]:
         "name": details.name,
         "server": problem.servers[here].name if here != NOWHERE else None,
         "previous": problem.servers[before].name if before != NOWHERE else None,
-        "action": "place" if before == NOWHERE else "stay" if before == here else "move",
+        # a VM that is only listed on a server need not be moved
+        "action": "place" if before == NOWHERE or problem.vms[vm].exists is False else "stay" if before == here else "move",
         "hypervisor": _hypervisor(placement, vm, here),
         "memory_mib": details.memory_mib,
         "vcpus": details.cpu,
@@ -196,7 +197,7 @@ def _warnings(placement: Placement) -> list[str]:
     found += container_warnings([(listing(containers, 8), "lxc", True)] if containers else [])
     slow = [problem.vms[vm].details.name for vm, server in placed if _is_emulated(placement, vm, server)]
     if slow:
-        found.append(f"{listing(slow)} will be emulated (qemu), which is slow: kvm is not proven to work on the server.")
+        found.append(f"{listing(slow)} will be refused, or emulated (slow) if that is allowed: kvm is not proven to work on the server.")
     nested = [problem.vms[vm].details.name for vm, unused in placed if ROLE_COMPUTE in problem.vms[vm].details.roles]
     if nested:
         found.append(f"{listing(nested)} run tenants inside a VM (nested virtualisation), which is slow.")

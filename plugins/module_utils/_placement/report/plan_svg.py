@@ -74,7 +74,7 @@ def _grid(count: int) -> tuple[int, int]:
         return max(1, count), 300
     if count <= 8:
         return 4, 250
-    return (6, 190) if count <= 60 else (10, 150)
+    return (6, 190) if count <= 60 else (10, 170)
 
 
 def _scale(servers: t.Sequence[t.Mapping[str, t.Any]], entries: t.Mapping[str, t.Mapping[str, t.Any]]) -> float:
@@ -161,7 +161,7 @@ def _server(
         parts.append(_text(x + 12, base - 10, _cut(f"assigned whole to {server['wanted_by']}", width - 24), "s"))
     elif server["vms"]:
         parts.append(_text(x + 12, base - 10, _cut(", ".join(server["vms"]), width - 24), "s"))
-    parts.append(_text(x + 10, base + 16, _cut(_load(server), width - 18), "n"))
+    parts.append(_text(x + 10, base + 16, _load(server, width - 18), "n"))
     parts.append(_text(x + 10, base + 32, _cut(_if_lost(server), width - 18), "s"))
     return [*parts, "</g>"]
 
@@ -170,20 +170,22 @@ def _subtitle(server: t.Mapping[str, t.Any]) -> str:
     return ", ".join(server["roles"]) or "no roles"
 
 
-def _load(server: t.Mapping[str, t.Any]) -> str:
-    memory = server.get("memory_mib")
+def _load(server: t.Mapping[str, t.Any], width: float) -> str:
+    """Return what the VMs use of a server: ``18 of 63 GiB, 8 of 64 vCPUs``, in a narrow box ``18/63 GiB, 8/64 vCPUs``."""
+    memory, vcpus = server.get("memory_mib"), server.get("vcpus")
     if not memory:
         return "not measured"
     if not server["carries"]:
-        return f"{_size(memory['total'])}, {server['vcpus']['cpus']} CPUs"
-    return f"{_share(memory['used'], memory['limit'])}, {server['vcpus']['used']} of {server['vcpus']['limit']} vCPUs"
+        return _cut(f"{_size(memory['total'])}, {vcpus['cpus']} CPUs", width)
+    long, short = (f"{_share(memory['used'], memory['limit'], of)}, {vcpus['used']}{of}{vcpus['limit']} vCPUs" for of in (" of ", "/"))
+    return long if _wide(long) <= width else _cut(short, width)
 
 
-def _share(used: int, limit: int) -> str:
+def _share(used: int, limit: int, of: str) -> str:
     """Return ``18 of 63 GiB``, with both units only if they differ."""
     few, many = _size(used), _size(limit)
     number, unused, unit = few.partition(" ")
-    return f"{number} of {many}" if not unit or many.endswith(f" {unit}") else f"{few} of {many}"
+    return f"{number}{of}{many}" if not unit or many.endswith(f" {unit}") else f"{few}{of}{many}"
 
 
 def _if_lost(server: t.Mapping[str, t.Any]) -> str:

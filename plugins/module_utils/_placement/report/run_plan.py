@@ -93,8 +93,11 @@ def plan_footprint(request: PlanRequest) -> PlanResult:
     if request.profile is not None:
         table = plan_profiles.services(request.profile)
         if request.profile == plan_profiles.REDUCED:
-            if not as_list(vms, "vms"):
-                vms = plan_profiles.reduced_vms()
+            # those that are listed count
+            given = as_list(vms, "vms")
+            on_servers = [entry.get("vms") for entry in as_list(request.servers, "servers") if isinstance(entry, t.Mapping)]
+            listed = [vm for entries in on_servers for vm in as_list(entries, "servers.vms")]
+            vms = [*given, *plan_profiles.reduced_vms(listed=[*given, *listed])]
         elif as_list(wanted, "wanted"):
             raise InputError("is mutually exclusive with wanted.", "profile", "Give one of the two.")
         else:

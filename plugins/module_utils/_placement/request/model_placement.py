@@ -10,7 +10,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
@@ -67,13 +67,17 @@ class PlanServer:
 
 @dataclasses.dataclass(frozen=True)
 class PlanVm:
-    """A VM to place: its details, the server it is pinned to, and its current server."""
+    """A VM to place: its details, the server it is pinned to, and its current server.
+
+    ``exists`` is false if the current server only lists it, ``None`` if unknown.
+    """
 
     details: VmDetails
     host: str | None
     current: str | None
     groups: tuple[str, ...]
     nested: bool
+    exists: bool | None = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,10 +218,10 @@ def as_list(value: t.Any, path: str) -> list[t.Any]:
     if isinstance(value, t.Mapping):
         for name, entry in value.items():
             if entry is not None and not isinstance(entry, t.Mapping):
-                raise InputError(f"expected a mapping, got {type(entry).__name__}.", f"{path}.{name}", "Write NAME: {key: value}.")
+                raise InputError(f"expected a mapping, got {kind_of(entry)}.", f"{path}.{name}", "Write NAME: {key: value}.")
         return [{"name": name, **(entry or {})} for name, entry in value.items()]
     if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
-        raise InputError(f"expected a list, got {type(value).__name__}.", path, "Give a list of mappings, or that list as JSON text.")
+        raise InputError(f"expected a list, got {kind_of(value)}.", path, "Give a list of mappings, or that list as JSON text.")
     return list(value)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import (
     PROVABLE,
     ROLE_VIRT,
@@ -83,47 +83,51 @@ def parse_question(
     cluster = parse_name(cluster, "cluster")
     found: list[PlanServer] = []
     placed: dict[str, str] = {}
+    exists: dict[str, bool | None] = {}
     details: list[VmDetails] = []
     for index, entry in enumerate(as_list(servers, "servers")):
         server, listed = _parse_server(entry, f"servers[{index}]", cluster, policy)
         found.append(server)
         details += listed
         placed.update((vm.id, server.name) for vm in listed)
+        exists.update((vm.id, None if entry.get("runs") is None else False) for vm in listed)
     refuse_duplicates(((server.name, f"{server.path}.name") for server in found), "Give every server a unique name.")
     names = {server.name for server in found}
     details += parse_vms(vms, "vms", cluster=cluster)
     for kind in ("id", "name"):
         refuse_duplicates(((getattr(vm, kind), f"{vm.path}.{kind}") for vm in details), f"Give every VM a unique {kind}, and list it once.")
-    for server in found:
-        placed.update((vm_id, server.name) for vm_id in server.runs)
-    placed.update(_parse_current(current, names, {vm.id for vm in details}))
-    return PlacementQuestion(cluster, tuple(found), tuple(_plan_vm(vm, placed.get(vm.id), names) for vm in details), wanted, policy)
+    now = {vm_id: server.name for server in found for vm_id in server.runs}
+    now.update(_parse_current(current, names, {vm.id for vm in details}))
+    placed.update(now)
+    exists.update((vm_id, True) for vm_id in now)
+    return PlacementQuestion(cluster, tuple(found), tuple(_plan_vm(vm, placed.get(vm.id), exists.get(vm.id), names) for vm in details), wanted, policy)
 
 
 def _parse_current(value: t.Any, servers: set[str], ids: set[str]) -> dict[str, str]:
     if value is None or value == "":
         return {}
     if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {type(value).__name__}.", "current", "Write ID: SERVER for each VM that is on a server.")
+        raise InputError(f"expected a mapping, got {kind_of(value)}.", "current", "Write ID: SERVER for each VM that is on a server.")
     found = {}
     for key, server in value.items():
         if str(key) not in ids:
             raise InputError(f"no VM of this plan has the id {key}.", f"current.{key}", "Use the id of a VM.")
         if server not in servers:
-            raise InputError(f"{server!r} is not a server of this plan.", f"current.{key}", f"Use one of {_some(servers)}.")
+            raise InputError(f"{server!r} is not a server of this plan.", f"current.{key}", did_you_mean(server, servers, f"Use one of {_some(servers)}."))
         found[str(key)] = server
     return found
 
 
-def _plan_vm(vm: VmDetails, current: str | None, servers: set[str]) -> PlanVm:
+def _plan_vm(vm: VmDetails, current: str | None, exists: bool | None, servers: set[str]) -> PlanVm:
     host = vm.free.get("host")
     if host is not None and host != "":
         host = parse_name(host, f"{vm.path}.host")
         if host not in servers:
-            raise InputError(f"{host!r} is not a server of this plan.", f"{vm.path}.host", f"Use one of {_some(servers)}, or remove host.")
+            hint = did_you_mean(host, servers, f"Use one of {_some(servers)}, or remove host.")
+            raise InputError(f"{host!r} is not a server of this plan.", f"{vm.path}.host", hint)
     groups = parse_names(vm.free.get("anti_affinity"), f"{vm.path}.anti_affinity")
     nested = vm.free.get("nested")
-    return PlanVm(vm, host or None, current, groups, nested not in (None, "") and parse_bool(nested, f"{vm.path}.nested"))
+    return PlanVm(vm, host or None, current, groups, nested not in (None, "") and parse_bool(nested, f"{vm.path}.nested"), exists)
 
 
 def _some(names: t.Iterable[str]) -> str:
@@ -135,7 +139,7 @@ def _parse_server(entry: t.Any, path: str, cluster: str, policy: PlacementPolicy
     check_known(entry, _SERVER_KEYS, path, _HINT_SERVER)
     measured = entry.get("capacity")
     if measured is not None and not isinstance(measured, t.Mapping):
-        raise InputError(f"expected a mapping, got {type(measured).__name__}.", f"{path}.capacity", "Use the capacity that virt_node returns.")
+        raise InputError(f"expected a mapping, got {kind_of(measured)}.", f"{path}.capacity", "Use the capacity that virt_node returns.")
     both = _Entry(entry, measured or {}, path)
     name = parse_name(entry.get("name"), f"{path}.name")
     roles = parse_names(entry.get("roles"), f"{path}.roles") if entry.get("roles") is not None else (ROLE_VIRT,)
@@ -202,7 +206,7 @@ def _parse_pools(given: t.Any, measured: t.Any, path: str) -> dict[str, tuple[Po
         if value is None:
             continue
         if not isinstance(value, t.Mapping):
-            raise InputError(f"expected a mapping, got {type(value).__name__}.", where, "Write NAME: SIZE, e.g. {default: 500 GiB}.")
+            raise InputError(f"expected a mapping, got {kind_of(value)}.", where, "Write NAME: SIZE, e.g. {default: 500 GiB}.")
         for name, entry in value.items():
             found[parse_name(name, f"{where}.{name}")] = _parse_pool(str(name), entry, f"{where}.{name}")
     return found
@@ -237,7 +241,7 @@ def _parse_volumes(value: t.Any, path: str) -> dict[str, tuple[int, int]]:
     """Parse volumes as ``vm_info`` returns them: name → (capacity, allocation)."""
     found = {}
     if value is not None and (isinstance(value, (str, bytes, t.Mapping)) or not isinstance(value, t.Sequence)):
-        raise InputError(f"expected a list, got {type(value).__name__}.", path, "Give the volumes as vm_info returns them.")
+        raise InputError(f"expected a list, got {kind_of(value)}.", path, "Give the volumes as vm_info returns them.")
     for index, entry in enumerate(value or ()):
         where = f"{path}[{index}]"
         check_known(entry, ("name", "capacity_bytes", "allocation_bytes", "target", "path", "pool"), where, "Give the volumes as vm_info returns them.")

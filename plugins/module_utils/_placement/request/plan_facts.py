@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import as_list
+
 # Variable of a server with its capacity as set by the operator.
 GIVEN = "node_capacity"
 # states of a guest that occupies memory
@@ -25,13 +27,53 @@ def servers_from_variables(
     :arg hostvars: host name → variables, with ``node_roles``, ``vms``, ``footprint_cluster``, facts, and ``node_capacity`` (overrides
         the facts); missing ones are left out.
     :arg names: the hosts that are servers.
-    :arg vms: server → its VMs as returned by ``vm_info``.
+    :arg vms: server → its VMs as returned by ``vm_info``; other values mean that it was not measured.
     :arg nodes: server → ``node`` as returned by ``virt_node_info``.
     """
-    return [_server(name, hostvars[name], vms.get(name) or [], nodes.get(name) or {}) for name in names]
+    return [_server(name, hostvars[name], vms.get(name), nodes.get(name) or {}) for name in names]
 
 
-def _server(name: str, variables: t.Mapping[str, t.Any], found: t.Sequence[t.Mapping[str, t.Any]], node: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def master_vm(
+    hostvars: t.Mapping[str, t.Any], names: t.Sequence[str], vms: t.Mapping[str, t.Any], destination: str | None = None
+) -> list[dict[str, t.Any]]:
+    """Return the VM details of the master's VM, as the role ``master_migrate`` defines it.
+
+    The list is empty if the VM details of a server list that VM, and if it does not exist and ``master_migrate_temporary_address``, which a
+    migration requires, is not set.
+
+    :arg destination: the server to which the master will be migrated, if known; a pattern for hosts is ignored.
+    """
+    variables = hostvars[names[0]] if names else {}
+
+    def option(name: str, default: t.Any) -> t.Any:
+        value = variables.get(f"master_migrate_{name}")
+        return value if value not in (None, "") else default
+
+    extra = dict(option("vm_extra", {}))
+    vm_id = str(extra.get("id", option("name", "master")))
+    found = [str(vm["id"]) for name in names if _measured(vms.get(name)) for vm in vms[name] if _is_managed(vm, variables)]
+    listed = [entry for name in names for entry in as_list(hostvars[name].get("vms"), f"vms of {name}") if isinstance(entry, t.Mapping)]
+    if vm_id in [str(entry.get("id")) for entry in listed] or not (option("temporary_address", None) or vm_id in found):
+        return []
+    pool = option("pool", variables.get("virt_host_pool"))
+    details = {
+        "id": vm_id,
+        "cpu": option("cpu", 2),
+        "ram": option("ram", 2),
+        "hypervisor": option("hypervisor", "auto"),
+        "roles": ["master"],
+        "nics": [{"bridge": option("bridge", "br-admin")}],
+        "disks": [{"size": option("disk_size", "40GiB"), **({"pool": pool} if pool else {})}],
+    }
+    return [{**details, **({"host": destination} if destination in names else {}), **extra}]
+
+
+def _measured(found: t.Any) -> bool:
+    return isinstance(found, (list, tuple))
+
+
+def _server(name: str, variables: t.Mapping[str, t.Any], given: t.Any, node: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    found = given if _measured(given) else []
     facts = variables.get("ansible_facts") or {}
     record = (facts.get("ansible_local") or variables.get("ansible_local") or {}).get("reduced_footprint") or {}
     record = record if isinstance(record, t.Mapping) else {}
@@ -57,7 +99,8 @@ def _server(name: str, variables: t.Mapping[str, t.Any], found: t.Sequence[t.Map
     pools = _pools(capacity or {}, record.get("measured") or {}, node.get("pools") or {}, facts, found, variables)
     if pools:
         entry["pools"] = pools
-    entry.update(_guests(found, variables))
+    if _measured(given):
+        entry.update(_guests(found, variables))
     if variables.get("vms"):
         entry["vms"] = variables["vms"]
     entry.update(variables.get(GIVEN) or {})
@@ -119,8 +162,6 @@ def _is_managed(vm: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> 
 
 def _guests(found: t.Sequence[t.Mapping[str, t.Any]], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the ids of the cluster's VMs on a server, and the memory and vCPUs of other running domains."""
-    if not found:
-        return {}
     # the old copy of a moved VM is not counted: the VM is on another server
     managed = [vm["id"] for vm in found if _is_managed(vm, variables) and not vm.get("moved")]
     others = [vm for vm in found if not _is_managed(vm, variables) and vm.get("state") in _HOLDS]

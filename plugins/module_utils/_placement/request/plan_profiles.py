@@ -95,8 +95,18 @@ def wanted_servers(profile: str) -> list[dict[str, t.Any]]:
     return [{"name": service.name, "count": service.dedicated, "roles": [service.name]} for service in services(profile) if service.dedicated]
 
 
-def reduced_vms(size: t.Mapping[str, t.Any] | None = None) -> list[dict[str, t.Any]]:
-    """Return the VM details of the reduced footprint: three controllers and the master, for any number of servers."""
+def reduced_vms(size: t.Mapping[str, t.Any] | None = None, listed: t.Sequence[t.Any] = ()) -> list[dict[str, t.Any]]:
+    """Return the VM details of the reduced footprint: three controllers and the master, for any number of servers.
+
+    :arg listed: VM details that exist already and count; only the others are returned.
+    """
     size = {"cpu": 2, "ram": 8, **(size or {})}
-    controllers = [{"id": f"controller{number}", "roles": ["controller"], **size} for number in (1, 2, 3)]
-    return [*controllers, {"id": "master", "roles": ["master"], **size}]
+    entries = [entry for entry in listed if isinstance(entry, t.Mapping)]
+    ids = {str(entry.get(key)) for entry in entries for key in ("id", "name")}
+
+    def having(role: str) -> int:
+        return sum(1 for entry in entries if role in ([entry["roles"]] if isinstance(entry.get("roles"), str) else entry.get("roles") or ()))
+
+    names = [name for name in (f"controller{number}" for number in range(1, 4 + len(ids))) if name not in ids]
+    controllers = [{"id": name, "roles": ["controller"], **size} for name in names[: max(0, 3 - having("controller"))]]
+    return controllers if having("master") or "master" in ids else [*controllers, {"id": "master", "roles": ["master"], **size}]

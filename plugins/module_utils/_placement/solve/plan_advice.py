@@ -119,12 +119,13 @@ def _priced(placement: Placement, change: Change, changed: Problem) -> Change:
     """Return the change with its other effects."""
     after = _solve(changed)
     effects = []
-    if after.moves:
-        effects.append(f"{after.moves} VM{'s move' if after.moves > 1 else ' moves'}")
+    moves = after.moves // changed.move_weight
+    if moves:
+        effects.append(f"{moves} VM{'s move' if moves > 1 else ' moves'}")
     if after.cost()[1] > placement.state.cost()[1]:
         effects.append(f"high availability becomes {_grade(after)}")
     text = change.text + (f" (then {' and '.join(effects)})" if effects else "")
-    return dataclasses.replace(change, text=text, moves=after.moves, ha_grade=_grade(after))
+    return dataclasses.replace(change, text=text, moves=moves, ha_grade=_grade(after))
 
 
 def _grade(state: State) -> str:

@@ -138,13 +138,13 @@ class Bounds:
             if here == NOWHERE:
                 continue
             if here not in problem.eligible[vm]:
-                moves += 1
+                moves += problem.move_cost[vm]
             else:
                 staying.setdefault(here, []).append(vm)
         for here, vms in staying.items():
             over = state.memory[here] + sum(problem.memory[vm] for vm in vms) - problem.memory_limit[here]
             moves += _fewest([problem.memory[vm] for vm in vms], over)
-        undecided = sum(1 for vm in rest if problem.current[vm] != NOWHERE)
+        undecided = sum(problem.move_cost[vm] for vm in rest)
         return (state.moves - undecided + moves,)
 
     def _balance(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
@@ -196,7 +196,7 @@ class _Search:
         """Return the kind of a VM; VMs of one kind are interchangeable."""
         problem = self.problem
         pools, credit = (tuple(sorted(sizes[vm].items())) for sizes in (problem.pools, problem.credit))
-        return (problem.memory[vm], problem.vcpus[vm], problem.eligible[vm], problem.groups_of[vm], problem.current[vm], pools, credit)
+        return (problem.memory[vm], problem.vcpus[vm], problem.eligible[vm], problem.groups_of[vm], problem.current[vm], problem.move_cost[vm], pools, credit)
 
     def _precedence(self, vm: int) -> t.Any:
         groups = [self.problem.groups[group] for group in self.problem.groups_of[vm]]

@@ -77,6 +77,10 @@ class Problem:
         self.pools = [_pool_demand(vm, policy.pool) for vm in self.vms]
         self.pinned = [index_of[vm.host] if vm.host else NOWHERE for vm in self.vms]
         self.current = [index_of.get(vm.current, NOWHERE) if vm.current else NOWHERE for vm in self.vms]
+        # to leave the server that only lists a VM costs less than all moves of existing VMs
+        listed = [place != NOWHERE and vm.exists is False for vm, place in zip(self.vms, self.current)]
+        self.move_weight = 1 + sum(listed)
+        self.move_cost = [0 if place == NOWHERE else 1 if new else self.move_weight for place, new in zip(self.current, listed)]
         self.fixed = [self._stays(index) for index in range(len(self.vms))]
         for server in range(len(self.servers)):
             if self.servers[server].capacity is None:
@@ -92,7 +96,6 @@ class Problem:
             for group in groups:
                 self.members[group].append(vm)
         self._eligible: dict[t.Any, tuple[int, ...]] = {}
-        self._sets: dict[t.Any, frozenset[int]] = {}
         self.signature = [self._signature(index) for index in range(len(self.vms))]
         self.eligible = [self._eligible_for(index) for index in range(len(self.vms))]
 
@@ -116,7 +119,7 @@ class Problem:
     def _credit(self, vm: int) -> dict[str, int]:
         """Return the bytes of each pool of its current server that a VM already uses."""
         place = self.current[vm]
-        if place == NOWHERE or not self.servers[place].capacity:
+        if place == NOWHERE or self.vms[vm].exists is False or not self.servers[place].capacity:
             return {}
         server, found = self.servers[place], {}
         for pool, asked in self.pools[vm].items():
@@ -177,13 +180,6 @@ class Problem:
             asked = range(len(self.servers)) if fixed == NOWHERE else (fixed,)
             self._eligible[key] = tuple(server for server in asked if self.forbids(vm, server) is None)
         return self._eligible[key]
-
-    def eligible_set(self, vm: int) -> frozenset[int]:
-        """Return the eligible servers of a VM as a set."""
-        key = self.signature[vm]
-        if key not in self._sets:
-            self._sets[key] = frozenset(self.eligible[vm])
-        return self._sets[key]
 
     def forbids(self, vm: int, server: int) -> str | None:
         """Return why a VM can never run on a server, as the end of a sentence that starts with the server; ``None`` if it can."""
@@ -246,7 +242,7 @@ class State:
         self.unplaced = len(problem.vms)
         self.apart = sum(_pairs(counts) for group, counts in zip(problem.groups, self.counts) if group.kind != SPREAD)
         self.spread = sum(_pairs(counts) for group, counts in zip(problem.groups, self.counts) if group.kind == SPREAD)
-        self.moves = sum(1 for place in problem.current if place != NOWHERE)
+        self.moves = sum(problem.move_cost)
         self.balance = 0
 
     def cost(self) -> Cost:
@@ -292,7 +288,7 @@ class State:
                 pools[pool] = pools.get(pool, 0) + sign * asked
         self.unplaced -= sign
         if problem.current[vm] == server:
-            self.moves -= sign
+            self.moves -= sign * problem.move_cost[vm]
         for group in problem.groups_of[vm]:
             counts, kind = self.counts[group], problem.groups[group].kind
             before = counts.get(server, 0)

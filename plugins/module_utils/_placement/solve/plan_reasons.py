@@ -52,7 +52,7 @@ def reason(problem: Problem, state: State, vm: int) -> str:
     """Return the reason for the placement of a VM."""
     here, before = state.place[vm], problem.current[vm]
     if here == before:
-        return "stays on its current server"
+        return "stays on its current server" if problem.vms[vm].exists else "listed on this server"
     if before != NOWHERE:
         return _why_moved(problem, state, vm)
     if problem.pinned[vm] == here:
@@ -80,16 +80,17 @@ def _why_only(problem: Problem, vm: int, here: int) -> str:
 def _why_moved(problem: Problem, state: State, vm: int) -> str:
     here, before = state.place[vm], problem.current[vm]
     name = problem.servers[before].name
+    what = f"is listed on {name}, planned here" if problem.vms[vm].exists is False else "moves"
     forbidden = problem.forbids(vm, before)
     if forbidden:
-        return f"moves because {name} {forbidden}"
+        return f"{what} because {name} {forbidden}"
     there = _members_on(problem, state, vm, before)
     if len(there) > len(_members_on(problem, state, vm, here)):
-        return f"moves away from {listing(there)} on {name}"
+        return f"{what} away from {listing(there)} on {name}"
     full = shortage(problem, state, vm, before)
     if full:
-        return f"moves because {name} {full} in addition to the other VMs"
-    return f"moves from {name} for a better placement of other VMs"
+        return f"{what} because {name} {full} in addition to the other VMs"
+    return f"{what} from {name} for a better placement of other VMs".replace(f"here from {name}", "here")
 
 
 def _members_on(problem: Problem, state: State, vm: int, server: int) -> list[str]:

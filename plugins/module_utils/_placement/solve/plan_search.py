@@ -160,7 +160,7 @@ def _trade(state: State, budget: _Budget) -> bool:
             state.take(large)
             filled = []
             for vm in missing:
-                if server in problem.eligible_set(vm) and state.fits(vm, server):
+                if server in problem.eligible[vm] and state.fits(vm, server):
                     state.put(vm, server)
                     filled.append(vm)
             if state.cost() < before:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Executes the plans of a call; a failure of one VM is reported in its result and does not affect the others."""
+"""Third step of a call: executes the plans; a failure of one VM is reported in its result and does not affect the others."""
 
 from __future__ import annotations
 

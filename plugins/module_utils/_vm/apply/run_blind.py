@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_moved, run_result
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_domain
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
@@ -19,14 +20,18 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage impo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render, xml_template
 
 
-def check_libraries() -> None:
-    """Check that the libraries for documents are installed.
-
-    :raises BackendError: a library is missing.
-    """
+def unprepared(needed: t.Iterable[str], connect: t.Callable[[str], DomainHost]) -> str | None:
+    """Why libvirt on this host cannot be queried, or documents not be rendered; ``None`` when both are possible."""
     for name, failure in (("lxml", xml_domain.LXML_ERROR), ("Jinja2", xml_template.JINJA2_ERROR)):
         if failure is not None:
-            raise model_errors.BackendError(f"{name} is not installed for this host's Python.", hint=f"Install python3-{name.lower()} on the host.")
+            return f"{name} is not installed for this host's Python."
+    try:
+        for uri in needed:
+            with connect(uri):
+                pass
+    except model_errors.BackendError as error:
+        return error.message
+    return None
 
 
 def predict(
@@ -44,7 +49,7 @@ def predict(
         try:
             kind = choice.of(vm).type
             if request.state not in ("absent", "rolled_back"):
-                # the run that prepares the host may record the proof
+                # the proof is made when the host is prepared
                 choice.check(vm, kind, exists=True)
         except model_errors.InputError as error:
             failures.append(error)
@@ -52,10 +57,10 @@ def predict(
             continue
         note = run_moved.note_about(notes, vm, request.cluster, "")
         if note is not None:
-            result = run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind)
+            result = run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=run_moved.state_of(note), moved_to=note.to)
             results.append(result)
             try:
-                elsewhere.append(f"VM {vm.name}: {run_moved.leave_alone(note, result, request.state)}")
+                elsewhere.append(f"VM {vm.name}: {run_moved.leave_alone(note, request.state)}")
             except model_errors.RefusedError as error:
                 result.error = str(error)
             continue
@@ -63,7 +68,7 @@ def predict(
         if request.state not in ("absent", "rolled_back"):
             actions.append(plan_domain.DEFINE)
             actions += [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
-            if vm.cloud_init is not None and kind != "lxc":
+            if kind != "lxc" and (vm.cloud_init is not None or vm.authorized_keys and vm.disks and vm.disks[0].image is not None):
                 actions.append(f"write_seed {request.pool}/{run_volumes.seed_name(vm.name)}")
             elif vm.cloud_init is not None and vm.disks:
                 actions.append(f"write_seed {vm.disks[0].pool or request.pool}/{vm.disks[0].name}/{'/'.join(model_cloud_init.SEED_FOLDER)}")
@@ -79,12 +84,12 @@ def predict(
     before = "".join(f"{vm.name}: absent\n" for vm in new)
     after = "".join(f"{vm.name}: {vm.state}\n" for vm in new)
     diff = [{"before_header": "VMs", "after_header": "VMs", "before": before, "after": after}] if before != after else []
-    warnings = choice.warnings() if vms else []
+    warnings: list[str] = []
     if vms:
         if request.state not in ("absent", "rolled_back"):
             warnings += container_warnings((vm.name, vm.hypervisor, False) for vm in new)
             unproven = [vm.name for vm in new if vm.hypervisor == "kvm" and not choice.proven("kvm")]
             if unproven:
-                warnings.append(f"{', '.join(unproven)}: kvm is not proven usable here yet; the run fails unless virt_node has recorded a proof")
+                warnings.append(f"{', '.join(unproven)}: kvm is not proven usable here yet; the run fails if it is not")
         warnings.append(f"this host is not prepared yet ({reason.rstrip('.')}); all its VMs count as new, and the template was not rendered")
     return run_result.DefineResult(results, warnings + elsewhere, diff, [])

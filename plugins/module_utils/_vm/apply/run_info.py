@@ -76,7 +76,8 @@ class _Driver:
         self._request = request
         self._records = [record for record in host.domains() if _matches_name(record, request)]
         self._kept = io_domain_lists.kept(host)
-        self._moved = io_moved.read_all(pathlib.Path(request.moved_path)) if urllib.parse.urlsplit(uri).netloc == "" else {}
+        self._local = urllib.parse.urlsplit(uri).netloc == ""
+        self._moved = io_moved.read_all(pathlib.Path(request.moved_path)) if self._local else {}
         self._capacities = io_domain_lists.capacities(host) if request.volumes else {}
         self._folders = io_domain_lists.pool_folders(host) if request.volumes else {}
 
@@ -128,7 +129,7 @@ class _Driver:
             "pool": self._folders.get(folder),
             "name": name,
             "capacity_bytes": capacity,
-            "allocation_bytes": io_domain_lists.allocation(path, capacity),
+            "allocation_bytes": io_domain_lists.allocation(path, capacity) if self._local else None,
         }
 
 

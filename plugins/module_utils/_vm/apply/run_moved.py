@@ -9,7 +9,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_result
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVING, Moved
 
@@ -30,13 +29,17 @@ def note_about(notes: t.Mapping[str, Moved], vm: model_vm.VmDetails, cluster: st
     return notes.get(vm.uuid) or notes.get(uuid) or next(filter(None, matching), None)
 
 
-def leave_alone(note: Moved, result: run_result.VmResult, state: str) -> str:
-    """Record in the result of a VM where it is, and return the warning.
+def state_of(note: Moved) -> str:
+    """The state of a VM that is not here, for the result."""
+    return note.state if note.state in _WARNING else "moved"
+
+
+def leave_alone(note: Moved, state: str) -> str:
+    """Return the warning that a VM is not changed here.
 
     :raises RefusedError: the requested state can only be applied on the other server.
     """
     warning = _WARNING.get(note.state, _MOVED).format(to=note.to)
-    result.state, result.moved_to = note.state if note.state in _WARNING else "moved", note.to
     if state not in _DONE:
         hint = "Run this on its server; vm_move with state: confirmed removes the old copy, with state: returned moves the VM back."
         raise model_errors.RefusedError(f"{warning}.", hint=hint)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing as t
+import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
@@ -25,8 +26,9 @@ class DefineRequest:
 
     ``origin`` is the source of the VMs: the list of the host, or something else (a migration), whose
     VMs are never reported as unlisted. Timeouts are in seconds. ``pending_images`` are file names of base images
-    that will be fetched; in check mode they count as present. ``host_keys``: VM id → private SSH host key. ``moved_path``:
-    folder of the notes about moved VMs.
+    that will be fetched; in check mode they count as present. ``images_path`` is the folder of this host with images for another host.
+    ``host_keys``: VM id → private SSH host key. ``authorized_keys``: the operator's public
+    keys. ``moved_path``: folder of the notes about moved VMs.
     """
 
     cluster: str
@@ -40,6 +42,7 @@ class DefineRequest:
     strict: bool = False
     allow_power_cycling: bool = False
     adopt: bool = False
+    allow_emulation: bool = False
     remove_disks: bool = False
     wipe: bool = False
     recreate_disks: t.Sequence[str] = ()
@@ -52,6 +55,8 @@ class DefineRequest:
     origin: str = xml_metadata.ORIGIN_LIST
     pending_images: t.Sequence[str] = ()
     host_keys: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict, repr=False)
+    images_path: str | None = None
+    authorized_keys: t.Sequence[t.Any] = ()
     facts_path: str = "/etc/ansible/facts.d/reduced_footprint.fact"
     moved_path: str = MOVED_PATH
 
@@ -67,6 +72,9 @@ class DefineRequest:
             value = getattr(self, key)
             if not 0 <= value < math.inf:
                 raise model_errors.InputError(f"{model_errors.shown(value)} is not a valid timeout.", key, "Set a number of seconds, 0 or more.")
+        if self.images_path is not None and not urllib.parse.urlsplit(self.uri or "").netloc:
+            hint = "Remove it: the base images are in the folder images of the pool."
+            raise model_errors.InputError("is supported only with the uri of another host.", "images_path", hint)
         if self.parallel < 1:
             raise model_errors.InputError(f"{model_errors.shown(self.parallel)} is not a valid number of VMs.", "parallel", "Set 1 or more.")
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The state of one VM during a call: wanted, actual, planned."""
+"""What the steps of a call hand on: the request, what the host has, and each VM: wanted, actual, planned, done."""
 
 from __future__ import annotations
 
@@ -14,9 +14,44 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import mod
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains, run_result
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_apply_class, plan_domain, run_look
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_steps
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_prepared
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_moved, model_vm
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volumes, run_steps
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_prepared, run_render, xml_template
+
+
+@dataclasses.dataclass
+class Gathered:
+    """What a call starts from: the checked request and what the host has.
+
+    ``vms`` are those of the call, ``listed`` all VMs of the host. ``hosts`` (connections) and ``domains`` are by URI, ``notes`` about moved VMs
+    by UUID. The storage of a connection is read on first use.
+    """
+
+    request: run_result.DefineRequest
+    check_mode: bool
+    vms: t.Sequence[model_vm.VmDetails]
+    listed: t.Sequence[model_vm.VmDetails]
+    choice: run_render.HypervisorChoice
+    template: xml_template.Template
+    notes: t.Mapping[str, model_moved.Moved]
+    hosts: dict[str, io_domains.DomainHost]
+    domains: dict[str, run_look.Domains]
+    stores: dict[str, io_volumes.VolumeStore] = dataclasses.field(default_factory=dict)
+
+    @property
+    def renders(self) -> bool:
+        """Whether documents are rendered; absent and rolled_back use the existing domain: no template, no disks of the details."""
+        return self.request.state not in ("absent", "rolled_back")
+
+    def store(self, uri: str) -> io_volumes.VolumeStore:
+        """The storage of a connection."""
+        if uri not in self.stores:
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volumes
+
+            pending = self.request.pending_images if self.check_mode else ()
+            options: dict[str, t.Any] = {"images": self.request.images_path, "lock_timeout": self.request.lock_timeout, "remember": not self.check_mode}
+            self.stores[uri] = io_volumes.VolumeStore(self.hosts[uri], pending=pending, **options)
+        return self.stores[uri]
 
 
 @dataclasses.dataclass
@@ -60,16 +95,6 @@ class Work:
     def has(self, *actions: str) -> bool:
         """Whether the plan has any of these actions."""
         return self.plan is not None and any(action in self.plan.actions for action in actions)
-
-
-def raise_common(works: t.Sequence[Work]) -> None:
-    """Raise the first error where planning failed for every VM, so that an invalid template is reported once and not per VM.
-
-    :raises FootprintError: no VM of the call can be processed. Refusals are reported in the results.
-    """
-    failures = [work.failure for work in works if work.failure is not None and not isinstance(work.failure, model_errors.RefusedError)]
-    if failures and len(failures) == len(works):
-        raise failures[0]
 
 
 def need(value: t.Any) -> t.Any:

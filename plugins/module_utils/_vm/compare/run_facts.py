@@ -11,7 +11,6 @@ import os
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_work
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_apply_class, plan_domain, run_look, xml_compare, xml_flatten
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import secret_free, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
@@ -45,24 +44,34 @@ def facts_of(seen: run_look.Seen, wanted: t.Any, differences: t.Iterable[xml_com
     )
 
 
-def classify(work: run_work.Work, seen: run_look.Seen, differences: t.Sequence[xml_compare.Difference], state: str) -> plan_domain.Needs:
-    """Classify the differences, store them in the work, and return what they need.
+def classify(
+    seen: run_look.Seen, wanted: t.Any, differences: t.Sequence[xml_compare.Difference], state: str
+) -> tuple[tuple[plan_apply_class.Change, ...], list[dict[str, str | None]]]:
+    """Classify the differences of a domain: the changes, and the drift for the result.
 
     :arg state: the requested state.
-    :raises RefusedError: one of them is not possible.
     """
-    result = work.result
-    facts = facts_of(seen, work.document, differences)
+    facts = facts_of(seen, wanted, differences)
     if state == "shutdown":
         # a guest that will be shut down is not changed before
         facts = dataclasses.replace(facts, running=False)
-    work.changes = plan_apply_class.classify_all(differences, facts)
-    result.changes = [*work.other_changes, *(change.as_result() for change in work.changes if change.due)]
-    result.drift = drift_of(differences, work.changes, facts.noted)
-    impossible = [change.as_result() for change in work.changes if change.cls in plan_apply_class.NEVER]
-    result.changes = impossible or result.changes
-    plan_apply_class.refuse(work.changes)
-    return plan_domain.Needs(*(any(getattr(change, what) for change in work.changes) for what in ("config", "now", "waits")))
+    changes = plan_apply_class.classify_all(differences, facts)
+    return changes, drift_of(differences, changes, facts.noted)
+
+
+def changes_of(changes: t.Sequence[plan_apply_class.Change], others: t.Iterable[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """The changes for the result: the impossible ones if there are any, otherwise all that are due."""
+    impossible = [change.as_result() for change in changes if change.cls in plan_apply_class.NEVER]
+    return impossible or [*others, *(change.as_result() for change in changes if change.due)]
+
+
+def needs_of(changes: t.Sequence[plan_apply_class.Change]) -> plan_domain.Needs:
+    """What the changes need.
+
+    :raises RefusedError: one of them is not possible.
+    """
+    plan_apply_class.refuse(changes)
+    return plan_domain.Needs(*(any(getattr(change, what) for change in changes) for what in ("config", "now", "waits")))
 
 
 def drift_of(

@@ -58,7 +58,7 @@ class Seen:
     @functools.cached_property
     def applied(self) -> t.Any | None:
         """The document that was applied last."""
-        return _revealed(self.owned.applied, self.config) if self.owned and self.owned.applied else None
+        return revealed(self.owned.applied, self.config)[0] if self.owned and self.owned.applied else None
 
     @functools.cached_property
     def live_applied(self) -> t.Any | None:
@@ -68,7 +68,7 @@ class Seen:
             return None
         if self.owned and owned.applied == self.owned.applied and not has_password(owned.applied):
             return self.applied
-        return _revealed(owned.applied, self.live)
+        return revealed(owned.applied, self.live)[0]
 
     @functools.cached_property
     def noted(self) -> t.Mapping[str, str | None]:
@@ -110,15 +110,15 @@ def has_password(applied: str) -> bool:
     return " passwd=" in applied
 
 
-def _revealed(applied: str, source: t.Any) -> t.Any:
-    """Parse a document stored in the metadata, with the current passwords of the domain."""
+def revealed(applied: str, source: t.Any) -> tuple[t.Any, list[str]]:
+    """Parse a document stored in the metadata, with the current passwords of the domain; returns it and what has no password now."""
     document = xml_domain.parse(applied)
-    if has_password(applied):
-        # imported only where there are passwords: each import costs every run
-        from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import reveal
+    if not has_password(applied):
+        return document, []
+    # imported only where there are passwords: each import costs every run
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import reveal
 
-        reveal(document, source)
-    return document
+    return document, reveal(document, source)
 
 
 class Domains:

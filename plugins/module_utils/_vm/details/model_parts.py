@@ -26,12 +26,12 @@ _TARGET = re.compile(r"\A([a-z]{2})[a-z]{1,2}\Z")
 _SERIAL = re.compile(r"\A[A-Za-z0-9_. -]{1,36}\Z")
 _KEY = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
 
-_NIC_KEYS = frozenset(("name", "bridge", "network", "vlan", "mac", "model", "virtualport"))
+NIC_KEYS = frozenset(("name", "bridge", "network", "vlan", "mac", "model", "virtualport"))
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # suffix of derived volume names
 _ENDINGS = {"raw": ".img", "qcow2": ".qcow2", "dir": ""}
 _TWINS = {"raw": "qcow2", "qcow2": "raw"}
-_DISK_KEYS = frozenset(("size", "pool", "format", "image", "backing", "name", "target", "bus", "protected", "serial", "mount", "shareable"))
+DISK_KEYS = frozenset(("size", "pool", "format", "image", "backing", "name", "target", "bus", "protected", "serial", "mount", "shareable"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +128,17 @@ def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
             )
 
 
+def refuse_slip(entry: t.Mapping[str, t.Any], missing: t.Sequence[str], path: str) -> None:
+    """Refuse a key that is similar to a missing one.
+
+    :raises InputError: with the missing key.
+    """
+    # imported only before an error: each import slows down every run
+    from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import refuse_slips
+
+    refuse_slips(entry, missing, path, 0.6)
+
+
 def parse_nics(value: t.Any, path: str, mac_of: t.Callable[[t.Union[str, int]], str]) -> tuple[Nic, ...]:
     """Return the NICs of a VM; ``mac_of`` derives the MAC from a NIC's name, or from its position without a name.
 
@@ -204,10 +215,10 @@ def _entries(value: t.Any, path: str) -> list[t.Mapping[str, t.Any]]:
     if value is None:
         return []
     if not isinstance(value, (list, tuple)):
-        raise model_errors.InputError(f"is {type(value).__name__}, not a list.", path, "Use a list of mappings.")
+        raise model_errors.InputError(f"is {model_errors.kind_of(value)}, not a list.", path, "Use a list of mappings.")
     for index, entry in enumerate(value):
         if not isinstance(entry, t.Mapping):
-            raise model_errors.InputError(f"is {type(entry).__name__}, not a mapping.", f"{path}[{index}]", "Write each entry as a mapping.")
+            raise model_errors.InputError(f"is {model_errors.kind_of(entry)}, not a mapping.", f"{path}[{index}]", "Write each entry as a mapping.")
         check_keys(entry, f"{path}[{index}]")
     return list(value)
 
@@ -224,6 +235,8 @@ def _match(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], pat
 def _parse_nic(entry: t.Mapping[str, t.Any], path: str, name: str | None, derived_mac: str) -> Nic:
     bridge = _match(entry, "bridge", _INTERFACE, path, "Use the name of a bridge of the host, up to 15 characters.")
     network = _match(entry, "network", _NAME, path, "Use the name of a libvirt network.")
+    if bridge is None and network is None:
+        refuse_slip(entry, ("bridge", "network"), path)
     if (bridge is None) == (network is None):
         raise model_errors.InputError(
             "has neither a bridge nor a network." if bridge is None else "has both a bridge and a network.", path, "Set exactly one of the two."
@@ -246,7 +259,7 @@ def _parse_nic(entry: t.Mapping[str, t.Any], path: str, name: str | None, derive
         mac=mac,
         model=_match(entry, "model", _NAME, path, "Use a NIC model of QEMU, e.g. virtio.") or "virtio",
         virtualport=_match(entry, "virtualport", _NAME, path, "Use a virtualport type of libvirt, e.g. openvswitch."),
-        free={key: entry[key] for key in entry if key not in _NIC_KEYS},
+        free={key: entry[key] for key in entry if key not in NIC_KEYS},
         name=name,
         fixed=bool(entry.get("mac")),
     )
@@ -268,6 +281,7 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
         )
     image = _match(entry, "image", _NAME, path, "Use the file name of a base image of the pool, without a folder.")
     if size is None and image is None and not container:
+        refuse_slip(entry, ("size", "image"), path)
         raise model_errors.InputError("is required for a disk without an image.", f"{path}.size", "Set a size or an image.")
     backing = parse_bool(entry.get("backing") or False, f"{path}.backing")
     if backing and (form != "qcow2" or image is None):
@@ -301,7 +315,7 @@ def _parse_disk(entry: t.Mapping[str, t.Any], path: str, index: int, vm_name: st
         protected=parse_bool(entry.get("protected") or False, f"{path}.protected"),
         serial=_match(entry, "serial", _SERIAL, path, "Use up to 36 letters, digits, '_', '.', '-' and spaces."),
         mount=_parse_mount(entry.get("mount"), path, index) if container else None,
-        free={key: entry[key] for key in entry if key not in _DISK_KEYS},
+        free={key: entry[key] for key in entry if key not in DISK_KEYS},
         shareable=shareable,
         twin=stem + _ENDINGS[_TWINS[form]] if name is None and form in _TWINS else None,
         named=name is not None,

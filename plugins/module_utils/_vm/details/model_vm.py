@@ -32,6 +32,7 @@ if t.TYPE_CHECKING:
 
 HYPERVISORS = ("auto", "kvm", "qemu", "lxc")
 FIRMWARES = ("bios", "efi")
+BOOT_DEVICES = ("hd", "network", "cdrom", "fd")
 
 # Defaults of Fuel for VMs without these details.
 DEFAULT_CPU = 2
@@ -54,6 +55,11 @@ _KNOWN = frozenset(
     + RAM_KEYS
     + CLOUD_INIT_KEYS
 )
+#: All keys of VM details that have a meaning; placement uses the last three. Any other key is for templates.
+KNOWN_KEYS = _KNOWN | {"host", "anti_affinity", "nested"}
+# more is possible, but a bare number is then more likely to be in MiB
+_MOST_BARE_GIB = 512
+_BARE = re.compile(r"\A\s*[0-9]{3,5}(\.[0-9]*)?\s*\Z")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +69,8 @@ class VmDetails:
     ``cpu`` and ``memory_mib`` always have a value, by default 2 CPUs and
     2048 MiB. ``given`` contains the keys that were set; the
     cloud-init data is only in ``cloud_init``. ``boot_firmware`` is bios or efi, ``None``
-    to leave it to the template. ``host_key`` is the SSH host key for a new VM.
+    to leave it to the template. ``host_key`` and ``authorized_keys``, the public keys of
+    the operator, are for a new VM.
     """
 
     id: str
@@ -86,6 +93,7 @@ class VmDetails:
     boot_firmware: str | None = None
     secure_boot: bool = False
     host_key: HostKey | None = None
+    authorized_keys: tuple[str, ...] = ()
 
     @property
     def macs(self) -> tuple[str, ...]:
@@ -136,13 +144,13 @@ def _as_list(value: t.Any, path: str) -> list[t.Any]:
     if isinstance(value, t.Mapping):
         raise model_errors.InputError("is a mapping, not a list.", path, "Use a list of VM details, also for a single VM.")
     if isinstance(value, (str, bytes)) or not isinstance(value, t.Sequence):
-        raise model_errors.InputError(f"is {type(value).__name__}, not a list.", path, "Use a list of mappings, or that list as JSON text.")
+        raise model_errors.InputError(f"is {model_errors.kind_of(value)}, not a list.", path, "Use a list of mappings, or that list as JSON text.")
     return list(value)
 
 
 def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
     if not isinstance(entry, t.Mapping):
-        raise model_errors.InputError(f"is {type(entry).__name__}, not a mapping.", path, "Write each VM as a mapping, e.g. {id: 1, cpu: 2, ram: 4}.")
+        raise model_errors.InputError(f"is {model_errors.kind_of(entry)}, not a mapping.", path, "Write each VM as a mapping, e.g. {id: 1, cpu: 2, ram: 4}.")
     model_parts.check_keys(entry, path)
     for key, value in entry.items():
         _refuse_depth(value, f"{path}.{key}")
@@ -156,6 +164,7 @@ def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
     nics = model_parts.parse_nics(entry.get("nics"), f"{path}.nics", lambda key: nic_mac(cluster, vm_id, key))
     disks = model_parts.parse_disks(_disk_entries(entry, path), f"{path}.disks", name, hypervisor)
     uuid = _parse_uuid(entry, path, cluster, vm_id)
+    _check_boot(entry.get("boot"), f"{path}.boot")
     machine = model_parts.parse_name(entry["machine"], f"{path}.machine") if _named(entry, "machine") else None
     boot_firmware, secure_boot = _parse_firmware(entry, path, hypervisor, machine)
     return VmDetails(
@@ -194,6 +203,7 @@ def _parse_id(entry: t.Mapping[str, t.Any], path: str) -> str:
     # 0 is a valid id
     value = entry.get("id")
     if value is None or value == "":
+        model_parts.refuse_slip(entry, ("id",), path)
         raise model_errors.InputError("is missing.", f"{path}.id", "Set an id that is unique in the cluster.")
     return model_parts.parse_name(value, f"{path}.id")
 
@@ -240,7 +250,10 @@ def _parse_cpu(entry: t.Mapping[str, t.Any], path: str) -> int:
 
 def _parse_memory(entry: t.Mapping[str, t.Any], path: str) -> int:
     def convert(key: str) -> int:
-        unit = _RAM_UNIT[key]
+        unit, bare = _RAM_UNIT[key], str(entry[key]).strip()
+        if unit == "GiB" and _BARE.match(bare) and float(bare) >= _MOST_BARE_GIB:
+            hint = f"A number is in GiB. Did you mean {bare} MiB? Add the unit, '{bare} MiB' or '{bare} GiB'."
+            raise model_errors.InputError(f"{bare} GiB is very much for a VM.", f"{path}.{key}", hint)
         size = model_size.parse_size(entry[key], unit, f"{path}.{key}")
         if not _LEAST_MEMORY <= size <= _MOST_MEMORY:
             raise model_errors.InputError(
@@ -268,6 +281,18 @@ def _disk_entries(entry: t.Mapping[str, t.Any], path: str) -> t.Any:
         if model_size.parse_size(disks[0]["size"], "GiB", f"{path}.disks[0].size") != size:
             raise model_errors.InputError("conflicts with disks[0].size, which sets the same value.", where, "Remove one of the two.")
     return disks
+
+
+def _check_boot(value: t.Any, path: str) -> None:
+    """Check the boot order of the packaged templates; another template may use the key for a mapping."""
+    if isinstance(value, str):
+        devices = [(path, value)] if value else []
+    else:
+        devices = [(f"{path}[{index}]", each) for index, each in enumerate(value)] if isinstance(value, (list, tuple)) else []
+    for where, device in devices:
+        if device not in BOOT_DEVICES:
+            hint = f"Use {', '.join(BOOT_DEVICES)}; the disk is hd."
+            raise model_errors.InputError(f"{model_errors.shown(device)} is not a boot device.", where, hint)
 
 
 def _parse_roles(value: t.Any, path: str) -> tuple[str, ...]:

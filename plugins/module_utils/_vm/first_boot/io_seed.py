@@ -24,7 +24,7 @@ _SECTOR = 2048
 _FIRST_DESCRIPTOR = 16
 _JOLIET = (b"%/@", b"%/C", b"%/E")
 # larger than any accepted seed
-_MOST = 64 * 1024 * 1024
+MOST = 64 * 1024 * 1024
 
 
 def write_iso(final: pathlib.Path, seed: model_cloud_init.CloudInit) -> None:
@@ -75,10 +75,10 @@ def read_iso(path: str) -> dict[str, bytes] | None:
     """Return the files of a seed's ISO image; ``None`` if it is missing or not a seed."""
     try:
         with open(path, "rb") as stream:
-            if os.fstat(stream.fileno()).st_size > _MOST:
+            if os.fstat(stream.fileno()).st_size > MOST:
                 return None
             data = stream.read()
-        return _files_of(data)
+        return files_of(data)
     except (OSError, struct.error, UnicodeDecodeError, IndexError):
         return None
 
@@ -117,7 +117,7 @@ def read_tree(root: str) -> dict[str, bytes] | None:
     try:
         with io_guest_tree.folder(root, model_cloud_init.SEED_FOLDER) as folder:
             for name in _NAMES:
-                content = io_guest_tree.read(folder, name, _MOST)
+                content = io_guest_tree.read(folder, name, MOST)
                 if content is not None:
                     found[name] = content
     except OSError:
@@ -125,7 +125,7 @@ def read_tree(root: str) -> dict[str, bytes] | None:
     return found or None
 
 
-def _files_of(data: bytes) -> dict[str, bytes] | None:
+def files_of(data: bytes) -> dict[str, bytes] | None:
     """Return the files in the root folder of an ISO 9660 image by their Joliet names."""
     label, joliet = None, None
     at = _FIRST_DESCRIPTOR * _SECTOR

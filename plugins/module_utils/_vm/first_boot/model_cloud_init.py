@@ -93,6 +93,11 @@ def parse_cloud_init(entry: t.Mapping[str, t.Any], path: str, uuid: str, name: s
     return CloudInit(user_text, meta_text, _text(network, f"{path}.network_config") if network not in (None, "") else None)
 
 
+def default(uuid: str, name: str) -> CloudInit:
+    """Return the seed of a VM whose details contain no cloud-init data, without keys."""
+    return CloudInit("", _text({"instance-id": uuid, "local-hostname": name}, "meta_data"), None)
+
+
 def _with_instance(meta: str, uuid: str) -> str:
     before, brace, after = meta.partition("{")
     if brace and not before.strip():
@@ -105,7 +110,7 @@ def _mapping(value: t.Any, path: str) -> t.Mapping[str, t.Any]:
     if value in (None, ""):
         return {}
     if not isinstance(value, t.Mapping):
-        raise model_errors.InputError(f"is {type(value).__name__}, not text or a mapping.", path, "Use text or a mapping in the format of cloud-init.")
+        raise model_errors.InputError(f"is {model_errors.kind_of(value)}, not text or a mapping.", path, "Use text or a mapping in the format of cloud-init.")
     return value
 
 

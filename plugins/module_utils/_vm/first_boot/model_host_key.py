@@ -19,7 +19,7 @@ import struct
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_authorized_keys, model_cloud_init
 
 KIND = "ssh-ed25519"
 #: Folder of the keys of sshd in a file system.
@@ -81,10 +81,21 @@ def public_key(text: str) -> str | None:
     return found.group() if found else None
 
 
-def vendor_data(key: HostKey) -> str:
-    """Return vendor-data with which cloud-init installs the key at the first boot."""
-    keys = {"ed25519_private": key.private, "ed25519_public": key.public}
-    return model_cloud_init.HEADER + model_cloud_init.to_json({"ssh_keys": keys})
+def vendor_data(key: HostKey | None, authorized: t.Sequence[str] = ()) -> str:
+    """Return vendor-data with which cloud-init installs the host key and the operator's keys at the first boot."""
+    keys = {"ssh_keys": {"ed25519_private": key.private, "ed25519_public": key.public}} if key else {}
+    return model_cloud_init.HEADER + model_cloud_init.to_json({**keys, **model_authorized_keys.access(authorized)})
+
+
+def with_access(vendor: str, authorized: t.Sequence[str]) -> str:
+    """Return the vendor-data of an earlier seed with other keys of the operator; other vendor-data is returned unchanged."""
+    try:
+        value = json.loads(vendor[len(model_cloud_init.HEADER) :]) if vendor.startswith(model_cloud_init.HEADER) else None
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        return vendor
+    return model_cloud_init.HEADER + model_cloud_init.to_json({**value, **model_authorized_keys.access(authorized)})
 
 
 def public_in(vendor: bytes | str | None) -> str | None:

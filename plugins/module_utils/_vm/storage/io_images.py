@@ -14,7 +14,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_command, model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
 
-_DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
+DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
 _ROOT_ENDINGS = ("", ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz")
 
 _HINT = "Fetch the image again and verify it with its checksum in virt_guests_images."
@@ -36,7 +36,7 @@ def find(
     if not pool.files or not os.path.isdir(pool.path):
         raise model_errors.InputError(f"the pool {pool.name} has no folder for base images on this host.", where, "Use a pool of type dir.")
     folder = pathlib.Path(pool.path) / model_storage.IMAGES_FOLDER
-    endings = _ROOT_ENDINGS if container else _DISK_ENDINGS
+    endings = _ROOT_ENDINGS if container else DISK_ENDINGS
     for ending in endings:
         candidate = folder / f"{name}{ending}"
         if candidate.is_file():

@@ -250,6 +250,10 @@ def _make_tree(plan: model_storage.VolumePlan, partial: pathlib.Path) -> None:
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_host_key
 
         io_host_key.write(str(partial), plan.host_key)
+    if plan.authorized_keys:
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_authorized_keys
+
+        io_authorized_keys.add(str(partial), plan.authorized_keys)
     # one call for the whole file system instead of thousands of files
     io_command.run(["sync", "--file-system", str(partial)])
 

@@ -29,6 +29,8 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_pools import PoolVolumes
 
 _MARKERS = pathlib.Path("/var/lib/reduced.footprint/volumes")
+# of a user who is not root, for volumes on another host
+_OWN_MARKERS = "~/.local/state/reduced.footprint/volumes"
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -41,6 +43,7 @@ class VolumeStore:
     :arg pending: file names of base images that count as present although they are not fetched yet (check mode).
     :arg lock_timeout: seconds to wait for another process that changes the same pool.
     :arg remember: whether the mount points of pools are recorded (not in check mode).
+    :arg images: folder of this host with base images for another host, which are uploaded.
     """
 
     def __init__(
@@ -50,9 +53,15 @@ class VolumeStore:
         pending: t.Container[str] = (),
         lock_timeout: float = 300,
         remember: bool = True,
+        images: str | None = None,
     ) -> None:
         self.host = host
         self._markers = markers or _MARKERS
+        if not host.local:
+            # hosts can have pools of the same name
+            own = pathlib.Path(_OWN_MARKERS).expanduser() if markers is None and os.geteuid() != 0 else self._markers
+            self._markers = own / _digest(host.uri)
+        self._image_folder = images
         self._pending = pending
         self._lock_timeout = lock_timeout
         self._remember = remember
@@ -86,7 +95,7 @@ class VolumeStore:
                 if not handle.isActive():
                     raise model_errors.InputError(f"the storage pool {name!r} is not active.", path, "Start the pool and enable its autostart.")
                 document = xml_domain.parse(handle.XMLDesc(0))
-            pool = model_storage.Pool(name, document.get("type", ""), document.findtext("target/path") or "")
+            pool = model_storage.Pool(name, document.get("type", ""), document.findtext("target/path") or "", not self.host.local)
             if pool.files and pool.path and self.host.local:
                 self._mounts.check(name, pool.path, path)
                 if self._remember:
@@ -111,7 +120,8 @@ class VolumeStore:
         # imported for folders and removals only; see _files
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 
-        return {os.path.realpath(folder): name for folder, name in io_domain_lists.pool_folders(self.host, inactive=True).items()}
+        real = os.path.realpath if self.host.local else os.path.normpath
+        return {real(folder): name for folder, name in io_domain_lists.pool_folders(self.host, inactive=True).items()}
 
     def source(self, pool: model_storage.Pool, disk: model_vm.Disk, path: str = "pool") -> model_storage.DiskSource:
         """The source of an existing or future disk.
@@ -188,6 +198,8 @@ class VolumeStore:
         if disk.image is None:
             return None
         # imported for new disks only; see _files
+        if pool.remote:
+            return self._remote_image(pool, disk.image, f"{path}.image")
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_images
 
         place = spare if spare is not None and not pool.files else pool
@@ -215,7 +227,7 @@ class VolumeStore:
         """
         with self.locked(plan.pool):
             path = plan.found.path if plan.found else self.place(plan.pool, plan.disk.name)
-            if not local(plan.pool):
+            if not local(plan.pool) and not (plan.online and plan.pool.files):
                 self._through(plan.pool).grow(plan.disk.name, plan.size)
             if plan.online:
                 grow_open(path, plan.size)
@@ -237,7 +249,7 @@ class VolumeStore:
     def locked(self, pool: model_storage.Pool) -> t.Iterator[None]:
         """Hold a pool's lock; :meth:`refresh` then reads its list of volumes again."""
         # two daemons can have pools of the same name; the lock is for the folder or volume group
-        key = hashlib.sha256(f"{pool.type}:{pool.path}".encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        key = _digest(f"{self.host.uri if pool.remote else ''}{pool.type}:{pool.path}")
         with host_lock(f"pool-{_ODD.sub('_', pool.name)}-{key}", self._lock_timeout):
             self._stale.add(pool.name)
             yield
@@ -276,11 +288,40 @@ class VolumeStore:
                     found.append(entry.name)
         return sorted(found)
 
+    def through(self, pool: model_storage.Pool) -> t.Any:
+        """The volumes of a file pool of another host."""
+        return self._through(pool)
+
+    def _remote_image(self, pool: model_storage.Pool, name: str, path: str) -> model_storage.Image:
+        """The base image of a disk on another host.
+
+        :raises InputError: it is missing or invalid, or the pool does not contain files.
+        """
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_remote_volumes
+
+        if not pool.files:
+            message = f"base images are not supported over a remote connection in the pool {pool.name} of type {pool.type}."
+            raise model_errors.InputError(message, path, "Run the module on that host, without uri, or use a pool of type dir.")
+        return io_remote_volumes.find_image(self._through(pool), pool, name, path, self._image_folder, self._pending, self._images)
+
+    def _images_pool(self, pool: model_storage.Pool) -> t.Any:
+        """The active pool of the folder with the base images of a pool; ``None`` if there is none."""
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
+
+        name = io_domain_lists.pool_folders(self.host).get(f"{pool.path.rstrip('/')}/{model_storage.IMAGES_FOLDER}")
+        with io_domains.libvirt_errors(f"cannot look up the pool {name}"):
+            return self.host.connection.storagePoolLookupByName(name) if name is not None else None
+
     def _through(self, pool: model_storage.Pool) -> PoolVolumes:
         # imported for other pools only; see _files
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_pools import PoolVolumes
 
-        if pool.name not in self._others:
+        if pool.name not in self._others and pool.remote and pool.files:
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_remote_volumes import RemoteVolumes
+
+            handle = self._pools[pool.name][1]
+            self._others[pool.name] = RemoteVolumes(pool, handle, self._markers, self.host.connection, lambda: self._images_pool(pool))
+        elif pool.name not in self._others:
             self._others[pool.name] = PoolVolumes(pool, self._pools[pool.name][1], self._markers)
         return self._others[pool.name]
 
@@ -294,7 +335,11 @@ def _files() -> t.Any:
 
 def local(pool: model_storage.Pool) -> bool:
     """Whether the volumes of a pool are files that this process can access."""
-    return pool.files and os.path.isdir(pool.path)
+    return pool.files and not pool.remote and os.path.isdir(pool.path)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
 def grow_open(host: io_domains.DomainHost, uuid: str, path: str, size: int) -> None:

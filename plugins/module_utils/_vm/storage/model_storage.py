@@ -41,15 +41,16 @@ def overlap(one: str, other: str) -> bool:
 
 
 class Pool(t.NamedTuple):
-    """A storage pool of libvirt: its type (``dir``, ``logical``, ...) and the path of its volumes."""
+    """A storage pool of libvirt: its type (``dir``, ``logical``, ...) and the path of its volumes; ``remote`` if it is on another host."""
 
     name: str
     type: str
     path: str
+    remote: bool = False
 
     @property
     def files(self) -> bool:
-        """Whether volumes are plain files (or directories) below ``path``."""
+        """Whether volumes are plain files (or directories) below ``path``, on the host of the pool."""
         return self.type in FILE_POOLS
 
     @property
@@ -59,12 +60,18 @@ class Pool(t.NamedTuple):
 
 
 class Image(t.NamedTuple):
-    """A base image: ``format`` is raw, qcow2 or tar; ``virtual_size`` in bytes, 0 for a tar."""
+    """A base image: ``format`` is raw, qcow2 or tar; ``virtual_size`` in bytes, 0 for a tar.
+
+    ``upload`` is the file name of an image of this host that another host needs, ``uploads`` the place
+    (``pool/volume``) for the first disk that needs it.
+    """
 
     name: str
     path: str
     format: str
     virtual_size: int
+    upload: str | None = None
+    uploads: str | None = None
 
 
 class DiskSource(t.NamedTuple):
@@ -106,7 +113,7 @@ class VolumePlan(t.NamedTuple):
     """The plan for a volume; ``size`` in bytes is its final virtual size (0 for a directory).
 
     ``online``: it is grown through the block layer of the running domain. ``notices`` are sentences about
-    details that do not apply to an existing volume. ``host_key`` is written to the root of a container.
+    details that do not apply to an existing volume. ``host_key`` and ``authorized_keys`` are written to the root of a container.
     """
 
     how: str
@@ -118,6 +125,7 @@ class VolumePlan(t.NamedTuple):
     online: bool = False
     notices: tuple[str, ...] = ()
     host_key: HostKey | None = None
+    authorized_keys: tuple[str, ...] = ()
 
     @property
     def creates(self) -> bool:
@@ -128,6 +136,12 @@ class VolumePlan(t.NamedTuple):
     def action(self) -> str:
         """The action as the result names it."""
         return f"{'grow' if self.how == GROW else 'create'}_volume {self.pool.name}/{self.disk.name}"
+
+    @property
+    def actions(self) -> list[str]:
+        """The actions as the result names them, with the upload of the image."""
+        upload = self.image.uploads if self.image is not None else None
+        return [f"upload_image {upload}", self.action] if upload else [self.action]
 
     def describe(self) -> str:
         """The planned volume in a few words, for the diff."""

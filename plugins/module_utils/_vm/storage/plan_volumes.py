@@ -63,6 +63,17 @@ def plan_volume(
     return model_storage.VolumePlan(model_storage.BACKING if disk.backing else model_storage.COPY, disk, pool, image, _whole(size))
 
 
+def refuse_remote(plan: model_storage.VolumePlan, path: str) -> None:
+    """Refuse what libvirt cannot do on another host.
+
+    :arg path: path of the disk in the user's input.
+    :raises RefusedError: with what to do instead.
+    """
+    if plan.pool.remote and plan.how == model_storage.GROW and plan.pool.type == "logical":
+        message = f"libvirt cannot grow the logical volume {plan.disk.name}, and the connection is remote."
+        raise model_errors.RefusedError(message, f"{path}.size", "Run the module on that host, without uri, or grow it there with lvextend.")
+
+
 def check_room(pool: model_storage.Pool, requested: int, left: int, path: str) -> None:
     """Refuse disks that exceed the free space of a pool that allocates all bytes at creation; rounding up is not counted.
 

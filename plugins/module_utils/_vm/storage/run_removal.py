@@ -92,7 +92,7 @@ def _seed_pools(store: io_volumes.VolumeStore, pool: str, candidates: t.Mapping[
     except model_errors.InputError:
         # a VM without disks does not need the call's pool
         pass
-    return [place for place in dict.fromkeys(places) if io_volumes.local(place)]
+    return [place for place in dict.fromkeys(places) if io_volumes.local(place) or place.remote and place.files]
 
 
 def _needs_of_others(hosts: t.Iterable[io_domains.DomainHost], store: io_volumes.VolumeStore, uuid: str) -> dict[str, str]:
@@ -113,7 +113,7 @@ def _needs_of_others(hosts: t.Iterable[io_domains.DomainHost], store: io_volumes
                     except model_errors.InputError:
                         continue
                 for path in paths:
-                    for real in [os.path.realpath(path), *io_disk_header.chain(path)]:
+                    for real in [os.path.realpath(path), *io_disk_header.chain(path)] if host.local else [os.path.normpath(path)]:
                         needs.setdefault(real, f"the domain {record.name}")
     return needs
 
@@ -133,10 +133,11 @@ def _reasons(
         for path, (place, name) in candidates.items():
             if path in reasons:
                 continue
-            real = os.path.realpath(path)
+            real = os.path.normpath(path) if place.remote else os.path.realpath(path)
             users = list(dict.fromkeys(user for needed, user in needs.items() if model_storage.overlap(needed, real)))
-            if io_volumes.local(place):
-                users += [f"the volume {layer}" for layer in store.layers_over(path, place.path) if layer not in going]
+            if io_volumes.local(place) or place.remote and place.files:
+                layers = store.through(place).layers_over(path) if place.remote else store.layers_over(path, place.path)
+                users += [f"the volume {layer}" for layer in layers if layer not in going]
             reason = kept_because(path, place.path, f"{place.name}/{name}" in protected, users, store.folders if io_volumes.local(place) else None)
             if reason is None and io_volumes.local(place) and os.path.islink(path):
                 reason = f"it is a symbolic link to {os.readlink(path)}"

@@ -72,7 +72,7 @@ class VolumeSteps:
     def actions(self) -> list[str]:
         """The actions as the result names them."""
         writes = [self.seed.action] if self.seed and self.seed.writes else []
-        volumes = [plan.action for plan in self.work]
+        volumes = [action for plan in self.work for action in plan.actions]
         made = volumes + writes if self.seed and self.seed.tree else writes + volumes
         return made + [removal.action for removal in self.removals]
 

@@ -44,8 +44,8 @@ class DiskUsers:
                 for use in uses:
                     self._users.add(use)
 
-    def check(self, work: run_work.Work) -> None:
-        """Check the disks of a VM, and register them for it.
+    def check(self, work: run_work.Work) -> t.Iterator[str]:
+        """Check the disks of a VM, and register them for it; yields warnings.
 
         A conflict that existed before is refused when the domain would be started, and a warning otherwise.
 
@@ -64,8 +64,7 @@ class DiskUsers:
             if new or conflict.same and work.has(plan_domain.START, plan_domain.POWER_CYCLE):
                 raise model_errors.RefusedError(conflict.sentence, _path(work, conflict.mine), _HINT)
             if conflict.same:
-                work.notes.append(conflict.sentence.rstrip("."))
-        work.notes[:] = dict.fromkeys(work.notes)
+                yield conflict.sentence.rstrip(".")
         for use in uses:
             self._users.add(use)
 

@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details impo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header, model_storage, plan_disk_places, xml_devices
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore, grow_open, local
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.plan_volumes import check_room, image_changed, plan_volume
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.plan_volumes import check_room, image_changed, plan_volume, refuse_remote
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.run_steps import SeedPlan, VolumeSteps
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import xml_template, xml_variables
 
@@ -35,8 +35,6 @@ def plan(
     *,
     pool: str,
     hypervisor: str,
-    config: t.Any = None,
-    live: t.Any = None,
     keep: t.Mapping[str, model_storage.DiskSource] | None = None,
     seen: run_look.Seen | None = None,
     recreate: t.Container[str] = (),
@@ -46,13 +44,13 @@ def plan(
     Disks that the template does not use are ignored.
 
     :arg pool: name of the default pool.
-    :arg config: the parsed definition of its domain, if it exists; ``live`` the running configuration.
     :arg keep: target → source of the volumes that an adopted domain keeps.
     :arg seen: its existing domain; a missing volume that it names is not created.
     :arg recreate: the disks (by name, or ``pool/name``) whose missing volumes are created nevertheless.
     :raises InputError: the details do not match the host.
     :raises RefusedError: an existing volume cannot be changed as wanted, or one is missing; other VMs can be processed.
     """
+    config, live = (seen.config, seen.live if seen.record.active else None) if seen is not None else (None, None)
     steps = VolumeSteps(store, vm.uuid, live is not None, disks=vm.disks)
     applied = seen.applied if seen is not None and keep is None and vm.disks and xml_variables.disks_used(template) else None
     if applied is not None and not _as_applied(vm, applied, store, pool):
@@ -80,6 +78,7 @@ def plan(
             _missing().check(vm, disk, place, source, store, path, seen, recreate)
             image = store.image(place, disk, path, spare=_spare(store, pool) if disk.image is not None else None)
         one = plan_volume(disk, place, found, image, path, source.path in running)
+        refuse_remote(one, path)
         volumes.append(one)
         sources.append(source)
         notices += one.notices
@@ -90,14 +89,14 @@ def plan(
         _keys().settle_disks(vm, applied, store, pool, grows=True)
     _claim_room(store, volumes, vm.path)
     steps.volumes, steps.sources, steps.protected = tuple(volumes), tuple(sources), tuple(protected)
-    if vm.cloud_init is not None and (hypervisor == "lxc" or xml_variables.seed_used(template)):
-        steps.seed = _plan_seed(vm, vm.cloud_init, steps, pool, hypervisor)
-        steps.seed_waits = live is not None and xml_devices.seed_waits(live, SEED_NAMESPACE)
-    if vm.host_key is not None:
+    if hypervisor == "lxc" or xml_variables.seed_used(template):
+        steps.seed = _plan_seed(vm, steps, pool, hypervisor, config)
+        steps.seed_waits = steps.seed is not None and live is not None and xml_devices.seed_waits(live, SEED_NAMESPACE)
+    if vm.host_key is not None or vm.authorized_keys:
         # imported on demand: each import costs every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
-        run_host_key.plan(steps, vm.host_key)
+        run_host_key.plan(steps, vm)
     steps.notices = tuple(notices)
     return steps
 
@@ -131,7 +130,7 @@ def apply(steps: VolumeSteps, done: list[str]) -> None:
             steps.made.append(one)
         else:
             continue
-        done.append(one.action)
+        done += one.actions
     if steps.seed is not None and steps.seed.writes and steps.seed.tree:
         _write_seed(steps, steps.seed)
         done.append(steps.seed.action)
@@ -175,7 +174,7 @@ def _refuse_twin(store: VolumeStore, pool: model_storage.Pool, disk: model_vm.Di
 def _check_backing(one: model_storage.VolumePlan, path: str, active: bool) -> list[str]:
     """Check that the backing file of a layer exists and has not changed."""
     found = one.found
-    if found is None or found.backing is None:
+    if found is None or found.backing is None or one.pool.remote:
         return []
     problem = image_changed(found.origin, io_disk_header.image_state(found.backing))
     if problem is None:
@@ -218,8 +217,11 @@ def _seeds() -> t.Any:
     return seed
 
 
-def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, steps: VolumeSteps, pool: str, hypervisor: str) -> SeedPlan:
+def _plan_seed(vm: model_vm.VmDetails, steps: VolumeSteps, pool: str, hypervisor: str, config: t.Any) -> SeedPlan | None:
+    content = vm.cloud_init
     if hypervisor == "lxc":
+        if content is None:
+            return None
         root = next((one for one in steps.volumes if one.disk.mount == "/"), None)
         if root is None or not local(root.pool):
             raise model_errors.InputError(
@@ -227,34 +229,68 @@ def _plan_seed(vm: model_vm.VmDetails, content: model_cloud_init.CloudInit, step
             )
         path = steps.store.place(root.pool, root.disk.name)
         there = _seeds().read_tree(path)
-        content = _with_host_key(content, there, vm, steps)
+        content = _with_keys(content, there, vm, steps)
         name = f"{root.disk.name}/{'/'.join(model_cloud_init.SEED_FOLDER)}"
         return SeedPlan(name, root.pool, path, True, content, there is not None, there != content.files())
-    places = [steps.store.pool(pool, "pool")] + [one.pool for one in steps.volumes]
-    place = next((one for one in places if local(one)), None)
+    name = seed_name(vm.name)
+    places = [one.pool for one in steps.volumes]
+    try:
+        places.insert(0, steps.store.pool(pool, "pool"))
+    except model_errors.FootprintError:
+        # a machine without a seed does not need the call's pool
+        if content is not None or config is not None and any(str(source.get("file")).endswith(f"/{name}") for source in config.iter("source")):
+            raise
+    place = next((one for one in places if local(one) or one.remote and one.files), None)
+    if content is None and not _may_have_seed(vm, steps, place):
+        return None
     if place is None:
         raise model_errors.InputError(
             f"the pool {pool} does not contain files, and no disk is in a pool that does.", "pool", "Use a pool of type dir for the seed."
         )
-    name = seed_name(vm.name)
     if any(one.disk.name == name and one.pool == place for one in steps.volumes):
         raise model_errors.InputError(f"{name!r} is reserved for the seed of the VM.", f"{vm.path}.disks", "Give the disk another name.")
     path = steps.store.place(place, name)
-    io_disk_header.refuse_link(path)
-    there = _seeds().read_iso(path)
-    content = _with_host_key(content, there, vm, steps)
+    if place.remote:
+        there = steps.store.through(place).read_seed(name)
+    else:
+        io_disk_header.refuse_link(path)
+        there = _seeds().read_iso(path)
+    if content is None:
+        content = _default_seed(vm, there, steps)
+        if content is None:
+            return None
+    content = _with_keys(content, there, vm, steps)
     return SeedPlan(name, place, path, False, content, there is not None, there != content.files())
 
 
-def _with_host_key(
-    content: model_cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, vm: model_vm.VmDetails, steps: VolumeSteps
-) -> model_cloud_init.CloudInit:
-    if vm.host_key is None and model_cloud_init.VENDOR_DATA not in (there or {}):
-        return content
-    # imported for VMs with a host key only: each import costs every run
+def _may_have_seed(vm: model_vm.VmDetails, steps: VolumeSteps, place: model_storage.Pool | None) -> bool:
+    """Whether a machine without cloud-init data in its details may have a seed, which is then read."""
+    if "seed" in vm.free or not steps.volumes:
+        return False
+    if place is None:
+        return bool(vm.authorized_keys) and steps.volumes[0].creates and steps.volumes[0].image is not None
+    name = seed_name(vm.name)
+    exists = steps.store.through(place).read_seed(name) is not None if place.remote else os.path.lexists(steps.store.place(place, name))
+    return bool(vm.authorized_keys) or exists
+
+
+def _default_seed(vm: model_vm.VmDetails, there: t.Mapping[str, bytes] | None, steps: VolumeSteps) -> model_cloud_init.CloudInit | None:
+    """The seed of a machine whose details have no cloud-init data, ``None`` if it has none: it contains the keys only."""
+    # imported for machines with such a seed only: each import costs every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
-    return run_host_key.with_host_key(content, there, vm.host_key, steps.volumes)
+    return model_cloud_init.default(vm.uuid, vm.name) if run_host_key.default_seed(vm, there, steps.volumes) else None
+
+
+def _with_keys(
+    content: model_cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, vm: model_vm.VmDetails, steps: VolumeSteps
+) -> model_cloud_init.CloudInit:
+    if vm.host_key is None and not vm.authorized_keys and model_cloud_init.VENDOR_DATA not in (there or {}):
+        return content
+    # imported for VMs with keys only: each import costs every run
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
+
+    return run_host_key.with_keys(content, there, vm, steps.volumes)
 
 
 def seed_name(vm_name: str) -> str:
@@ -272,5 +308,9 @@ def _write_seed(steps: VolumeSteps, seed: SeedPlan) -> None:
     with steps.store.locked(seed.pool), io_room.explained(seed.pool, seed.path):
         if seed.tree:
             _seeds().write_tree(seed.path, seed.content)
+        elif seed.pool.remote:
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_remote_volumes
+
+            io_remote_volumes.write_seed(steps.store.through(seed.pool), seed.name, seed.content)
         else:
             _seeds().write_iso(pathlib.Path(seed.path), seed.content)

@@ -10,8 +10,9 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, near_miss
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_parts, model_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import xml_template
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.io_schema import domain_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_blame import find_element, invalid_parts
@@ -127,6 +128,29 @@ def check_schema(prepared: run_prepared.Prepared, known: dict[str, _Valid]) -> N
         parts.append((part if attribute or parent is None else f"{part} in <{parent.tag}>") + (f" (line {line})" if line else ""))
     where = f"VM {prepared.vm.id!r}, template" + (f" line {lines[0]}" if lines[0] else "")
     raise model_errors.TemplateError(f"strict: libvirt's schema does not allow {', '.join(dict.fromkeys(parts))}.", where, _HINT)
+
+
+#: Words for known keys that are not similar to them.
+_MEANT = {"memory": "ram", "memory_mib": "memory_mb", "cpus": "cpu", "cores": "cpu", "ip": "address", "interfaces": "nics", "networks": "nics"}
+
+
+def unknown_details(vm: model_vm.VmDetails, unused: t.Sequence[str]) -> tuple[str, ...]:
+    """Return a warning for each detail that neither the template nor this collection knows.
+
+    :arg unused: details that neither uses, e.g. ``rack`` or ``disks[0].cache``.
+    :raises InputError: such a detail is similar to a known one.
+    """
+    found = []
+    for detail in unused:
+        key = detail.rpartition(".")[2]
+        known = model_parts.NIC_KEYS if detail.startswith("nics[") else model_parts.DISK_KEYS if detail.startswith("disks[") else model_vm.KNOWN_KEYS
+        if key in known:
+            continue
+        near = _MEANT.get(detail) or near_miss(key, known, SLIP)
+        if near:
+            raise model_errors.InputError("is neither a known key nor used by the template.", f"{vm.path}.{detail}", f"Did you mean {near}?")
+        found.append(detail)
+    return (f"{', '.join(found)}: not used by the template, and without any other meaning",) if found else ()
 
 
 def refuse_loose_ends(vm: model_vm.VmDetails, prepared: run_prepared.Prepared) -> None:

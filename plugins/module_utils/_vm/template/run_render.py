@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import typing as t
 import urllib.parse
+import uuid
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_size
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
@@ -40,17 +40,21 @@ class Hypervisor(t.NamedTuple):
 
 
 class HypervisorChoice:
-    """Selects the hypervisor type of each VM from its details and the recorded proofs of the host.
+    """Selects the hypervisor type of each VM from its details and the proofs of the host.
+
+    The proofs are those that ``virt_node`` recorded; without a record of KVM see :meth:`use_probe`.
 
     :arg uri: connection URI set by the user, ``None`` for the drivers of this host.
-    :arg facts_path: file with the proofs that ``virt_node`` recorded.
+    :arg facts_path: file with the recorded proofs.
+    :arg allow_emulation: whether ``auto`` may select ``qemu``.
     """
 
-    def __init__(self, uri: str | None, facts_path: str) -> None:
+    def __init__(self, uri: str | None, facts_path: str, allow_emulation: bool = False) -> None:
         self._uri = uri
         self._scheme = urllib.parse.urlsplit(uri).scheme.split("+")[0] if uri else None
         self._proofs = _proofs(facts_path) if self.local else {}
-        self._emulated: list[str] = []
+        self._allow_emulation = allow_emulation
+        self._probe: t.Callable[[], dict[str, t.Any]] | None = None
 
     @property
     def own_type(self) -> bool:
@@ -62,70 +66,110 @@ class HypervisorChoice:
         """Whether the URI is on this host."""
         return not self._uri or urllib.parse.urlsplit(self._uri).netloc == ""
 
-    def of(self, vm: model_vm.VmDetails) -> Hypervisor:
-        """Return the hypervisor of a VM, whether or not it is usable here (see :meth:`check`).
+    @property
+    def lock(self) -> str:
+        """Name of the lock for the domains of the host; another host has another one."""
+        return "domains" if self.local else f"domains-{uuid.uuid5(uuid.NAMESPACE_URL, self._uri or '').hex}"
+
+    def use_probe(self, host: io_domains.DomainHost | None, wanted: bool, remember: bool) -> None:
+        """Determine whether KVM is usable where it is not recorded: with a test guest, over a remote connection from libvirt's capabilities.
+
+        :arg host: the connection to the URI set by the user.
+        :arg wanted: whether VMs are created or changed in this call.
+        :arg remember: whether the result of the test guest is recorded until the next boot.
+        """
+        if not wanted or self.own_type or "kvm" in self._proofs:
+            return
+        if self.local:
+            self._probe = lambda: _probed(remember)
+        elif host is not None:
+            where = host
+            self._probe = lambda: {"usable": where.offers("kvm"), "reason": f"libvirt at {self._uri} does not offer it"}
+
+    def uri_of(self, vm: model_vm.VmDetails) -> str:
+        """Return the connection URI of a VM, which needs no proof.
 
         :raises InputError: the driver of the URI does not support the type.
         """
-        where = f"{vm.path}.hypervisor"
+        kind, where = vm.hypervisor, f"{vm.path}.hypervisor"
         if self.own_type:
-            return Hypervisor(self._scheme or "", self._uri or "")
-        kind = vm.hypervisor
-        if kind == "auto":
-            if self._scheme == "lxc":
-                raise model_errors.InputError("auto never selects lxc.", where, "Set hypervisor: lxc.")
-            kind = "kvm" if self.proven("kvm") else "qemu"
-            if kind == "qemu" and vm.name not in self._emulated:
-                self._emulated.append(vm.name)
+            return self._uri or ""
+        if not self.local and "lxc" in (self._scheme, kind):
+            hint = "Run the module on the host of the containers, without uri."
+            raise model_errors.InputError("containers are not supported over a remote connection.", where if kind == "lxc" else "uri", hint)
+        if kind == "auto" and self._scheme == "lxc":
+            raise model_errors.InputError("auto never selects lxc.", where, "Set hypervisor: lxc.")
         if self._scheme and (self._scheme == "lxc") != (kind == "lxc"):
             raise model_errors.InputError(f"{kind} is not supported by {self._uri}.", where, "Remove uri, or change the type.")
-        return Hypervisor(kind, self._uri or io_domains.DRIVER_URIS[kind])
+        return self._uri or io_domains.DRIVER_URIS["qemu" if kind == "auto" else kind]
 
-    def check(self, vm: model_vm.VmDetails, kind: str, exists: bool = False, host: io_domains.DomainHost | None = None) -> None:
-        """Check that an explicit type is usable; ``auto`` only selects usable types.
+    def of(self, vm: model_vm.VmDetails) -> Hypervisor:
+        """Return the hypervisor of a VM, whether or not it is usable here (see :meth:`check`).
+
+        Without a proof ``auto`` is ``kvm``, unless emulation is allowed.
+
+        :raises InputError: the driver of the URI does not support the type.
+        """
+        uri, kind = self.uri_of(vm), vm.hypervisor
+        if self.own_type:
+            kind = self._scheme or ""
+        elif kind == "auto":
+            usable = self._proof("kvm").get("usable")
+            kind = "kvm" if usable is True or usable is None and not self._allow_emulation else "qemu"
+        return Hypervisor(kind, uri)
+
+    def check(self, vm: model_vm.VmDetails, kind: str, exists: bool = False) -> None:
+        """Check that a type is usable, and that emulation is only used if it is allowed.
 
         :arg exists: whether the VM already exists with this type; it is then not refused because of a missing proof.
-        :arg host: the connection, which is queried if it is remote.
-        :raises InputError: the type is proven unusable here, or KVM is not proven usable.
+        :raises InputError: the type is not usable, or would be emulation that is not allowed.
         """
-        if self.own_type or vm.hypervisor == "auto":
+        if self.own_type or exists and vm.hypervisor == "auto":
             return
-        where, proof = f"{vm.path}.hypervisor", self._proofs.get(kind, {})
-        if proof.get("usable") is False:
-            reason = proof.get("reason") or "its proof failed"
-            raise model_errors.InputError(
-                f"{kind} is not usable on this host: {reason}.", where, "Use another type or auto, or fix the host and run virt_node again."
-            )
-        if kind != "kvm" or exists or self.proven(kind):
+        where = f"{vm.path}.hypervisor"
+        if vm.hypervisor == "auto" and kind == "qemu":
+            if not self._allow_emulation:
+                reason = self._proof("kvm").get("reason") or "it has not been proven"
+                raise model_errors.InputError(
+                    f"auto requires kvm, which is not usable {self._where}: {reason}.",
+                    where,
+                    f"{self._fix} To emulate the machine, which is many times slower, set hypervisor: qemu for it, or allow_emulation: true for all.",
+                )
             return
-        if self.local:
-            raise model_errors.InputError(
-                f"kvm is not proven usable on the host {os.uname().nodename}: virt_node has recorded no proof there.",
-                where,
-                "Run virt_node on the host, which proves it by running a guest, or set hypervisor to auto or qemu.",
-            )
-        if host is not None and not host.offers(kind):
-            raise model_errors.InputError(f"libvirt at {self._uri} does not support kvm.", where, "Check /dev/kvm on that host, or set hypervisor to qemu.")
+        recorded = self._proofs.get(kind, {})
+        if recorded.get("usable") is not False and (kind != "kvm" or exists or self.proven(kind)):
+            return
+        reason = self._proof(kind).get("reason") or "it has not been proven"
+        raise model_errors.InputError(f"{kind} is not usable {self._where}: {reason}.", where, f"{self._fix} Otherwise use another type or auto.")
+
+    @property
+    def _where(self) -> str:
+        return "on this host" if self.local else f"at {self._uri}"
+
+    @property
+    def _fix(self) -> str:
+        if not self.local:
+            return "Check /dev/kvm on that host."
+        again = "run virt_node again" if self._probe is None else f"remove {_record_path()} or boot the host"
+        return f"Enable virtualisation in the firmware of the host and load its kernel module, then {again}."
+
+    def _proof(self, kind: str) -> dict[str, t.Any]:
+        """The proof of a type; that of KVM is made where it is not recorded."""
+        if kind not in self._proofs and kind == "kvm" and self._probe is not None:
+            self._proofs["kvm"] = self._probe()
+        return self._proofs.get(kind, {})
 
     def proven(self, kind: str) -> bool:
-        """Whether virt_node has recorded that a type is usable."""
-        return self._proofs.get(kind, {}).get("usable") is True
+        """Whether a type is proven usable."""
+        return self._proof(kind).get("usable") is True
 
     def uris(self, vms: t.Iterable[model_vm.VmDetails]) -> set[str]:
         """Return the connection URIs of the VMs, except those with an unsupported type."""
         found = set()
         for vm in vms:
             with contextlib.suppress(model_errors.FootprintError):
-                found.add(self.of(vm).uri)
+                found.add(self.uri_of(vm))
         return found
-
-    def warnings(self) -> list[str]:
-        """Return warnings for VMs for which auto selected emulation."""
-        if not self._emulated:
-            return []
-        kvm = self._proofs.get("kvm")
-        reason = (kvm.get("reason") or "its proof failed") if kvm else "virt_node has not proven it"
-        return [f"{', '.join(self._emulated)}: hypervisor auto selected qemu (slow emulation), because kvm is not proven usable here: {reason}"]
 
 
 def prepare(
@@ -137,8 +181,6 @@ def prepare(
     pool: str,
     fixed_type: bool,
     *,
-    config: t.Any = None,
-    live: t.Any = None,
     keep: t.Mapping[str, model_storage.DiskSource] | None = None,
     seen: run_look.Seen | None = None,
     recreate: t.Container[str] = (),
@@ -146,7 +188,6 @@ def prepare(
     """Plan the VM's storage and render its document; nothing is changed.
 
     :arg store: returns the storage of the connection; called only for VMs with disks or a seed.
-    :arg config: the parsed definition of its domain, if it exists; ``live`` the running domain.
     :arg keep: targets whose volumes an adopted domain keeps.
     :arg seen: its domain as found, ``recreate`` the disks that may be created again.
     :raises FootprintError: with the VM in the path; see :func:`render` and ``run_volumes.plan``.
@@ -156,9 +197,7 @@ def prepare(
         # imported only if needed: each import slows down every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_volumes
 
-        steps = run_volumes.plan(
-            vm, store(), template, pool=pool, hypervisor=hypervisor, config=config, live=live, keep=keep, seen=seen, recreate=recreate
-        )
+        steps = run_volumes.plan(vm, store(), template, pool=pool, hypervisor=hypervisor, keep=keep, seen=seen, recreate=recreate)
         vm = vm if steps.disks is vm.disks else dataclasses.replace(vm, disks=steps.disks)
     variables = variables_of(vm, cluster, hypervisor, steps.sources if steps else (), steps.template_seed if steps else None)
     rendered, document = render(vm, template, variables)
@@ -169,6 +208,11 @@ def prepare(
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_blame
 
         raise run_blame.named(vm, error) from error
+    unused = unused_attributes(vm, template, rendered, document)
+    if unused:
+        from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_blame
+
+        notices += run_blame.unknown_details(vm, unused)
     applied = xml_domain.canonical(document)
     if " passwd=" in applied:
         # imported only if needed: each import slows down every run
@@ -182,7 +226,7 @@ def prepare(
         applied=applied,
         volumes=steps.volumes if steps else (),
         steps=steps,
-        unused=unused_attributes(vm, template, rendered, document),
+        unused=unused,
         missing=rendered.missing,
         notices=notices + (steps.notices if steps else ()),
         template=template,
@@ -228,4 +272,19 @@ def _proofs(facts_path: str) -> dict[str, dict[str, t.Any]]:
         # a damaged file contains no proofs
         return {}
     proofs = facts.get("hypervisors") if isinstance(facts, dict) else None
-    return {kind: proof for kind, proof in proofs.items() if isinstance(proof, dict)} if isinstance(proofs, dict) else {}
+    if not isinstance(proofs, dict):
+        return {}
+    return {kind: proof for kind, proof in proofs.items() if isinstance(proof, dict) and isinstance(proof.get("usable"), bool)}
+
+
+def _probed(remember: bool) -> dict[str, t.Any]:
+    # imported only where virt_node has recorded nothing: each import slows down every run
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record
+
+    return io_kvm_record.proof(remember)
+
+
+def _record_path() -> str:
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record
+
+    return str(io_kvm_record.record_path())

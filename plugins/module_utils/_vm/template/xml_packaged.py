@@ -23,7 +23,7 @@ _HEAD = """\
 """
 
 _BOOT = """\
-{% for device in ([boot] if boot is string else boot) or ['network', 'hd'] %}
+{% for device in ([boot] if boot is string else boot) or ['hd', 'network'] %}
     <boot dev='{{ device }}'/>
 {% endfor %}
   </os>

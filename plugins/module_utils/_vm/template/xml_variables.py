@@ -81,7 +81,7 @@ def variables_of(
     for kind in ("nics", "disks"):
         for index, entry in enumerate(variables[kind]):
             variables.update({f"{kind[:-1]}{index}_{key}": value for key, value in entry.items()})
-    if vm.cloud_init is not None or "seed" not in variables:
+    if seed or vm.cloud_init is not None or "seed" not in variables:
         variables["seed"] = dict(seed) if seed else None
     variables.update({f"seed_{key}": value for key, value in (seed or {}).items()})
     return variables

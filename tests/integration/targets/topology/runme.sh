@@ -72,13 +72,16 @@ ansible-playbook --vault-password-file "${work}/password" -i "${work}/dump/hosts
 refused "galera has no external address: no frontend of the load balancer serves it with TLS" \
     ansible -i "${work}/dump/hosts.yml" -i "${work}/dump/net.footprint.yml" --vault-password-file "${work}/password" db1 \
     -m ansible.builtin.debug -a "msg={{ lookup('reduced.footprint.address', 'database', external=true) }}"
-refused "config_dump_format: xml is not supported. Use yaml or json." \
+refused "value of config_dump_format must be one of: yaml, json, got: xml" \
     ansible-playbook --vault-password-file "${work}/password" -i "${work}/dump/hosts.yml" -i "${work}/dump/net.footprint.yml" \
     reduced.footprint.config_dump -e config_dump_format=xml
+refused "Did you mean config_dump_format?" \
+    ansible-playbook --vault-password-file "${work}/password" -i "${work}/dump/hosts.yml" -i "${work}/dump/net.footprint.yml" \
+    reduced.footprint.config_dump -e config_dump_fromat=json
 
 # what is asked of a deployment is understood before any host is touched
 for asked in "nova|unknown service 'nova'" "keystone|keystone has no host"; do
-    refused "${asked#*|}" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers -e expert_mode=true -e "components=${asked%%|*}"
+    refused "${asked#*|}" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers -e expert_mode=true -e "deploy_controllers_components=${asked%%|*}"
 done
 refused "dependency cycle between services: a → b → a" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers \
     -e '{"expert_mode": true, "footprint_services": {"a": {"role": "x.y.z", "depends": ["b"]}, "b": {"role": "x.y.z", "depends": ["a"]}}}'

@@ -13,7 +13,10 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
-FILTERS = sorted(path.stem for path in (pathlib.Path(__file__).resolve().parents[4] / "plugins" / "filter").glob("[a-z]*.py"))
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+FILTERS = sorted(path.stem for path in (ROOT / "plugins" / "filter").glob("[a-z]*.py"))
 GROUPS = {"virt": ["metal1"], "controller": ["c1"], "galera": ["c1"]}
 HOSTVARS = {
     "metal1": {"inventory_hostname": "metal1", "node_roles": ["virt"], "vms": []},
@@ -38,10 +41,20 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
     "galera_tls_decision": ([{"tls": "off", "tls_written": "off"}, None], (True,), lambda found: found == {"wanted": True, "steps": ["both", "on"]}),
     "keystone_keys_decision": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
+    "member_addresses": (
+        ["c1", "c2", "c3", "c4"],
+        ({"c1": {"x_address": "192.0.2.9", "ansible_host": "192.0.2.1"}, "c2": {"x_address": "", "ansible_host": "192.0.2.2"}, "c3": {}}, "x_address"),
+        lambda found: found == ["192.0.2.9", "192.0.2.2", "c3", "c4"],
+    ),
     "plan_servers": (
         HOSTVARS,
         (["metal1"], FOUND, {"metal1": {"libvirt": True, "networks": [{"name": "br-admin", "active": True}]}}),
         lambda found: [(server["name"], server["runs"], server["networks"]) for server in found] == [("metal1", ["c1"], ["br-admin"])],
+    ),
+    "plan_vms": (
+        [{"id": "c2"}],
+        ({"metal1": {"vms": [], "master_migrate_temporary_address": "192.0.2.9"}}, ["metal1"]),
+        lambda found: [vm["id"] for vm in found] == ["c2", "master"],
     ),
     "quorum_members": (
         GROUPS,
@@ -55,9 +68,17 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (MEMBERS, {"metal1": {"vms": FOUND["metal1"]}}, [{"name": "master", "state": "running", "phase": "precopy", "host": "metal1"}], {"c1": "metal1"}),
         lambda found: not found["ok"] and "DOWN controller c1: does not answer (on metal1)" in found["lines"] and found["vms"]["running"] == 1,
     ),
+    "unknown_variables": (
+        {"c1": {"galera_setings": 1, "galera_settings": 1, "rack": 2, "footprint_other_variables": ["galera_x*"], "galera_xy": 1}},
+        (),
+        lambda found: found == ["galera_setings: is not a variable of this collection (set for c1). Did you mean galera_settings?"],
+    ),
+    "status_html": (build_status({}), ("lab", "noon"), lambda found: found.startswith("<!DOCTYPE html>") and "Status of lab" in found and "noon" in found),
 }
 #: What each says instead of a traceback when it gets something else.
 ELSE: dict[str, tuple[t.Any, tuple[t.Any, ...]]] = {name: (17, arguments) for name, (_given, arguments, _check) in CALLS.items()}
+# the module reports VM details that are no list
+ELSE["plan_vms"] = ([], (17, ["metal1"]))
 
 
 def call(name: str, *arguments: t.Any) -> t.Any:
@@ -102,3 +123,9 @@ def test_backup_member_that_does_not_serve_is_refused() -> None:
         call("galera_backup_member", {"c1": None}, "c1")
     with pytest.raises(AnsibleFilterError, match="galera_backup_member"):
         call("galera_backup_member", 17)
+
+
+def test_addresses_of_members_come_from_the_filter_only() -> None:
+    files = [*ROOT.glob("roles/*/[dtv]*/*"), *ROOT.glob("playbooks/**/*.yml")]
+    assert [path for path in files if "attribute='ansible_host'" in path.read_text("utf-8")] == []
+    assert [path.parts[-3] for path in files if "member_addresses(" in path.read_text("utf-8")].count("load_balancer") == 2

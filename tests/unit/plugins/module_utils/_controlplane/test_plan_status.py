@@ -44,6 +44,26 @@ def test_healthy_footprint() -> None:
     assert report["lines"][-1] == "ok   migration master: done, on metal1, 31.2 s of downtime"
 
 
+def test_the_placement_names_what_runs_where_and_what_a_loss_means() -> None:
+    found = breakage("servers", "metal1", "reachable", value=False)
+    found["servers"]["metal1"]["vms"] = []
+    found["controllers"]["c4"] = controller("c4")
+    found["servers"]["metal2"]["vms"] = [{"name": "c3", "state": "running", "memory_mib": 2048, "cpu": 2, "hypervisor": "lxc", "drift": [{"path": "vcpu"}]}]
+    places = {place["name"]: place for place in build_status(found)["placement"]}
+    assert list(places) == ["c4", "metal1", "metal2"]
+    assert places["metal1"]["error"] == "does not answer"
+    assert [(vm["name"], vm["state"]) for vm in places["metal1"]["vms"]] == [("c1", "unknown"), ("c2", "unknown")]
+    assert places["metal1"]["loss"] == "without metal1 (c1, c2) 1 of 3 remain and 2 are needed: the control plane stops until it is back"
+    assert places["metal2"]["vms"] == [
+        {
+            "name": "c3", "state": "running", "memory_mib": 2048, "cpu": 2, "hypervisor": "lxc", "services": ["galera", "load_balancer"],
+            "drift": ["vcpu"], "pending": [], "moved": "",
+        }
+    ]  # fmt: skip
+    # a controller that is a physical server
+    assert (places["c4"]["error"], places["c4"]["vms"], places["c4"]["loss"]) == ("", [], "")
+
+
 def test_drift_and_pending_restart_are_notes() -> None:
     vms = [{"name": "c3", "state": "running", "drift": [{"path": "vcpu"}, {"path": "memory"}], "pending": ["memory"]}]
     report = build_status(breakage("servers", "metal2", "vms", value=vms))

@@ -13,9 +13,9 @@ import typing as t
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_secret_file
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import Recipe
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import secret, secrets_directory
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import MARK, Permit, secret, secrets_directory
 
 RECIPE = Recipe.parse(32, ["ascii_letters", "digits"])
 
@@ -155,3 +155,58 @@ def test_invalid_directory_is_refused(given: t.Any, inventory: t.Any, environmen
     with pytest.raises(InputError) as refused:
         secrets_directory(given, inventory, environment)
     assert refused.value.path == path
+
+
+def permitted(directory: pathlib.Path, check_mode: bool = False, **given: t.Any) -> str:
+    """Ask for a secret with conditions."""
+    return secret("shop", directory, RECIPE, check_mode=check_mode, decrypt=lambda path: "of the vault\n", permit=Permit(directory, **given))
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"ephemeral": True}, "what a job of AWX generates is lost"),
+        ({"generate": False}, "footprint_secrets_generate is false"),
+        ({"ephemeral": True, "generate": True}, "is not a directory in this job of AWX"),
+        ({"stores": ("other",)}, "deployed with the secrets of another directory"),
+    ],
+)
+def test_a_secret_that_would_be_lost_or_not_match_is_refused(tmp_path: pathlib.Path, given: dict[str, t.Any], words: str, check_mode: bool) -> None:
+    root = tmp_path / "secrets"
+    with pytest.raises(RefusedError, match=words):
+        permitted(root, check_mode, **given)
+    assert not root.exists()
+
+
+def test_what_exists_needs_no_permission(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "shop.txt").write_text("mine\n", "utf-8")
+    for given in ({"ephemeral": True}, {"generate": False}, {"stores": ("other",)}):
+        assert permitted(tmp_path, **given) == "mine"
+
+
+def test_a_mounted_directory_may_be_filled_by_a_job(tmp_path: pathlib.Path) -> None:
+    assert permitted(tmp_path, ephemeral=True, generate=True) == permitted(tmp_path, ephemeral=True)
+
+
+def test_secrets_are_generated_next_to_those_in_use(tmp_path: pathlib.Path) -> None:
+    permitted(tmp_path)
+    mark = (tmp_path / MARK).read_text("utf-8").strip()
+    assert len(mark) == 32
+    assert stat.S_IMODE((tmp_path / MARK).stat().st_mode) == 0o600
+    (tmp_path / "shop.txt").unlink()
+    assert permitted(tmp_path, stores=(mark, "of a third"))
+    assert (tmp_path / MARK).read_text("utf-8").strip() == mark
+
+
+def test_the_mark_may_be_encrypted(tmp_path: pathlib.Path) -> None:
+    (tmp_path / MARK).write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n", "utf-8")
+    assert permitted(tmp_path, stores=("of the vault",))
+    with pytest.raises(RefusedError):
+        (tmp_path / "shop.txt").unlink()
+        permitted(tmp_path, stores=("other",))
+
+
+def test_check_mode_leaves_no_mark(tmp_path: pathlib.Path) -> None:
+    permitted(tmp_path, check_mode=True)
+    assert list(tmp_path.iterdir()) == []

@@ -154,8 +154,8 @@ def test_without_the_binding_there_is_a_warning():
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ([], InputError, "servers: expected a mapping, got list"),
-        ({"m": 3}, InputError, "servers.m: expected a mapping, got int"),
+        ([], InputError, "servers: expected a mapping, got a list"),
+        ({"m": 3}, InputError, "servers.m: expected a mapping, got a number"),
         ({"m": {"roles": {"virt": 1}}}, InputError, "servers.m.roles"),
         ({"m": {"roles": ["compute"], "vms": [{"id": 1}]}}, RefusedError, "servers.m.vms: m has VM details but not the role virt"),
         ({"m": {"roles": ["virt"], "vms": [{"id": 1, "ram": -1}]}}, InputError, r"servers.m.vms\[0\].ram"),

@@ -93,7 +93,7 @@ def test_included_files_are_below_the_file():
     found = run_topology.parse({"nodes": TEXT["nodes"], "configs": {"region": "file"}, "roles": {}}, [common, more])
     assert found.configs == {"region": "file", "a": {"b": 1, "c": 2}}
     assert found.roles["db"] == ("database",)
-    for content, words in (({"nodez": {}}, "more.yml: nodez: unknown key in an included file"), ([1], "more.yml: expected a mapping, got list")):
+    for content, words in (({"nodez": {}}, "more.yml.nodez: is not a known key. Did you mean nodes?"), ([1], "more.yml: expected a mapping, got a list")):
         with pytest.raises(InputError, match=words):
             run_topology.parse({}, [("more.yml", content)])
     run_topology.parse({}, [("empty.yml", None)])

@@ -4,94 +4,23 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-import subprocess
-
-import pytest
-
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_boot_sector, io_facts, io_hypervisor_probe
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_facts import measure, qemu_binary
-
-SOURCE = pathlib.Path(__file__).parents[6] / "plugins" / "module_utils" / "_host" / "node" / "io_boot_sector.asm"
-# a loaded machine is slow, a broken one is a thousand times slower
-PATIENCE = 60
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_hypervisor_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_facts import measure
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm, io_machine_proof
 
 
-def test_the_boot_sector_is_one():
-    assert len(io_boot_sector.BOOT_SECTOR) == 512
-    assert io_boot_sector.BOOT_SECTOR[-2:] == b"\x55\xaa"
-
-
-def test_the_bytes_are_what_the_source_says(tmp_path):
-    binary = tmp_path / "boot_sector.bin"
-    subprocess.run(["nasm", "-f", "bin", "-o", str(binary), str(SOURCE)], check=True)
-    assert binary.read_bytes() == io_boot_sector.BOOT_SECTOR
-
-
-needs_qemu = pytest.mark.skipif(qemu_binary() is None or os.uname().machine != "x86_64", reason="QEMU for x86_64 is not installed")
-
-
-@needs_qemu
-def test_emulation_is_proven():
-    proof = io_hypervisor_probe.prove("qemu", measure(), PATIENCE)
-    assert proof.usable, proof.reason
-    assert proof.reason == "-cpu max: a guest ran in 64-bit long mode"
-    assert proof.cpu_models == {"max": "a guest ran in 64-bit long mode"}
-
-
-@needs_qemu
-def test_cpu_without_long_mode_fails_the_proof(monkeypatch):
-    monkeypatch.setitem(io_hypervisor_probe.CPU_MODELS, "qemu", ("qemu32",))
-    proof = io_hypervisor_probe.prove("qemu", measure(), PATIENCE)
-    assert not proof.usable and "no 64-bit long mode" in proof.reason
-
-
-@needs_qemu
-def test_hung_guest_fails_the_proof(monkeypatch):
-    # cli; hlt
-    monkeypatch.setattr(io_hypervisor_probe, "BOOT_SECTOR", b"\xfa\xf4".ljust(510, b"\x00") + b"\x55\xaa")
-    proof = io_hypervisor_probe.prove("qemu", measure(), 2)
-    assert not proof.usable
-    assert proof.reason == "-cpu max: hung after 2 s; last stage: none"
-    assert proof.seconds < 10
-
-
-@needs_qemu
-def test_unknown_cpu_model_reports_the_qemu_error(monkeypatch):
-    monkeypatch.setitem(io_hypervisor_probe.CPU_MODELS, "qemu", ("pentium99",))
-    proof = io_hypervisor_probe.prove("qemu", measure(), PATIENCE)
-    assert not proof.usable and "unable to find CPU model 'pentium99'" in proof.reason
+def test_the_proof_of_a_machine_is_recorded_with_its_key(monkeypatch):
+    monkeypatch.setattr(io_machine_proof, "prove", lambda kind, timeout: (kind == "qemu", f"{kind} within {timeout} s", {"max": "ran"}))
+    facts = measure()
+    proof = io_hypervisor_probe.prove("qemu", facts, 7)
+    assert (proof.usable, proof.reason, proof.cpu_models) == (True, "qemu within 7 s", {"max": "ran"})
+    assert proof.key and proof.seconds < 7
 
 
 def test_no_device_no_kvm(monkeypatch):
-    monkeypatch.setattr(io_facts, "KVM_DEVICE", "/nonexistent/kvm")
-    proof = io_hypervisor_probe.prove("kvm", measure(), PATIENCE)
+    monkeypatch.setattr(io_kvm, "KVM_DEVICE", "/nonexistent/kvm")
+    proof = io_hypervisor_probe.prove("kvm", measure(), 7)
     assert (proof.usable, proof.reason) == (False, "/nonexistent/kvm does not exist")
-
-
-def test_second_usable_cpu_model_is_reported_only(monkeypatch, tmp_path):
-    monkeypatch.setattr(io_facts, "KVM_DEVICE", str(tmp_path))
-    monkeypatch.setattr(io_facts, "qemu_binary", lambda: "/usr/bin/qemu")
-    monkeypatch.setattr(io_hypervisor_probe, "_boot", lambda binary, accelerator, model, timeout: (model == "qemu64", f"said {model}"))
-    usable, reason, models = io_hypervisor_probe._prove_machine("kvm", 1)
-    assert not usable
-    assert reason == "-cpu host: said host; -cpu qemu64: said qemu64"
-    assert set(models) == {"host", "qemu64"}
-
-
-@pytest.mark.parametrize(
-    "error, serial, reason",
-    [
-        (CommandError(["qemu"], None, "no end"), "RPL", "hung after 15 s; last stage: 64-bit long mode"),
-        (CommandError(["qemu"], None, "no end"), "", "hung after 15 s; last stage: none"),
-        (CommandError(["qemu"], -6, "error: failed to set MSR\nAssertion failed\n"), "", "error: failed to set MSR | Assertion failed (killed by signal 6)"),
-        (CommandError(["qemu"], 1, ""), "", "no error output of QEMU (exit code 1)"),
-    ],
-)
-def test_reasons(error, serial, reason):
-    assert io_hypervisor_probe._why(error, serial, 15) == reason
 
 
 def test_a_libvirt_that_is_not_there_is_the_reason():

@@ -150,8 +150,9 @@ def test_a_device_is_hidden_when_a_process_sees_another(tmp_path):
 def test_a_proof_on_record_is_taken_while_it_holds(tmp_path, monkeypatch):
     from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, io_hypervisor_probe
     from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HypervisorProof
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm
 
-    monkeypatch.setattr(io_facts, "qemu_binary", lambda: "/usr/bin/qemu")
+    monkeypatch.setattr(io_kvm, "qemu_binary", lambda: "/usr/bin/qemu")
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "n", "6", "#1", "x86_64")))
     made = []
     monkeypatch.setattr(io_hypervisor_probe, "prove", lambda *arguments: made.append(arguments) or HypervisorProof("kvm", True, "ran", 1.0))

@@ -36,7 +36,7 @@ def test_sizes_are_absolute_a_part_or_the_rest():
     ("schema", "message"),
     [
         ([3], r"disk_schema\[0\]: is not a mapping"),
-        ([{**ROOT, "sise": 3}], r"disk_schema\[0\]: has the unknown key 'sise'"),
+        ([{**ROOT, "sise": 3}], r"disk_schema\[0\].sise: is not a known key. Did you mean size\?"),
         ([{**ROOT, "fs": "zfs"}], r"disk_schema\[0\]\.fs: 'zfs' is not supported"),
         ([{**ROOT, "fs": "vfat"}], "vfat is not supported for /"),
         ([{"mount": "/boot/efi", "fs": "ext4"}, ROOT], "not supported for the EFI system partition"),

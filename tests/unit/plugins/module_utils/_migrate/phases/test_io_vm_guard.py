@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -116,9 +117,12 @@ def test_a_process_is_killed_without_libvirtd_if_it_is_that_vm(tmp_path):
 
 
 def test_a_libvirtd_that_hangs_does_not_keep_a_vm_running(tmp_path, monkeypatch):
-    class Hangs:
-        def __init__(self, uri):
-            time.sleep(30)
+    ended = threading.Event()
+
+    class Hangs(contextlib.nullcontext):
+        def __enter__(self):
+            ended.wait(30)
+            raise BackendError("libvirtd does not answer")
 
     process = sleeper(tmp_path, UUID)
     threading.Thread(target=process.wait, daemon=True).start()
@@ -126,5 +130,6 @@ def test_a_libvirtd_that_hangs_does_not_keep_a_vm_running(tmp_path, monkeypatch)
     monkeypatch.setattr(io_vm_guard, "PIDS", tmp_path)
     monkeypatch.setattr(io_vm_guard, "_PATIENCE", 0.2)
     io_vm_guard.stop("qemu:///system", UUID, "master")
+    ended.set()
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)

@@ -94,7 +94,7 @@ def test_every_option_reaches_the_request():
         ({"hooks": [{"phase": "final", "command": []}]}, "hooks[0].command"),
         ({"hooks": [{"phase": "final", "command": ["sleep", 1]}]}, "hooks[0].command[1]"),
         ({"hooks": [{"phase": "final", "command": ["true"], "on": "moon"}]}, "hooks[0].on"),
-        ({"hooks": [{"phase": "final", "command": ["true"], "shell": 1}]}, "hooks[0]"),
+        ({"hooks": [{"phase": "final", "command": ["true"], "shell": 1}]}, "hooks[0].shell"),
         ({"hooks": [{"phase": "commit", "when": "after", "on": "source", "command": ["true"]}]}, "hooks[0].when"),
         ({"excludes": ["/"]}, "excludes[0]"),
         ({"excludes": ["cache"]}, "excludes[0]"),

@@ -59,7 +59,7 @@ def test_containers():
         ([{"name": "web"}], "containers[0].engine"),
         ([{"engine": "docker", "name": "--all"}], "containers[0].name"),
         ([{"engine": "docker"}], "containers[0].name"),
-        ([{"engine": "docker", "name": "web", "image": "x"}], "containers[0]"),
+        ([{"engine": "docker", "name": "web", "image": "x"}], "containers[0].image"),
         ([{"engine": "docker", "name": "web"}, {"engine": "docker", "name": "web"}], "containers[1]"),
     ],
 )

@@ -99,7 +99,7 @@ def test_availability_in_plain_words():
     ("machines", "vms", "policy", "words"),
     [
         (servers(8), [{"id": "v", "ram": 1, "hypervisor": "lxc"}], {}, "v: containers share the kernel"),
-        (servers(8, hypervisors=["qemu"]), [{"id": "v", "ram": 1}], {}, "v will be emulated (qemu)"),
+        (servers(8, hypervisors=["qemu"]), [{"id": "v", "ram": 1}], {}, "v will be refused, or emulated (slow)"),
         (servers(8), [{"id": "v", "ram": 1, "roles": ["compute"], "nested": True}], {}, "v run tenants inside a VM"),
         (servers(8, 8), controllers(2), {}, "2 members of controller tolerate no more failures than 1: use an odd number"),
         (servers(8), [{"id": "v", "ram": 1}], {}, "The usable hypervisor types of metal1 are not known"),

@@ -58,8 +58,8 @@ def test_full_availability_required(number, refused):
 def test_profiles():
     reduced = plan(servers=servers(64, 64, 64), profile="reduced")
     assert [entry["id"] for entry in reduced.report["placements"]] == ["controller1", "controller2", "controller3", "master"]
-    own = plan(servers=servers(64), vms=[{"id": "mine", "ram": 1}], profile="reduced")
-    assert [entry["id"] for entry in own.report["placements"]] == ["mine"]
+    own = plan(servers=servers(64), vms=[{"id": "mine", "ram": 1, "roles": ["controller"]}], profile="reduced")
+    assert [entry["id"] for entry in own.report["placements"]] == ["mine", "controller1", "controller2", "master"]
     large = plan(servers=servers(*[64] * 30), profile="1000")
     assert large.error is None and len(large.report["wanted"]) == 30 and len(large.report["services"]) == 25
     with pytest.raises(InputError) as caught:

@@ -20,7 +20,7 @@ from tests.support.placement import question, server
     ("value", "path", "words"),
     [
         ("{", "wanted", "not valid JSON"),
-        (5, "wanted", "expected a list, got int"),
+        (5, "wanted", "expected a list, got a number"),
         ({"a": 5}, "wanted.a", "expected a mapping"),
         ([5], "wanted[0]", "mapping"),
         ([{"ram": 16}], "wanted[0].name", "not a valid name"),

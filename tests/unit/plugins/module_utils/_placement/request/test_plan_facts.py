@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import servers_from_variables
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import master_vm, servers_from_variables
 from tests.support.placement import GIB, question
 
 RECORD = {
@@ -39,7 +39,7 @@ FOUND = [
 ]
 
 
-def entry(vms_there=(), node=None, **variables):
+def entry(vms_there=False, node=None, **variables):
     return servers_from_variables({"metal1": {"footprint_cluster": "lab", **variables}}, ["metal1"], {"metal1": vms_there}, {"metal1": node or {}})[0]
 
 
@@ -117,3 +117,36 @@ def test_networks_of_libvirt():
     node = {"libvirt": True, "networks": [{"name": "br-admin", "active": True}, {"name": "off", "active": False}], "pools": {}}
     assert entry(node=node, virt_host_networks=[{"bridge": "br-new"}])["networks"] == ["br-admin", "br-new"]
     assert "networks" not in entry(node={"libvirt": False}) and "networks" not in entry()
+
+
+# The master's VM
+
+MASTER = [{"id": "master", "cluster": "lab", "state": "running", "memory_mib": 2048, "cpu": 2}]
+MIGRATION = {"footprint_cluster": "lab", "master_migrate_temporary_address": "192.0.2.9", "master_migrate_ram": 4, "virt_host_pool": "fast"}
+
+
+@pytest.mark.parametrize(
+    "variables, found, wanted",
+    [
+        ({"footprint_cluster": "lab"}, [], []),
+        ({"footprint_cluster": "lab"}, MASTER, ["master"]),
+        ({"footprint_cluster": "other"}, MASTER, []),
+        (MIGRATION, False, ["master"]),
+        ({**MIGRATION, "master_migrate_name": "boss"}, [], ["boss"]),
+        ({**MIGRATION, "vms": [{"id": "master"}]}, MASTER, []),
+        ({**MIGRATION, "vms": '[{"id": "master"}]'}, MASTER, []),
+    ],
+)
+def test_the_master_counts_if_it_exists_or_is_about_to(variables, found, wanted):
+    assert [vm["id"] for vm in master_vm({"metal1": variables}, ["metal1"], {"metal1": found})] == wanted
+
+
+def test_the_master_has_the_size_of_its_role():
+    (vm,) = master_vm({"metal1": {**MIGRATION, "master_migrate_vm_extra": {"cpu": 8}}}, ["metal1"], {}, "metal1")
+    assert (vm["cpu"], vm["ram"], vm["host"], vm["roles"]) == (8, 4, "metal1", ["master"])
+    assert vm["disks"] == [{"size": "40GiB", "pool": "fast"}]
+
+
+def test_which_vms_exist_is_unknown_without_a_measurement():
+    assert "runs" not in entry(False)
+    assert entry([])["runs"] == []

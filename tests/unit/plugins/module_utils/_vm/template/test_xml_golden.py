@@ -47,7 +47,7 @@ CONTAINER = {
     "ram": 1,
     "hypervisor": "lxc",
     "nics": [{"bridge": "br-admin"}],
-    "disks": [{"image": "debian-12-root"}, {"mount": "/srv"}],
+    "disks": [{"image": "debian-root"}, {"mount": "/srv"}],
 }
 BARE = {"id": 0, "hypervisor": "qemu"}
 
@@ -77,7 +77,7 @@ SECURE = {"id": "c3", "cpu": 2, "ram": 4, "boot_firmware": "efi", "secure_boot":
 SEEDED = dict(FULL, user_data="#cloud-config\n", boot=["hd"])
 # of one disk and one card: what the single-brace form can say without a loop
 ONE = {"id": "c1", "cpu": 2, "memory_mb": 4096, "nics": [{"bridge": "br-admin"}], "disks": [{"size": 10}]}
-ONE_CONTAINER = dict(ONE, hypervisor="lxc", disks=[{"image": "debian-12-root"}])
+ONE_CONTAINER = dict(ONE, hypervisor="lxc", disks=[{"image": "debian-root"}])
 
 PACKAGED_CASES = {
     "default-kvm": ("default", FULL, "kvm"),

@@ -77,7 +77,7 @@ def test_free_variables_of_the_packaged_templates_are_documented() -> None:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_examples_of_the_page_work(number: int) -> None:
-    source = re.findall("```xml\n(.*?)```", TEXT, re.DOTALL)[number]
+    source = re.findall("```(?:xml|jinja)\n(.*?)```", TEXT, re.DOTALL)[number]
     vm = parse_vms([dict(ALL, vda_size=None, address=None, machine=None, user_data=None)], cluster="home")[0]
     template = Template(source)
     hypervisor = "qemu" if template.jinja2 else "kvm"

@@ -1,0 +1,69 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Filter plugin: the addresses of the members of a service."""
+
+from __future__ import annotations
+
+import typing as t
+
+DOCUMENTATION = r"""
+name: member_addresses
+short_description: List the addresses of the members of a service
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Returns the address at which a service of each host is reached, in the order of the hosts.
+  - It is the variable of the host, for example C(galera_address), else its C(ansible_host), else its name.
+positional: hostvars, variable
+options:
+  _input:
+    description: Names of hosts.
+    type: list
+    elements: str
+    required: true
+  hostvars:
+    description: The variables of all hosts, C(hostvars).
+    type: dict
+    required: true
+  variable:
+    description: Variable of a host with the address of the service.
+    type: str
+    required: true
+seealso:
+  - plugin: reduced.footprint.address
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Show the addresses of the members of the database
+  ansible.builtin.debug:
+    msg: "{{ groups.galera | reduced.footprint.member_addresses(hostvars, 'galera_address') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The addresses.
+  type: list
+  elements: str
+"""
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_address
+
+
+def member_addresses(hosts: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]], variable: str) -> list[str]:
+    """Return the addresses of hosts; see :func:`plan_address.member_addresses`."""
+    if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
+        raise AnsibleFilterError(f"member_addresses: expected a list of hosts, got {hosts!r}")
+    return plan_address.member_addresses(hosts, hostvars, variable)
+
+
+class FilterModule:
+    """The filters of this file."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        """Return the filters by name."""
+        return {"member_addresses": member_addresses}

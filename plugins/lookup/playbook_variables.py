@@ -1,0 +1,93 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: playbook_variables
+author:
+  - reduced.footprint authors (@reduced-footprint)
+version_added: 0.1.0
+short_description: Variables of the playbooks of this collection
+description:
+  - Returns the argument specification of playbooks, and messages about variables with invalid values and about variables that start with the name
+    of a playbook but are none of its variables, for example because they are misspelled.
+  - The names C(status) and C(site) are ordinary words. Variables that start with them and do not resemble a variable of the playbook
+    are accepted.
+options:
+  _terms:
+    description: Names of playbooks, for example V(add_server).
+    type: list
+    elements: str
+    required: true
+seealso:
+  - module: ansible.builtin.validate_argument_spec
+"""
+
+EXAMPLES = r"""
+- name: Show the variables of a playbook
+  ansible.builtin.debug:
+    msg: "{{ (lookup('reduced.footprint.playbook_variables', 'add_server')).options }}"
+"""
+
+RETURN = r"""
+_raw:
+  description:
+    - One mapping with C(options), as M(ansible.builtin.validate_argument_spec) takes them, and the lists of messages C(unknown) and C(invalid).
+  type: list
+  elements: dict
+"""
+
+import difflib
+import os
+import typing as t
+
+from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.lookup import LookupBase
+
+_SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argument_specs")
+
+
+class LookupModule(LookupBase):
+    """Read the argument specifications of playbooks."""
+
+    def run(self, terms: list[t.Any], variables: t.Any = None, **kwargs: t.Any) -> list[dict[str, t.Any]]:
+        """Return the options, and messages about unknown and invalid variables.
+
+        :raises AnsibleError: an unknown playbook.
+        """
+        self.set_options(var_options=variables, direct=kwargs)
+        options: dict[str, t.Any] = {}
+        unknown: list[str] = []
+        for name in map(str, terms):
+            path = os.path.join(_SPECS, f"{name}.yml")
+            if not os.path.isfile(path):
+                raise AnsibleError(f"playbook_variables: unknown playbook {name!r}.")
+            mine = self._loader.load_from_file(path)["argument_specs"][name]["options"]
+            unknown += complaints(name, mine, variables or {})
+            options.update(mine)
+        given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
+        return [{"options": options, "unknown": unknown, "invalid": invalid(options, given)}]
+
+
+def invalid(options: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> list[str]:
+    """Return a message for each value that does not match the argument specification."""
+    return [f"{message}." for message in ArgumentSpecValidator(options).validate(given).error_messages]
+
+
+def complaints(playbook: str, options: t.Mapping[str, t.Any], given: t.Iterable[str]) -> list[str]:
+    """Return a message for each variable with the prefix of a playbook that is none of its options."""
+    prefix = f"{playbook}_"
+    endings = {name[len(prefix) :]: name for name in options}
+    found = []
+    for name in sorted(given):
+        if not options or not name.startswith(prefix) or name in options:
+            continue
+        close = difflib.get_close_matches(name[len(prefix) :], endings, 1)
+        if close:
+            found.append(f"{name}: the playbook {playbook} has no such variable. Did you mean {endings[close[0]]}?")
+        elif "_" in playbook:
+            found.append(f"{name}: the playbook {playbook} has no such variable. Use some of {', '.join(sorted(endings.values()))}.")
+    return found

@@ -1,0 +1,139 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Misspelt names in an inventory: keys of servers, roles, hosts, and variables of the collection's roles. No I/O."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean, near_miss, refuse_slips
+
+#: Variable with the names (``fnmatch`` patterns) of variables with the prefix of a role of this collection that others use.
+OTHERS = "footprint_other_variables"
+#: Keys of a server that are read by this collection; all other keys are host variables.
+SERVER_KEYS = ("roles", "node_roles", "vms", "node_capacity")
+#: Variables of the collection that belong to no role.
+COMMON = frozenset(
+    ("footprint_addresses", "footprint_allow_list", "footprint_allowed", "footprint_cluster", "footprint_components", "footprint_environment")
+    + ("footprint_playbook", "footprint_secrets_generate")
+    + ("footprint_external_name", "footprint_known_hosts", "footprint_secrets", "footprint_secrets_stores", "footprint_services", OTHERS)
+    # set by the inventory plugin and the playbooks
+    + ("footprint_checked", "footprint_environments", "footprint_listed", "footprint_topology")
+)
+#: Variables of the playbooks and results of tasks that have the prefix of a role.
+_MORE = {
+    "galera": ("galera_sst_password",),
+    "keystone": ("keystone_password",),
+    "master_migrate": ("master_migrate_destination", "master_migrate_result"),
+    "rabbitmq": ("rabbitmq_password",),
+    "virt_guests": ("virt_guests_result",),
+}
+# an option in the argument specification of a role, or a default
+_OPTION = re.compile(r"^(?: {6})?(\w+):", re.MULTILINE)
+# the common prefix makes all of these names similar
+_SLIP_OF_ANSIBLE = 0.9
+_SLIP_OF_ROLE = 0.85
+_MOST_NAMES = 12
+_ANSIBLE = tuple(
+    f"ansible_{name}"
+    for name in (
+        "host", "port", "user", "password", "connection", "timeout", "pipelining", "private_key_file", "python_interpreter", "remote_tmp",
+        "become", "become_exe", "become_flags", "become_method", "become_pass", "become_password", "become_user", "host_key_checking",
+        "shell_type", "shell_executable", "scp_extra_args", "sftp_extra_args", "ssh_args", "ssh_common_args", "ssh_executable",
+        "ssh_extra_args", "ssh_host", "ssh_pass", "ssh_password", "ssh_pipelining", "ssh_port", "ssh_private_key_file", "ssh_retries",
+        "ssh_timeout", "ssh_transfer_method", "ssh_user", "sudo_pass", "su_pass", "control_path", "control_path_dir", "private_key",
+    )
+)  # fmt: skip
+
+Known = t.Mapping[str, t.Collection[str]]
+
+
+def known_variables(roles: t.Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """Return the variables of each role, by its prefix without the underscore.
+
+    :arg roles: role → text of its ``meta/argument_specs.yml`` and ``defaults/main.yml``. Parsing YAML would take a second.
+    """
+    return {"footprint": COMMON, **{role: frozenset((*_OPTION.findall(text), *_MORE.get(role, ()))) for role, text in roles.items()}}
+
+
+def unknown_variable(name: str, known: Known) -> str | None:
+    """Return the hint for a variable that has the prefix of a role and is not one of its variables, ``None`` for any other."""
+    prefix = max((prefix for prefix in known if name.startswith(f"{prefix}_")), key=len, default=None)
+    if prefix is None or name in known[prefix]:
+        return None
+    # without the prefix, which would make all of them similar
+    near = near_miss(name[len(prefix) + 1 :], {each[len(prefix) + 1 :] for each in known[prefix]})
+    whose = "this collection" if prefix == "footprint" else f"the role {prefix}"
+    return f"Did you mean {prefix}_{near}?" if near else f"See the variables of {whose}, or list it in {OTHERS} if something else uses it."
+
+
+def check_settings(settings: t.Mapping[str, t.Any], path: str, known: Known, real: t.Callable[[str], str] = str) -> None:
+    """Check the settings of a topology: those below a service, and variables.
+
+    :arg real: returns the service that implements a logical one.
+    :raises InputError: an unknown variable of a role of the collection.
+    """
+    for key, value in settings.items():
+        prefix = real(key)
+        if prefix in known and isinstance(value, t.Mapping):
+            check_variables([(f"{prefix}_{name}", f"{path}.{key}.{name}") for name in value], known, f"{prefix}_")
+        else:
+            check_variables([(key, f"{path}.{key}")], known)
+
+
+def check_variables(named: t.Iterable[tuple[str, str]], known: Known, prefix: str = "") -> None:
+    """Check variables, given with their paths.
+
+    :arg prefix: the start of the names that is not written in the input.
+    :raises InputError: an unknown variable of a role of the collection.
+    """
+    for name, path in named:
+        hint = unknown_variable(name, known)
+        if hint:
+            raise InputError(f"{name} is not a variable of this collection.", path, hint.replace(f"mean {prefix}", "mean "))
+
+
+def check_server(variables: t.Collection[str], path: str, known: Known) -> None:
+    """Check the keys of a server, of which unknown ones are host variables.
+
+    :raises InputError: a key that is similar to a known one, or an unknown variable of a role of the collection.
+    """
+    refuse_slips([key for key in variables if not key.startswith("ansible_")], SERVER_KEYS, path)
+    refuse_slips([key for key in variables if key.startswith("ansible_")], _ANSIBLE, path, _SLIP_OF_ANSIBLE)
+    check_variables([(key, f"{path}.{key}") for key in variables], known)
+
+
+def check_role(role: str, path: str, known: t.Collection[str], declared: bool) -> None:
+    """Check the role of a server or VM.
+
+    :arg known: roles of the collection, and those that the topology declares.
+    :arg declared: whether the topology declares roles; then all others are unknown.
+    :raises InputError: an unknown role, or without declared ones a role that is similar to a known one.
+    """
+    near = near_miss(role, known, 0.6 if declared else _SLIP_OF_ROLE)
+    if role not in known and (declared or near):
+        hint = f"Did you mean {near}?" if near else f"Use one of {', '.join(sorted(known))}, or declare it below roles."
+        raise InputError(f"unknown role {role!r}.", path, hint)
+
+
+def unknown_hosts(parts: t.Iterable[str], names: t.Collection[str]) -> dict[str, str]:
+    """Return the names in a host pattern that match no host and no group, with a hint for each.
+
+    :arg parts: of the pattern, for example ``virt`` and ``&rack1`` or ``controller[0]``.
+    :arg names: all hosts, and the groups that have hosts.
+    """
+    found = {}
+    for part in parts:
+        name = part.strip().lstrip("!&")
+        if not name or name.startswith(("~", "@")):
+            continue
+        bare = re.sub(r"\[-?\d*:?-?\d*\]\Z", "", name)
+        if not any(fnmatch.fnmatchcase(each, form) for each in (*names, "all", "ungrouped", "localhost", "127.0.0.1", "::1") for form in (name, bare)):
+            some = f"{', '.join(sorted(names)[:_MOST_NAMES])}{', ...' if len(names) > _MOST_NAMES else ''}"
+            found[bare] = did_you_mean(bare, names, f"The inventory has {some}.")
+    return found

@@ -1,0 +1,112 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: find misspelt names in an inventory before anything is done with it."""
+
+from __future__ import annotations
+
+import fnmatch
+import pathlib
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names
+
+#: The files that the inventory plugin read in this process, with the error of each. For Ansible an error is only a warning.
+READ: dict[str, str] = {}
+_OURS = re.compile(r"^plugin:\s*[\"']?(reduced\.footprint\.)?nodes\b", re.MULTILINE)
+# packages_ is too common a prefix
+_INTERNAL = ("packages",)
+_ROLES = pathlib.Path(__file__).resolve().parents[3] / "roles"
+
+
+def known_variables(folder: pathlib.Path = _ROLES) -> dict[str, frozenset[str]]:
+    """Return the variables of the collection's roles, by their prefix."""
+    texts = {}
+    for role in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if role.name not in _INTERNAL:
+            texts[role.name] = "\n".join(read_text(str(role / file)) or "" for file in ("meta/argument_specs.yml", "defaults/main.yml"))
+    return plan_names.known_variables(texts)
+
+
+def select_hosts(
+    patterns: t.Mapping[str, t.Sequence[str]], groups: t.Mapping[str, t.Sequence[str]], variable: str = "", required: bool = True
+) -> str:
+    """Return the patterns that match a host, as one pattern.
+
+    :arg patterns: pattern → its parts.
+    :arg variable: the variable that contains the pattern, for the message.
+    :arg required: otherwise the result may match nothing.
+    :raises InputError: no pattern matches; with the most similar name of the inventory.
+    """
+    if not any(pattern.strip() for pattern in patterns):
+        raise InputError("is required.", variable or "hosts", f"Set it with -e {variable or 'NAME'}=HOST.")
+    names = _names(groups)
+    found, missing = [], {}
+    for pattern, parts in patterns.items():
+        unknown = plan_names.unknown_hosts(parts, names)
+        missing.update(unknown)
+        if not unknown:
+            found.append(pattern)
+    if not found and required:
+        name, hint = next(iter(missing.items()))
+        raise InputError(f"no host or group of the inventory is named {name}.", variable or None, hint)
+    return ":".join(found or ["all", "!all"])
+
+
+def check_limit(parts: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]]) -> None:
+    """Check the names in ``--limit``, of which Ansible ignores unknown ones.
+
+    :raises InputError: no host and no group has such a name.
+    """
+    for name, hint in plan_names.unknown_hosts(parts, _names(groups)).items():
+        raise InputError(f"no host or group of the inventory is named {name}.", "--limit", hint)
+
+
+def _names(groups: t.Mapping[str, t.Sequence[str]]) -> set[str]:
+    return {*groups.get("all", ()), *(name for name, hosts in groups.items() if hosts and name not in ("all", "ungrouped"))}
+
+
+def check_inventory(groups: t.Mapping[str, t.Sequence[str]], sources: t.Sequence[str]) -> None:
+    """Check that the inventory plugin read every file of its own, and that there are hosts.
+
+    :arg sources: the inventory sources that were given.
+    :raises InputError: a file that has an error, or no host at all.
+    """
+    for source in sources:
+        path = pathlib.Path(source).absolute()
+        for name, message in READ.items():
+            if message and (name == str(path) or path in pathlib.Path(name).parents):
+                raise InputError(message, name)
+        for file in sorted(path.iterdir()) if path.is_dir() else [path]:
+            if file.suffix in (".yml", ".yaml") and str(file) not in READ and file.is_file() and _OURS.search(read_text(file) or ""):
+                raise InputError("could not be read as an inventory.", str(file), "Correct the error in the warnings above.")
+    if not groups.get("all"):
+        named = ", ".join(sources) or "none"
+        raise InputError(f"the inventory has no host (sources: {named}).", None, "Give the path of the inventory with -i, and correct the warnings above.")
+
+
+def unknown_variables(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.Known) -> list[str]:
+    """Return an error for each variable that has the prefix of a role of the collection, but is not one of its variables.
+
+    :arg hosts: host → its variables.
+    """
+    found: dict[str, list[str]] = {}
+    for host, variables in hosts.items():
+        others = variables.get(plan_names.OTHERS) or ()
+        declared = variables.get("footprint_services") or {}
+        # a declared service may have the name of one of the collection, and a role of its own
+        foreign = [f"{name.replace('-', '_')}_*" for name, entry in dict(declared).items() if isinstance(entry, t.Mapping) and entry.get("role")]
+        for name in variables:
+            if name.startswith(tuple(known)) and not any(fnmatch.fnmatchcase(name, pattern) for pattern in (*others, *foreign)):
+                found.setdefault(name, []).append(host)
+    errors = []
+    for name, where in found.items():
+        hint = plan_names.unknown_variable(name, known)
+        if hint:
+            more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+            errors.append(str(InputError(f"is not a variable of this collection (set for {where[0]}{more}).", name, hint)))
+    return errors
