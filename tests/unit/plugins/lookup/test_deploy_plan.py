@@ -19,7 +19,7 @@ HOSTS = {"c1": {"vm_host": "metal1"}, "c2": {"vm_host": "metal2"}, "w": {}, "met
 @pytest.fixture(autouse=True)
 def _options(monkeypatch):
     """Options as Ansible would set them from the documentation."""
-    options = {"services": {}, "components": [], "with_dependencies": False}
+    options = {"services": {}, "components": [], "with_dependencies": False, "fail": True}
     monkeypatch.setattr(plugin.LookupModule, "get_option", lambda self, name: options[name])
     monkeypatch.setattr(plugin.LookupModule, "set_options", lambda self, **unused: None)
 
