@@ -54,5 +54,6 @@ def test_matrices_that_can_be_resumed_have_the_option() -> None:
     from tests.runner import gates  # pylint: disable=import-outside-toplevel
 
     for script in gates.RESUMABLE:
-        done = subprocess.run([workspace.BIN / "python", workspace.ROOT / "tests" / "torture" / f"migration_{script}.py", "--help"], capture_output=True, check=True)
+        matrix = workspace.ROOT / "tests" / "torture" / f"migration_{script}.py"
+        done = subprocess.run([workspace.BIN / "python", matrix, "--help"], capture_output=True, check=True)
         assert b"--resume" in done.stdout
