@@ -212,7 +212,8 @@ def _matrix(script: str, title: str) -> Gate:
         yield Step([labs.COMMAND, "up", "--fresh"], ROOT, env=lab)
         yield Step([labs.COMMAND, "writer", "start"], ROOT, env=lab)
         yield Step([_tool("ansible-playbook"), "reduced.footprint.provision_virt"], ROOT, env=lab)
-        yield Step([PYTHON, str(ROOT / "tests" / "torture" / f"migration_{script}.py"), "--whole"], ROOT, env=lab, timeout=28800)
+        more = ["--resume"] if os.environ.get("RESUME") and script in RESUMABLE else []
+        yield Step([PYTHON, str(ROOT / "tests" / "torture" / f"migration_{script}.py"), "--whole", *more], ROOT, env=lab, timeout=43200)
 
     return with_lab(Gate(name, title, steps, TORTURE))
 
@@ -222,6 +223,8 @@ def _flows() -> t.Iterator[Step]:
         yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", timeout=3600)
 
 
+#: Matrices that keep the result of each cell.
+RESUMABLE = frozenset({"faults", "options"})
 #: Hours, not minutes. Each is a gate, so that a run that was broken off can be resumed with the next one.
 LONG = (
     _long("units", "unit tests with random values by the thousand", "tests/unit", timeout=7200, env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}),
@@ -279,7 +282,7 @@ def main(arguments: t.Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--suite", choices=("check", "test", "torture"), default="test", help="which gates to run")
     parser.add_argument("--only", nargs="+", metavar="GATE", choices=[gate.name for gate in GATES], help="run only these gates")
-    parser.add_argument("--resume", action="store_true", help="do not repeat the gates that passed before, at this commit")
+    parser.add_argument("--resume", action="store_true", help="do not repeat gates and cells of matrices that passed with the same code")
     parser.add_argument("--list", action="store_true", help="list the gates")
     wanted = parser.parse_args(arguments)
     if wanted.list:
@@ -287,8 +290,8 @@ def main(arguments: t.Sequence[str] | None = None) -> int:
             print(f"{gate.name:19} {gate.title} ({', '.join(sorted(gate.suites)) or 'by name, and in torture'})")
         return 0
     chosen = [gate for gate in GATES if (gate.name in wanted.only if wanted.only else wanted.suite in gate.suites)]
-    os.environ.update(workspace.environment())
-    return run_all(chosen, OUTPUT, Record(OUTPUT / "passed.json", workspace.state(), wanted.resume))
+    os.environ.update(workspace.environment(), **({"RESUME": "1"} if wanted.resume else {}))
+    return run_all(chosen, OUTPUT, Record(OUTPUT / "passed.json", workspace.code_state(), wanted.resume))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class Record:
     """Passed gates with their count and seconds, in a file that holds for one state of the checkout.
 
     :arg path: the file.
-    :arg state: what identifies the state of the checkout, as :func:`workspace.state` gives it.
+    :arg state: what identifies the state of the checkout, as :func:`workspace.code_state` returns it.
     :arg resume: whether gates that passed at this state are not run again.
     """
 

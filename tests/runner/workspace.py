@@ -64,12 +64,12 @@ def changed(base: str | None = None) -> list[str]:
     return [name for name in listed.split("\0") if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
 
 
-def state() -> str:
-    """A digest of the commit and of everything that is not committed yet."""
-    digest = hashlib.sha256(_git("rev-parse", "HEAD").encode() + _git("diff", "HEAD").encode())
-    for name in _git("ls-files", "--others", "--exclude-standard", "-z").split("\0"):
-        if name:
-            digest.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
+def code_state() -> str:
+    """Return a digest of all files that can change the result of a test: everything but documentation."""
+    digest = hashlib.sha256()
+    for name in tracked():
+        if not name.startswith(("docs/", "changelogs/", "benchmarks/")) and not name.endswith(".md"):
+            digest.update(name.encode() + b"\0" + hashlib.sha256((ROOT / name).read_bytes()).digest())
     return digest.hexdigest()
 
 

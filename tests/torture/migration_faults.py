@@ -3,16 +3,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A migration and everything that can befall it, phase by phase, in a lab that is up and whose writer writes.
+"""Faults in every phase of a migration, in a lab that is up and whose writer writes.
 
-A hook of the migration's own holds it still in the phase, so that the fault strikes where it is meant to. Then nobody
-touches anything until it has come to an end by itself; the fault is fixed, and the playbook is run as its user would
-until the master serves from the VM, or, for a fault before the pause, until the copy is there. All the while somebody counts
-who answers for the admin address.
+A hook of the migration suspends it in the phase of the fault. Then the migration runs without intervention until it ends; the fault is
+removed, and the playbook is run until the master serves from the VM or, for a fault before the pause, until the copy is complete.
+Meanwhile the network is probed for the holder of the admin address.
 
-``--only FAULT[:PHASE]`` chooses; without ``--whole`` a slice is done. ``LAB_NAME`` and ``LAB_NETWORK`` choose the
-lab, as for ``lab/lab``; ``FAULT_LEASE`` is the lease in seconds, for a machine with much else to do. Writes a table to
-tests/output; exit code 0 when every cell held.
+``--only FAULT[:PHASE]`` selects cells; without ``--whole`` a slice is run; ``--resume`` skips cells that passed with the same code.
+``LAB_NAME`` and ``LAB_NETWORK`` select the lab, as for ``lab/lab``; ``FAULT_LEASE`` is the lease in seconds, for a busy machine.
+Writes a table to tests/output; exit code 0 if every cell passed.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "lab")]
 
 import handover_faults as handover  # noqa: E402
 from address_watch import AddressWatch  # noqa: E402
+from cells import Cells  # noqa: E402
 from rflab import settings  # noqa: E402
 
 # a lease short enough to wait for, and the time a phase is held still: longer than the lease
@@ -298,36 +298,29 @@ def writing() -> bool:
     return last_acknowledged() > before
 
 
-def write_table(name: str, rows: t.Sequence[t.Mapping[str, t.Any]], hidden: t.Collection[str]) -> None:
-    """Leave the rows as a table for people in tests/output."""
-    columns = [each for each in rows[0] if each not in hidden]
-    lines = [columns, ["---"] * len(columns), *([str(row[each]) for each in columns] for row in rows)]
-    output = ROOT / "tests" / "output"
-    output.mkdir(exist_ok=True)
-    (output / f"{name}.md").write_text("".join(f"| {' | '.join(line)} |\n" for line in lines), encoding="utf-8")
-
-
 def main() -> int:
-    """The whole matrix, or what was asked for."""
+    """Run the whole matrix, a slice of it, or the selected cells."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", action="append", default=[], metavar="FAULT[:PHASE]")
-    parser.add_argument("--keep", action="store_true", help="go on with the copy that an earlier migration left")
+    parser.add_argument("--only", action="append", default=[], metavar="FAULT[:PHASE]", help="only these faults")
+    parser.add_argument("--keep", action="store_true", help="continue with the copy of an earlier migration")
     parser.add_argument("--whole", action="store_true", help="all cells, for hours")
+    parser.add_argument("--resume", action="store_true", help="skip the cells that passed with the same code")
     arguments = parser.parse_args()
     only = [each.partition(":") for each in arguments.only]
     cells = [each for each in CELLS if (arguments.whole or only or (each.fault, each.phase, each.when) in SLICE)]
     cells = [each for each in cells if not only or any(fault == each.fault and phase in ("", each.phase) for fault, _colon, phase in only)]
     if not arguments.keep:
         start_anew()
-    rows = []
+    results, good = Cells("migration-faults", ("held", "reason")), True
     for cell in cells:
+        key = (cell.fault, cell.when, cell.phase)
+        if arguments.resume and results.held(key):
+            continue
         row = suffer(cell, settings.current())
         row["held"] = row["held"] and row["rows lost"] == 0
-        rows.append(row)
-        sys.stdout.write(json.dumps(row) + "\n")
-        sys.stdout.flush()
-    write_table("migration-faults", rows, ("held", "reason"))
-    return 0 if all(row["held"] for row in rows) else 1
+        results.add(key, row)
+        good = good and row["held"]
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -19,12 +19,14 @@ import sys
 import time
 import typing as t
 
-from migration_faults import SERVICE_TIMEOUT, AddressWatch, await_true, lab, longest_pause, lost, settings, writing, write_table
+from migration_faults import SERVICE_TIMEOUT, AddressWatch, await_true, lab, longest_pause, lost, settings, writing
 from migration_kill import ROOT, journal, last_acknowledged, playbook, ssh, start_anew
 
 sys.path.insert(0, str(ROOT / "lab"))
 
 from rflab.plays import play  # noqa: E402
+
+from cells import Cells  # noqa: E402
 
 OPTIONS = {
     "boot": ("image", "pxe"),
@@ -93,24 +95,26 @@ def migrate(combination: t.Sequence[str], here: settings.Lab) -> dict[str, t.Any
 
 
 def main() -> int:
-    """The combinations asked for, those with the same boot one after the other: they go on with one copy."""
+    """Run the combinations; those with the same ``boot`` follow each other and use one copy."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", action="append", default=[], metavar="WORD")
+    parser.add_argument("--only", action="append", default=[], metavar="WORD", help="only combinations with this value")
     parser.add_argument("--whole", action="store_true", help="all combinations, for hours")
+    parser.add_argument("--resume", action="store_true", help="skip the combinations that passed with the same code")
     arguments = parser.parse_args()
     wanted = [each for each in (ALL if arguments.whole else PAIRS) if set(arguments.only) <= set(each)]
-    rows, boot = [], ""
+    results, boot, good = Cells("migration-options", ("held",)), "", True
     for combination in sorted(wanted):
+        if arguments.resume and results.held(combination):
+            continue
         taken_back()
         if combination[0] != boot:
             start_anew()
             boot = combination[0]
-        rows.append(migrate(combination, settings.current()))
-        sys.stdout.write(json.dumps(rows[-1]) + "\n")
-        sys.stdout.flush()
-    write_table("migration-options", rows, ("held",))
+        row = migrate(combination, settings.current())
+        results.add(combination, row)
+        good = good and row["held"]
     taken_back()
-    return 0 if all(row["held"] for row in rows) else 1
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -167,7 +167,9 @@ def test_a_protected_vm_stays_and_the_others_go(farm: Farm) -> None:
     assert result.failed
     assert "is protected" in str(result.vms[0].error)
     assert (result.vms[0].state, result.vms[1].state) == ("running", "absent")
-    assert "1 of 2 VMs failed, the others are done. b: is protected" in result.as_result()["msg"] == result.as_result()["error"]["message"]
+    returned = result.as_result()
+    assert "1 of 2 VMs failed, the others are done. b: is protected" in returned["msg"]
+    assert returned["msg"] == returned["error"]["message"]
     lifted = farm.run(VMS[1:2])
     assert (actions(lifted), "protected: no" in lifted.diff[0]["after"]) == ({"b": ["update_metadata"]}, True)
     assert not farm.run(VMS[1:2], state="absent").failed

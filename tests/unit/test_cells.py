@@ -1,0 +1,59 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Results of the long matrices, which an interrupted run continues."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import typing as t
+
+import pytest
+
+from tests.support.cells import Cells, workspace
+
+
+def results(output: pathlib.Path, state: str = "one") -> Cells:
+    return Cells("matrix", ("held", "reason"), state, output)
+
+
+def test_cells_that_held_are_known_to_the_next_run_with_the_same_code(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = results(tmp_path)
+    first.add(("host", "commit"), {"fault": "host", "held": True, "reason": None})
+    first.add(("link", "commit"), {"fault": "link", "held": False, "reason": "2 owners"})
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    again = results(tmp_path)
+    assert again.held(("host", "commit")) and not again.held(("link", "commit")) and not again.held(("full", "commit"))
+    again.add(("link", "commit"), {"fault": "link", "held": True, "reason": None})
+    assert results(tmp_path).held(("link", "commit")) and not results(tmp_path, "two").held(("host", "commit"))
+    assert (tmp_path / "matrix.md").read_text("utf-8").splitlines() == ["| fault |", "| --- |", "| host |", "| link |"]
+    (tmp_path / "matrix.json").write_text("{", "utf-8")
+    assert not results(tmp_path).held(("host", "commit"))
+
+
+@pytest.mark.parametrize("path, same", [("docs/a.md", True), ("README.md", True), ("changelogs/x.yml", True), ("plugins/a.py", False), ("new.py", False)])
+def test_state_of_the_code_ignores_documentation_only(path: str, same: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def put(name: str, text: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+
+    def listed(*_arguments: t.Any, **_more: t.Any) -> str:
+        return "\0".join(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file())
+
+    monkeypatch.setattr(workspace, "ROOT", tmp_path)
+    monkeypatch.setattr(workspace, "_git", listed)
+    put("plugins/a.py", "1")
+    before = workspace.code_state()
+    put(path, "2")
+    assert (workspace.code_state() == before) is same
+
+
+def test_matrices_that_can_be_resumed_have_the_option() -> None:
+    from tests.runner import gates  # pylint: disable=import-outside-toplevel
+
+    for script in gates.RESUMABLE:
+        matrix = workspace.ROOT / "tests" / "torture" / f"migration_{script}.py"
+        done = subprocess.run([workspace.BIN / "python", matrix, "--help"], capture_output=True, check=True)
+        assert b"--resume" in done.stdout
