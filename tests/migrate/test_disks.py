@@ -105,7 +105,7 @@ def test_boot_files_of_the_firmware_are_written_completely(image: DiskImage) -> 
     assert mismatched(image) == []
 
 
-def test_boot_entries_refer_to_the_new_partitions(image: DiskImage) -> None:
+def test_partition_types_are_those_firmware_and_kernels_expect(image: DiskImage) -> None:
     kinds = []
     for path in image.images:
         said = json.loads(subprocess.run(["sfdisk", "--json", path], check=True, capture_output=True).stdout)["partitiontable"]

@@ -66,7 +66,7 @@ def state(source: Source, unit: str, address: str | None = None) -> str:
 
 
 def addresses(source: Source, address: str | None = None) -> set[str]:
-    """Return the addresses it has assigned to others."""
+    """Return the global addresses of the source."""
     links = json.loads(source.ssh("ip", "-json", "address", "show", "scope", "global", address=address) or "[]")
     return {info["local"] for link in links for info in link.get("addr_info", []) if "local" in info}
 
