@@ -22,7 +22,7 @@ from server_image import ROOT, Image
 from wire import Wire
 
 MACS = ("52:54:00:22:00:00", "52:54:00:22:00:01", "52:54:00:22:00:02")
-#: An emulated machine boots in half a minute without other load.
+#: Limit of a boot in seconds; an emulated machine boots in half a minute without other load.
 BOOT = 420.0
 # the virtual NICs of the host pass on incomplete checksums, which another kernel rejects
 PLAIN = "csum=off,guest_csum=off,gso=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off"
