@@ -133,14 +133,14 @@ def promises_kept(lab: AddServerLab) -> None:
 
 
 def one_of_each(lab: AddServerLab) -> None:
-    """No controller runs twice, or is defined where it does not run."""
+    """Check that no controller runs twice or is defined on a server where it does not run."""
     running = sorted(name for server in SERVERS for name in lab.running(server))
     defined = sorted(name for server in SERVERS for name in lab.defined(server))
     assert running == defined == CONTROLLERS
 
 
 def kill_worker(lab: AddServerLab, server: str) -> None:
-    """Kill -9 the unit that moves a VM, and let nobody start it again."""
+    """Kill the unit that moves a VM with ``kill -9``, and stop it so that systemd does not restart it."""
     for line in lab.ssh(server, "systemctl", "list-units", "--plain", "--no-legend", "'reduced-footprint-move-*'").splitlines():
         unit = line.split()[0]
         lab.ssh(server, "systemctl", "kill", "--signal=KILL", unit, check=False)

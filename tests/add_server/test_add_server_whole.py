@@ -68,13 +68,13 @@ def test_killed_at_each_stage_it_is_completed(lab: AddServerLab, stage: str, del
     assert again.changed == 0, again.changed_tasks()
 
 
-def test_a_controller_that_does_not_rejoin_is_taken_back(lab: AddServerLab) -> None:
+def test_controller_that_does_not_rejoin_is_moved_back(lab: AddServerLab) -> None:
     name = take_back(lab)
-    # on the new server nobody speaks to its database; a short time alone would do no harm to one that is quick
-    deaf = "add table bridge fault\nadd chain bridge fault pass { type filter hook forward priority 0; }\n"
-    deaf += "".join(f"add rule bridge fault pass ip protocol tcp tcp {end} 4567 drop\n" for end in ("sport", "dport"))
+    # on the new server the database cannot reach its peers; an interruption would not suffice if the controller rejoins quickly
+    rules = "add table bridge fault\nadd chain bridge fault pass { type filter hook forward priority 0; }\n"
+    rules += "".join(f"add rule bridge fault pass ip protocol tcp tcp {end} 4567 drop\n" for end in ("sport", "dport"))
     lab.ssh("metal3", "apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install nftables")
-    lab.ssh("metal3", "nft", "-f", "-", stdin=deaf)
+    lab.ssh("metal3", "nft", "-f", "-", stdin=rules)
     try:
         done = lab.play("add_server", "-e", "add_server_rejoin_timeout=30")
     finally:
@@ -89,7 +89,7 @@ def test_a_controller_that_does_not_rejoin_is_taken_back(lab: AddServerLab) -> N
     well(lab)
 
 
-def test_nobody_is_touched_while_another_one_is_not_well(lab: AddServerLab) -> None:
+def test_no_controller_is_moved_while_another_is_unhealthy(lab: AddServerLab) -> None:
     take_back(lab)
     lab.ssh(lab.address("controller3"), "systemctl", "stop", "mariadb")
     done = lab.play("add_server", "-e", "add_server_gate_timeout=5", "-e", "add_server_write_probe=false")

@@ -6,7 +6,7 @@
 
 Every job gets a new private data directory with a copy of the project, and a new container if there is an image. The inventory is what
 ``ansible-inventory --list --export`` printed at the last update, as a script. Extra variables are flat, and answers to surveys are
-never templates. There is no terminal, and everything but the artifacts is removed when the job ends.
+never templates. A job has no terminal, and everything but the artifacts is removed when the job ends.
 """
 
 from __future__ import annotations

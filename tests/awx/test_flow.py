@@ -197,11 +197,11 @@ def test_a_backup_survives_the_job(site: Site) -> None:
     [
         ("restore_database", {"galera_restore_file": "/footprint/backups/none", "galera_restore_confirm": "other"}, "galera_restore_confirm"),
         ("remove_virt_node", {f"remove_virt_node_{key}": value for key, value in REMOVAL.items()}, "confirm"),
-        ("move_vm", {"move_vm_id": "nobody", "move_vm_source": "metal1", "move_vm_destination": "metal2", "move_vm_state": "moved"}, "nobody"),
+        ("move_vm", {"move_vm_id": "missing-vm", "move_vm_source": "metal1", "move_vm_destination": "metal2", "move_vm_state": "moved"}, "missing-vm"),
         ("rotate_keys", {}, "keystone"),
     ],
 )
-def test_a_playbook_that_refuses_here(site: Site, playbook: str, answers: dict[str, t.Any], words: str) -> None:
+def test_refusal_of_a_playbook_fails_the_job(site: Site, playbook: str, answers: dict[str, t.Any], words: str) -> None:
     done = site.job(playbook, **answers)
     assert done.rc != 0
     assert words in done.text, done.text[-3000:]

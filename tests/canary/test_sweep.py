@@ -82,7 +82,7 @@ class Place:
         return output
 
     def read_only(self) -> str:
-        """Every document that libvirt shows to whoever asks for no secrets."""
+        """Return every document that libvirt shows to a client that does not request secrets."""
         uri, texts = self.daemon["FOOTPRINT_TEST_QEMU_URI"], []
         names = subprocess.run(["virsh", "-r", "-c", uri, "list", "--all", "--name"], check=True, capture_output=True, text=True).stdout.split()
         for name in names:
@@ -94,7 +94,7 @@ class Place:
 
 @contextlib.contextmanager
 def system_log(folder: pathlib.Path) -> t.Iterator[Syslog | None]:
-    """The system's log for as long as the test takes, where this machine has none of its own."""
+    """Provide a system log during the test if this machine has none."""
     if LOG.exists():
         yield None
         return
@@ -105,7 +105,7 @@ def system_log(folder: pathlib.Path) -> t.Iterator[Syslog | None]:
             LOG.unlink()
 
 
-def test_no_canary_comes_out(tmp_path: pathlib.Path, daemon: dict[str, str]) -> None:
+def test_canaries_are_not_disclosed(tmp_path: pathlib.Path, daemon: dict[str, str]) -> None:
     place = Place(tmp_path, daemon)
     with system_log(tmp_path) as log:
         place.play("check mode", "--check")
@@ -113,7 +113,7 @@ def test_no_canary_comes_out(tmp_path: pathlib.Path, daemon: dict[str, str]) -> 
         place.play("again")
         place.play("other secrets", salt=" second")
         place.play("broken", broken=True, salt=" second")
-    # the tasks that can work here did: a sweep over nothing but refusals would prove little
+    # the tasks that can succeed here did: a sweep of refusals only would prove little
     assert made.count('"actions": [') >= 2 and "VALUE_" in made
     found = set(place.found)
     for name, text in place.shown:
@@ -125,7 +125,7 @@ def test_no_canary_comes_out(tmp_path: pathlib.Path, daemon: dict[str, str]) -> 
     (place.work / "service.conf").unlink(missing_ok=True)
     found.update(place.canaries.in_tree(place.work))
     found.update(place.canaries.in_tree(pathlib.Path(daemon["folder"], "log")))
-    # libvirt keeps passwords of displays in files of root, seeds are disks: nobody else may read them
+    # libvirt keeps passwords of displays in files of root, seeds are disks: other users must not be able to read them
     found.update(place.canaries.in_tree(daemon["folder"], readable=True))
     for state in ("/var/lib/reduced.footprint", "/var/cache/reduced.footprint", "/run/reduced.footprint", "/etc/ansible/facts.d"):
         found.update(place.canaries.in_tree(state))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What travels on the lab's wires, as somebody sees it who sits on the bridge."""
+"""Capture of the traffic of a lab at its bridge."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _LARGEST = 1 << 18
 
 
 class Capture:
-    """All TCP of a bridge's machines, while it is entered.
+    """Captures all TCP traffic of a bridge's machines, as a context manager.
 
     :arg interfaces: the bridge's ports.
-    :arg canary: what nobody on the wire may read.
-    :ivar bytes: port → how much payload went from or to it.
-    :ivar seen: ports from or to which the canary went in clear.
+    :arg canary: text that must not be readable in the traffic.
+    :ivar bytes: port → bytes of payload from and to it.
+    :ivar seen: ports from or to which the canary was sent in plain text.
     """
 
     def __init__(self, interfaces: t.Sequence[str], canary: bytes) -> None:

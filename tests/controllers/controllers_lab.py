@@ -26,14 +26,14 @@ LOGS = REPOSITORY / "tests" / "output" / "controllers" / current().title
 SERVERS = ("metal1", "metal2", "metal3")
 EVENTS = "CREATE TABLE IF NOT EXISTS footprint.events (n BIGINT PRIMARY KEY, at DATETIME(6) NOT NULL) ENGINE=InnoDB"
 
-#: What a controller is given so that the tests' writer finds its account.
+#: Variables of a controller that create the account of the tests' writer.
 WRITER_PASSWORD = "{{ lookup('ansible.builtin.file', inventory_dir ~ '/../writer-password') }}"
 
 
 class ControllersLab(Lab):
-    """The lab with an inventory of its own: metal1 to metal3 are the group ``controller``.
+    """The lab with a separate inventory: metal1 to metal3 are the group ``controller``.
 
-    :ivar inventory_path: the folder of the inventory; ``write_inventory`` makes it anew.
+    :ivar inventory_path: the folder of the inventory; ``write_inventory`` writes it again.
     :ivar virtual_address: free, in the lab's network.
     """
 

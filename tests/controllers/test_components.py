@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A start forced beside a majority that is merely out of reach: two Primary Components with one uuid, and the way back."""
+"""A start forced while the majority is only unreachable: two Primary Components with one uuid, and their recovery."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PORTS = "{ 4444, 4567, 4568 }"
 
 
 def cut(lab: ControllersLab) -> None:
-    """Take the wire between one member and the others away, for replication alone."""
+    """Drop the replication traffic between one member and the others."""
     if not lab.answers(ALONE, ["test", "-e", "/usr/sbin/nft"]):
         lab.run(ALONE, ["apt-get", "update", "-q"])
         lab.run(ALONE, ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "--no-install-recommends", "nftables"])
@@ -44,14 +44,14 @@ def value(lab: ControllersLab, host: str, name: str) -> str:
 
 @pytest.fixture(name="parted")
 def fixture_parted(lab: ControllersLab) -> t.Iterator[str]:
-    """Two Primary Components, with rows of their own; returns the uuid."""
+    """Create two Primary Components with different rows; return the uuid."""
     lab.write_inventory()
     deploy(lab)
     execute(lab, "metal1", "CREATE OR REPLACE TABLE footprint.parted (host VARCHAR(20) PRIMARY KEY)")
     cut(lab)
     try:
         eventually("metal3 sees that it is alone", lambda: value(lab, ALONE, "wsrep_cluster_status") == "non-Primary", 60)
-        eventually("the two go on", lambda: synced(lab, MAJORITY), 60)
+        eventually("the majority continues", lambda: synced(lab, MAJORITY), 60)
         execute(lab, ALONE, "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=1'")
         eventually("metal3 serves on its own", lambda: synced(lab, [ALONE]), 60)
         execute(lab, ALONE, "INSERT INTO footprint.parted VALUES ('metal3')")
@@ -62,7 +62,7 @@ def fixture_parted(lab: ControllersLab) -> t.Iterator[str]:
         restore(lab)
 
 
-def test_two_primary_components_are_told_apart_and_brought_together(lab: ControllersLab, parted: str) -> None:
+def test_two_primary_components_are_reported_and_recovered(lab: ControllersLab, parted: str) -> None:
     assert {value(lab, host, "wsrep_cluster_state_uuid") for host in SERVERS} == {parted}
     words = f"there are 2 Primary Components of the cluster {parted} at once: metal1, metal2 (size 2, configuration "
     given = {"deploy_controllers": {"deploy_controllers_components": "galera"}, "backup_database": {"galera_backup_directory": "/nowhere"}}
@@ -75,10 +75,10 @@ def test_two_primary_components_are_told_apart_and_brought_together(lab: Control
             assert done.changed == 0, done.changed_tasks()
     forced = lab.play("recover_database", "-e", f"galera_force_bootstrap={ALONE}")
     assert forced.rc != 0 and "Primary Components" in forced.output
-    # nothing was stopped or restarted for the operator
+    # nothing was stopped or restarted without the operator
     assert synced(lab, MAJORITY) and synced(lab, [ALONE])
 
-    # what docs/database.md tells the operator to do, after a decision for the majority
+    # the procedure of docs/database.md, after a decision for the majority
     lab.run(ALONE, ["systemctl", "stop", "mariadb"])
     lab.run(ALONE, ["mv", "/var/lib/mysql", "/var/lib/mysql.other-part"])
     lab.run(ALONE, ["install", "-d", "-o", "mysql", "-g", "mysql", "-m", "0755", "/var/lib/mysql"])
@@ -95,8 +95,8 @@ def test_two_primary_components_are_told_apart_and_brought_together(lab: Control
 
 
 @pytest.mark.whole
-def test_parts_do_not_come_together_by_themselves(lab: ControllersLab, parted: str) -> None:
-    """With the wire back both go on to serve, as docs/database.md says, and are refused as before."""
+def test_components_do_not_merge_without_the_operator(lab: ControllersLab, parted: str) -> None:
+    """After reconnection both components continue to serve, as described in docs/database.md, and are refused as before."""
     restore(lab)
     time.sleep(30)
     assert synced(lab, MAJORITY) and synced(lab, [ALONE])

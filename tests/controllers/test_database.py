@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The database of three controllers: stopped, without power, foreign, backed up, destroyed, restored, encrypted.
+"""The database of three controllers: members stopped, power loss, foreign data, backup, destruction, restore, encryption.
 
-A client writes through the virtual address all the while. What it felt stands in tests/output/controllers/LAB/database.json.
+A client continuously writes through the virtual address. Its gaps are recorded in tests/output/controllers/LAB/database.json.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ PLAY = [
 
 
 def deploy(lab: ControllersLab, **variables: t.Any) -> t.Any:
-    """The database and what stands in front of it."""
+    """Deploy the database and the load balancers."""
     done = lab.play(PLAY, variables=variables)
     assert done.rc == 0, done.output[-6000:]
     return done
 
 
 def note(what: str, **figures: t.Any) -> None:
-    """Keep figures for the report."""
+    """Record figures for the report."""
     path = LOGS / "database.json"
     LOGS.mkdir(parents=True, exist_ok=True)
     there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -52,7 +52,7 @@ def stop(lab: ControllersLab, *hosts: str) -> None:
 
 
 def synced(lab: ControllersLab, hosts: t.Sequence[str] = SERVERS) -> bool:
-    """Whether each of them is a ready member of one cluster of that size."""
+    """Whether each host is a ready member of one cluster of that size."""
     for host in hosts:
         text = lab.run(host, ["mariadb", "-BN", "-e", "SHOW GLOBAL STATUS LIKE 'wsrep\\_%'"], check=False)
         status = dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
@@ -69,7 +69,7 @@ def recover(lab: ControllersLab, *arguments: str, **options: t.Any) -> t.Any:
 
 
 def pause(lab: ControllersLab) -> float:
-    """The longest time without an acknowledged row, with all rows there."""
+    """Return the longest time without an acknowledged row; check that no row is missing."""
     eventually("rows are written", lab.writing, 120)
     lab.stop_writing()
     report = lab.written()
@@ -78,11 +78,11 @@ def pause(lab: ControllersLab) -> float:
 
 
 def rows(lab: ControllersLab, table: str = "footprint.events") -> set[str]:
-    """The checksums of a table on all members; one when all have the same."""
+    """Return the different checksums of a table on all members."""
     return {lab.run(host, ["mariadb", "-BN", "-e", f"CHECKSUM TABLE {table}"]) for host in SERVERS}
 
 
-def test_it_is_deployed_and_a_second_run_changes_nothing(lab: ControllersLab) -> None:
+def test_second_deployment_changes_nothing(lab: ControllersLab) -> None:
     first = deploy(lab)
     again = deploy(lab)
     assert again.changed == 0, again.changed_tasks()
@@ -103,14 +103,14 @@ def test_it_is_deployed_and_a_second_run_changes_nothing(lab: ControllersLab) ->
         ("restore_database", {"galera_restore_file": "/nowhere/x.mbs.zst"}, "/nowhere/x.mbs.zst does not exist"),
     ],
 )
-def test_bad_input_is_told(lab: ControllersLab, name: str, variables: dict[str, t.Any], words: str) -> None:
+def test_invalid_input_is_refused(lab: ControllersLab, name: str, variables: dict[str, t.Any], words: str) -> None:
     done = lab.play(name, variables=variables)
     assert done.rc != 0
     assert words in done.output, done.output[-3000:]
     assert synced(lab)
 
 
-def test_stopped_one_by_one_while_a_client_writes(lab: ControllersLab) -> None:
+def test_members_stopped_one_by_one_are_recovered_without_loss(lab: ControllersLab) -> None:
     lab.start_writing()
     for host in SERVERS:
         stop(lab, host)
@@ -136,7 +136,7 @@ def test_stopped_one_by_one_while_a_client_writes(lab: ControllersLab) -> None:
     note("stopped one by one", rows=kept, largest_gap=gap, largest_gap_while_some_serve=round(while_some_serve, 3), **figures)
 
 
-def test_power_loss_of_all_three(lab: ControllersLab) -> None:
+def test_power_loss_of_all_members_is_recovered_automatically(lab: ControllersLab) -> None:
     lab.start_writing()
     time.sleep(3)
     lab.lose_power(*SERVERS)
@@ -150,7 +150,7 @@ def test_power_loss_of_all_three(lab: ControllersLab) -> None:
     assert done.changed == 0, done.changed_tasks()
 
 
-def test_a_foreign_member_is_refused(lab: ControllersLab) -> None:
+def test_foreign_member_is_refused(lab: ControllersLab) -> None:
     stop(lab, *SERVERS)
     text = lab.run("metal2", ["cat", GRASTATE])
     [uuid] = [line.split()[1] for line in text.splitlines() if line.startswith("uuid:")]
@@ -167,7 +167,7 @@ def test_a_foreign_member_is_refused(lab: ControllersLab) -> None:
     lab.promises_kept()
 
 
-def test_a_missing_member_is_refused_unless_forced(lab: ControllersLab) -> None:
+def test_missing_member_is_refused_unless_forced(lab: ControllersLab) -> None:
     lab.start_writing()
     # metal3 is the first to leave, so nothing is lost without it
     for host in reversed(SERVERS):
@@ -189,10 +189,10 @@ def test_a_missing_member_is_refused_unless_forced(lab: ControllersLab) -> None:
 
 
 @pytest.mark.whole
-def test_an_older_member_that_is_forced_sets_the_newer_data_aside(lab: ControllersLab) -> None:
+def test_forced_older_member_sets_the_newer_data_aside(lab: ControllersLab) -> None:
     eventually("the table is made", lambda: lab.writer_sql("CREATE OR REPLACE TABLE footprint.late (n INT PRIMARY KEY)") == [], 60)
     stop(lab, "metal1")
-    # it may have been the one that clients were sent to
+    # clients may have been directed to this member
     eventually("a row is written", lambda: lab.writer_sql("REPLACE INTO footprint.late VALUES (1)") == [], 60)
     stop(lab, "metal2", "metal3")
     done = recover(lab, "-e", "galera_force_bootstrap=metal1")
@@ -204,7 +204,7 @@ def test_an_older_member_that_is_forced_sets_the_newer_data_aside(lab: Controlle
 
 
 def destroy(lab: ControllersLab) -> None:
-    """All data of all members are gone."""
+    """Remove all data of all members."""
     for host in SERVERS:
         lab.run(host, ["systemctl", "kill", "--signal=SIGKILL", "mariadb"], check=False)
         lab.run(host, ["systemctl", "stop", "mariadb"], check=False)
@@ -212,7 +212,7 @@ def destroy(lab: ControllersLab) -> None:
 
 
 def backup(lab: ControllersLab, folder: pathlib.Path, **variables: t.Any) -> pathlib.Path:
-    """A new backup."""
+    """Create a backup."""
     done = lab.play("backup_database", variables={"galera_backup_directory": str(folder), **variables})
     assert done.rc == 0, done.output[-6000:]
     [*unused, newest] = sorted(path for path in folder.glob("lab-*.mbs.*") if path.suffix != ".json")
@@ -225,19 +225,19 @@ def restore(lab: ControllersLab, file: pathlib.Path, **variables: t.Any) -> t.An
     return done
 
 
-def test_backed_up_destroyed_and_restored(lab: ControllersLab, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_backup_is_restored_after_destruction(lab: ControllersLab, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("backups")
     lab.start_writing()
     before = set(lab.acknowledged())
     first = backup(lab, folder)
     assert lab.writing()
-    # the member that is written to has something else to do
+    # the backup is not taken from the member that clients write to
     [writer] = [host for host in SERVERS if "writer" in lab.run(host, ["mariadb", "-BN", "-e", "SELECT user FROM information_schema.processlist"])]
     assert json.loads(pathlib.Path(f"{first}.json").read_text(encoding="utf-8"))["member"] != writer
     second = backup(lab, folder, galera_backup_retain=1)
     gap = pause(lab)
     assert not first.exists() and second.exists() and second.stat().st_mode & 0o777 == 0o600
-    told = json.loads(pathlib.Path(f"{second}.json").read_text(encoding="utf-8"))
+    manifest = json.loads(pathlib.Path(f"{second}.json").read_text(encoding="utf-8"))
     lab.promises_kept()
     assert not any(lab.run(host, ["find", "/var/lib/reduced.footprint/backup", "-type", "f"], check=False) for host in SERVERS)
 
@@ -255,12 +255,13 @@ def test_backed_up_destroyed_and_restored(lab: ControllersLab, tmp_path_factory:
     assert synced(lab)
     assert len(rows(lab)) == 1
     assert before <= lab.rows_of("metal3")
-    # accounts come back too
+    # accounts are restored as well
     eventually("the writer is let in", lambda: lab.writer_sql("SELECT COUNT(*) FROM footprint.events") != [(0,)], 60)
     again = restore(lab, second)
     assert again.changed == 0, again.changed_tasks()
     assert "galera_restore_round=2" in again.output
-    note("backup and restore", largest_gap_while_backing_up=gap, bytes=told["bytes"], compression=told["compression"], restore_seconds=round(done.seconds))
+    size, compression = manifest["bytes"], manifest["compression"]
+    note("backup and restore", largest_gap_while_backing_up=gap, bytes=size, compression=compression, restore_seconds=round(done.seconds))
 
 
 @pytest.mark.whole
@@ -272,11 +273,11 @@ def test_backed_up_destroyed_and_restored(lab: ControllersLab, tmp_path_factory:
         ("Start the cluster", 1),
         ("Join or restart metal2", 1),
         ("Join or restart metal3", 1),
-        # nearly the last, and soon done
+        # one of the last tasks, and a short one
         ("Remove the copied backup", 0.1),
     ],
 )
-def test_a_restore_that_is_killed_is_completed(lab: ControllersLab, task: str, seconds: float, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_killed_restore_is_completed_by_the_next_run(lab: ControllersLab, task: str, seconds: float, tmp_path_factory: pytest.TempPathFactory) -> None:
     lab.writer_sql("CREATE OR REPLACE TABLE footprint.story (n INT PRIMARY KEY)")
     lab.writer_sql("INSERT INTO footprint.story VALUES (1), (2)")
     file = backup(lab, tmp_path_factory.mktemp("backups"))
@@ -293,14 +294,14 @@ REPLICATION = (4567, 4568, 4444)
 
 
 def speaks(lab: ControllersLab, host: str) -> tuple[bool, bool]:
-    """Whether a member speaks TLS, and plain text too."""
+    """Whether a member accepts TLS, and whether it accepts plain text."""
     text = lab.run(host, ["mariadb", "-BN", "-e", "SELECT @@wsrep_provider_options"])
     options = {key.strip(): value.strip() for key, _equals, value in (part.partition("=") for part in text.split(";"))}
     return options.get("socket.ssl") == "YES", options.get("socket.dynamic") == "YES"
 
 
 def copied(lab: ControllersLab, canary: str) -> tuple[set[int], dict[int, int]]:
-    """Write a row, miss one and get it (IST), lose all data and get them (SST); the ports that showed the row, and what went through each."""
+    """Write rows with a member online, offline (IST) and without data (SST); return the ports that showed a row, and the bytes of each."""
     name = f"footprint.canary{time.time_ns()}"
     with lab.capture(canary) as capture:
         lab.run("metal1", ["mariadb", "-e", f"CREATE TABLE {name} (t VARCHAR(80)); INSERT INTO {name} VALUES ('{canary}')"])
@@ -316,8 +317,8 @@ def copied(lab: ControllersLab, canary: str) -> tuple[set[int], dict[int, int]]:
     return capture.seen & set(REPLICATION), {port: capture.bytes[port] for port in REPLICATION}
 
 
-def test_a_new_cluster_speaks_tls(lab: ControllersLab) -> None:
-    """Nobody on the wire reads a row, neither when it is written nor when it is copied."""
+def test_new_cluster_uses_tls(lab: ControllersLab) -> None:
+    """No row is readable in the traffic, neither when it is written nor when it is copied."""
     assert {speaks(lab, host) for host in SERVERS} == {(True, False)}
     seen, through = copied(lab, "canary-of-a-row-under-tls-0123456789")
     assert not seen and all(through.values()), through
@@ -325,13 +326,13 @@ def test_a_new_cluster_speaks_tls(lab: ControllersLab) -> None:
         assert lab.run(host, ["stat", "-c", "%U %G %a", "/etc/reduced.footprint/galera/key.pem"]).strip() == "root mysql 640"
 
 
-def test_plain_text_stays_until_tls_is_asked_for(lab: ControllersLab) -> None:
-    """A cluster from before TLS was the default: it keeps what it speaks, and the play says so."""
+def test_plain_text_is_kept_until_tls_is_requested(lab: ControllersLab) -> None:
+    """A cluster without TLS keeps plain text, and the play reports it."""
     lab.write_inventory({"galera_tls": False})
     deploy(lab)
     assert {speaks(lab, host) for host in SERVERS} == {(False, False)}
     seen, through = copied(lab, "canary-of-a-row-in-plain-text-012345")
-    assert seen == set(REPLICATION), f"the capture misses what is to be seen: {seen}, {through}"
+    assert seen == set(REPLICATION), f"the capture misses plain text: {seen}, {through}"
     lab.write_inventory()
     kept = deploy(lab)
     assert kept.changed == 0, kept.changed_tasks()
@@ -339,7 +340,7 @@ def test_plain_text_stays_until_tls_is_asked_for(lab: ControllersLab) -> None:
     assert {speaks(lab, host) for host in SERVERS} == {(False, False)}
 
 
-def test_encrypted_while_a_client_writes(lab: ControllersLab) -> None:
+def test_encryption_is_enabled_while_a_client_writes(lab: ControllersLab) -> None:
     lab.write_inventory({"galera_tls": True})
     lab.start_writing()
     done = deploy(lab)
@@ -348,7 +349,7 @@ def test_encrypted_while_a_client_writes(lab: ControllersLab) -> None:
     kept = lab.promises_kept()
     again = deploy(lab)
     assert again.changed == 0, again.changed_tasks()
-    # and it stays so when nobody says anything any more
+    # the setting is kept when the variable is no longer given
     lab.write_inventory()
     unsaid = deploy(lab)
     assert unsaid.changed == 0, unsaid.changed_tasks()

@@ -4,7 +4,7 @@
 
 """Identity of three controllers behind TLS: keys rotated under load, certificates replaced, each controller lost in turn.
 
-Clients get tokens and have them validated all the while. What they felt stands in tests/output/controllers/identity.json.
+Clients continuously request and validate tokens. Their failures are recorded in tests/output/controllers/identity.json.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEPT: dict[str, t.Any] = {}
 
 
 def note(what: str, **figures: t.Any) -> None:
-    """Keep figures for the report."""
+    """Record figures for the report."""
     path = LOGS / "identity.json"
     LOGS.mkdir(parents=True, exist_ok=True)
     there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -52,7 +52,7 @@ def openrc(lab: ControllersLab) -> dict[str, str]:
 
 
 def members(lab: ControllersLab) -> list[Client]:
-    """Each keystone by itself, past the load balancer."""
+    """Query each keystone directly, without the load balancer."""
     return [Client(openrc(lab), f"http://{lab.addresses[name]}:5000/v3", timeout=20) for name in SERVERS]
 
 
@@ -63,7 +63,7 @@ def deploy(lab: ControllersLab, plays: t.Any = None, **options: t.Any) -> t.Any:
 
 
 def keys(lab: ControllersLab, repository: str = REPOSITORIES[0]) -> dict[str, dict[int, str]]:
-    """Member → number → checksum of the key."""
+    """Map members to numbers of keys to checksums."""
     found = {}
     for name in SERVERS:
         lines = lab.ssh(name, f"cd {repository} && sha256sum [0-9]*").split("\n")
@@ -76,7 +76,7 @@ def level(lab: ControllersLab) -> bool:
 
 
 def openstack(lab: ControllersLab, host: str, *words: str) -> t.Any:
-    """The real client on a machine, with the operator's variables; the password travels on standard input."""
+    """Run the openstack client on a machine with the operator's variables; the password is passed on standard input."""
     variables = {**openrc(lab), "OS_CACERT": "/root/lab-ca.pem"}
     lab.ssh(host, "cat > /root/lab-ca.pem", stdin=(secrets(lab) / "tls" / "ca.txt").read_text("ascii"))
     lines = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
@@ -84,12 +84,12 @@ def openstack(lab: ControllersLab, host: str, *words: str) -> t.Any:
 
 
 def served(lab: ControllersLab) -> str:
-    """Fingerprint of the certificate that clients are shown."""
+    """Return the fingerprint of the certificate presented to clients."""
     pem = ssl.get_server_certificate((lab.virtual_address, 5000))
     return io_certificates.x509.load_pem_x509_certificate(pem.encode("ascii")).fingerprint(io_certificates.hashes.SHA256()).hex()
 
 
-def test_it_is_deployed(lab: ControllersLab) -> None:
+def test_second_deployment_changes_nothing(lab: ControllersLab) -> None:
     began = time.monotonic()
     deploy(lab)
     first = time.monotonic() - began
@@ -101,14 +101,14 @@ def test_it_is_deployed(lab: ControllersLab) -> None:
     assert checked.rc == 0 and checked.changed == 0, checked.changed_tasks() or checked.output[-4000:]
 
 
-def test_what_is_secret_stays_so(lab: ControllersLab) -> None:
+def test_secrets_are_not_disclosed(lab: ControllersLab) -> None:
     password = openrc(lab)["OS_PASSWORD"]
-    told = lab.play(EDGE, "-vvv").output
+    output = lab.play(EDGE, "-vvv").output
     database = (secrets(lab) / "keystone" / "database.txt").read_text("utf-8").split()[0]
     inside = lab.ssh(SERVERS[0], "cat /etc/keystone/fernet-keys/* /etc/keystone/credential-keys/*")
     private = (secrets(lab) / "tls" / "certificate-key.txt").read_text("ascii").splitlines()[1]
     for secret in [password, database, private, *[inside[at : at + 44] for at in range(0, len(inside) - 43, 44)]]:
-        assert len(secret) > 20 and secret not in told, "a secret was told by -vvv"
+        assert len(secret) > 20 and secret not in output, "a secret was printed by -vvv"
     for path in secrets(lab).rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
     for name in SERVERS:
@@ -120,14 +120,14 @@ def test_what_is_secret_stays_so(lab: ControllersLab) -> None:
             assert (mode, owner) == wanted, line
 
 
-def test_listeners_are_where_they_are_needed(lab: ControllersLab) -> None:
+def test_listeners_are_bound_to_the_required_addresses(lab: ControllersLab) -> None:
     for name in SERVERS:
         lines = [line.split()[3] for line in lab.ssh(name, "ss -Hltn").splitlines()]
         assert {line for line in lines if line.endswith(":5000")} == {f"{lab.addresses[name]}:5000", f"{lab.virtual_address}:5000"}
         assert {line for line in lines if line.endswith(":8404")} == {"127.0.0.1:8404"}
 
 
-def test_clients_come_by_tls_alone(lab: ControllersLab) -> None:
+def test_clients_must_use_tls(lab: ControllersLab) -> None:
     place = f"{lab.virtual_address}:5000/v3"
 
     def curl(*words: str) -> subprocess.CompletedProcess[str]:
@@ -144,14 +144,14 @@ def test_clients_come_by_tls_alone(lab: ControllersLab) -> None:
     assert curl("--cacert", authority, "--tls-max", "1.2", f"https://{place}").returncode == 0
 
 
-def test_the_operator_gets_a_token(lab: ControllersLab) -> None:
+def test_operator_gets_a_token(lab: ControllersLab) -> None:
     assert len(openstack(lab, SERVERS[1], "token", "issue")["id"]) > 100
     urls = {(entry["Interface"], entry["URL"]) for entry in openstack(lab, SERVERS[1], "endpoint", "list")}
     assert urls == {(interface, f"https://{lab.virtual_address}:5000/v3") for interface in ("public", "internal", "admin")}
 
 
-def test_the_database_is_spoken_to_by_tls_alone(lab: ControllersLab) -> None:
-    """Nobody on the wire reads what keystone writes; the way from HAProxy to keystone, which is in clear, shows that the capture hears."""
+def test_database_connections_use_tls(lab: ControllersLab) -> None:
+    """Queries of keystone are not readable in the traffic; the plain text between HAProxy and keystone shows that the capture works."""
     canary = "canary-of-a-project-0123456789"
     with lab.capture(canary) as capture:
         assert openstack(lab, "metal2", "project", "create", "--description", canary, f"canary{time.time_ns()}")["description"] == canary
@@ -167,7 +167,7 @@ def test_keys_are_rotated_under_load(lab: ControllersLab) -> None:
     secret = openstack(lab, SERVERS[1], "credential", "create", "--type", "note", "admin", "kept")["id"]
     clients = [*members(lab), Client(openrc(lab), timeout=20)]
     with Load(clients) as load:
-        eventually("the load is there", lambda: len(load.done) > 3, 60)
+        eventually("tokens are being issued", lambda: len(load.done) > 3, 60)
         for _turn in range(2):
             done = lab.play("rotate_keys")
             assert done.rc == 0, done.output[-4000:]
@@ -178,7 +178,7 @@ def test_keys_are_rotated_under_load(lab: ControllersLab) -> None:
     assert max(after) == max(before[SERVERS[0]]) + 2 and after[max(before[SERVERS[0]]) + 1] == before[SERVERS[0]][0]
     for client in clients:
         client.validate(old)
-    # encrypted with a key that is gone meanwhile, had it not been encrypted anew
+    # credentials would be unreadable now, had they not been encrypted again with a current key
     blobs = {entry["ID"]: entry["Data"] for entry in openstack(lab, SERVERS[2], "credential", "list")}
     assert blobs[secret] == "kept"
     assert len(keys(lab, REPOSITORIES[1])[SERVERS[0]]) == 3
@@ -187,7 +187,7 @@ def test_keys_are_rotated_under_load(lab: ControllersLab) -> None:
 
 
 @pytest.mark.parametrize("at", ["Change the keys of the leader", "Read the keys of the leader", "Copy the keys to the other members"])
-def test_a_rotation_that_is_killed_is_completed(lab: ControllersLab, at: str) -> None:
+def test_killed_rotation_is_completed_by_the_next_run(lab: ControllersLab, at: str) -> None:
     before = max(keys(lab)[SERVERS[0]])
     with Load([*members(lab), Client(openrc(lab), timeout=20)], threads=2) as load:
         killed = lab.play("rotate_keys", "-e", "keystone_rotate=fernet", kill_at=at, kill_delay=0.7)
@@ -200,7 +200,7 @@ def test_a_rotation_that_is_killed_is_completed(lab: ControllersLab, at: str) ->
         client.validate(KEPT["token"])
 
 
-def test_a_member_that_lost_its_keys_gets_them_back(lab: ControllersLab) -> None:
+def test_lost_keys_of_a_member_are_restored(lab: ControllersLab) -> None:
     lab.ssh(SERVERS[0], "rm -r /etc/keystone/fernet-keys")
     before = lab.ssh(SERVERS[1], "sha256sum /etc/keystone/fernet-keys/[0-9]*")
     lab.role_succeeds("keystone")
@@ -208,7 +208,7 @@ def test_a_member_that_lost_its_keys_gets_them_back(lab: ControllersLab) -> None
     members(lab)[0].validate(KEPT["token"])
 
 
-def test_keys_of_its_own_are_not_overwritten_in_silence(lab: ControllersLab) -> None:
+def test_differing_keys_of_a_member_are_not_overwritten(lab: ControllersLab) -> None:
     lab.ssh(SERVERS[2], "mv /etc/keystone/fernet-keys /etc/keystone/aside")
     lab.ssh(SERVERS[2], "keystone-manage fernet_setup --keystone-user keystone --keystone-group keystone")
     refused = lab.role("keystone")
@@ -218,7 +218,7 @@ def test_keys_of_its_own_are_not_overwritten_in_silence(lab: ControllersLab) -> 
     lab.ssh(SERVERS[2], "rm -r /etc/keystone/aside")
 
 
-def test_the_certificate_is_replaced_without_a_failure(lab: ControllersLab, tmp_path: pathlib.Path) -> None:
+def test_certificate_is_replaced_without_failed_requests(lab: ControllersLab, tmp_path: pathlib.Path) -> None:
     authority = io_certificates.make_authority("an operator's own", time.time(), 100)
     pair = io_certificates.make_certificate(authority, "given", [lab.virtual_address], time.time(), 50)
     for name, text in [("ca", authority.certificate), ("crt", pair.certificate), ("key", pair.key)]:
@@ -243,8 +243,8 @@ def test_the_certificate_is_replaced_without_a_failure(lab: ControllersLab, tmp_
 
 
 @contextlib.contextmanager
-def stranger(lab: ControllersLab, address: str) -> t.Iterator[None]:
-    """The lab's host answers for an address."""
+def other_host_with(lab: ControllersLab, address: str) -> t.Iterator[None]:
+    """Make the host of the lab answer for an address."""
     where = [f"{address}/32", "dev", lab.settings.bridge]
     subprocess.run(["ip", "address", "add", *where], check=True)
     try:
@@ -253,13 +253,13 @@ def stranger(lab: ControllersLab, address: str) -> t.Iterator[None]:
         subprocess.run(["ip", "address", "del", *where], check=True)
 
 
-def test_a_virtual_address_of_a_stranger_is_refused(lab: ControllersLab) -> None:
+def test_virtual_address_in_use_by_another_host_is_refused(lab: ControllersLab) -> None:
     taken = f"{lab.net}.30"
-    with stranger(lab, taken):
+    with other_host_with(lab, taken):
         refused = lab.role("load_balancer", variables={"load_balancer_virtual_address": taken})
     assert refused.rc != 0 and f"{taken} is in use" in refused.output and refused.changed == 0
     for name, more, words in [
-        ("group", {"load_balancer_frontends": [{"name": "x", "port": 99, "group": "nobody"}]}, "nobody, which has 0"),
+        ("group", {"load_balancer_frontends": [{"name": "x", "port": 99, "group": "absent"}]}, "absent, which has 0"),
         ("address", {"load_balancer_frontends": [{"name": "x", "port": 99, "virtual_address": "public"}]}, "public"),
         ("twice", {"load_balancer_frontends": [{"name": "x", "port": 99}, {"name": "y", "port": 99}]}, "same"),
     ]:
@@ -267,7 +267,7 @@ def test_a_virtual_address_of_a_stranger_is_refused(lab: ControllersLab) -> None
         assert refused.rc != 0 and words in refused.output and refused.changed == 0, name
 
 
-def test_a_second_address_for_the_public(lab: ControllersLab) -> None:
+def test_public_endpoint_on_a_second_address(lab: ControllersLab) -> None:
     public = f"{lab.net}.31"
     backend = {"mode": "http", "tls": True, "check_uri": "/healthcheck"}
     variables = {
@@ -290,8 +290,8 @@ def test_a_second_address_for_the_public(lab: ControllersLab) -> None:
         Client(openrc(lab), f"https://{public}:5000/v3", timeout=3).issue()
 
 
-def test_gates_and_restarts_one_by_one(lab: ControllersLab) -> None:
-    """What a rolling restart is made of loses no request."""
+def test_restarts_one_by_one_lose_no_request(lab: ControllersLab) -> None:
+    """The steps of a rolling restart lose no request."""
 
     def tasks(role: str, name: str) -> dict[str, t.Any]:
         return {"ansible.builtin.include_role": {"name": f"reduced.footprint.{role}", "tasks_from": name}}
@@ -303,7 +303,7 @@ def test_gates_and_restarts_one_by_one(lab: ControllersLab) -> None:
     assert not load.failures, load.failures[:5]
     note("keystone restarted one by one", tokens=len(load.done), failures=0)
     deploy(lab, [{**plays[0], "tasks": [tasks("load_balancer", "gate"), tasks("load_balancer", "restart"), tasks("load_balancer", "gate")]}])
-    # a member that had the address was connected to itself there
+    # the previous holder of the address was connected to itself through it
     for client in members(lab) * 8:
         client.issue()
     lab.run(SERVERS[0], ["systemctl", "stop", "keystone"])
@@ -313,12 +313,12 @@ def test_gates_and_restarts_one_by_one(lab: ControllersLab) -> None:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_any_controller_may_die(lab: ControllersLab, name: str) -> None:
+def test_power_loss_of_each_controller_is_tolerated(lab: ControllersLab, name: str) -> None:
     others = [other for other in SERVERS if other != name]
     holder = lab.holder()
     old = Client(openrc(lab), timeout=20).issue()
     with Load([Client(openrc(lab), timeout=3)], threads=2) as load:
-        eventually("the load is there", lambda: len(load.done) > 3, 60)
+        eventually("tokens are being issued", lambda: len(load.done) > 3, 60)
         lab.lose_power(name)
         before = len(load.done)
         eventually("tokens are issued again", lambda: len(load.done) > before + 10, 120)
@@ -332,9 +332,9 @@ def test_any_controller_may_die(lab: ControllersLab, name: str) -> None:
     eventually(f"{name} serves again", lambda: lab.answers(name, ["curl", "-fsS", f"http://{lab.addresses[name]}:5000/healthcheck"])
                or lab.answers(name, ["python3", "-c", f"import urllib.request as u; u.urlopen('http://{lab.addresses[name]}:5000/healthcheck')"]), 180)
     wait = "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'"
-    eventually("the database is whole", lambda: "\t3" in lab.run(name, ["mariadb", "-BN", "-e", wait], check=False), 300)
+    eventually("the database has all members", lambda: "\t3" in lab.run(name, ["mariadb", "-BN", "-e", wait], check=False), 300)
 
 
-def test_nothing_is_left_to_do(lab: ControllersLab) -> None:
+def test_last_deployment_changes_nothing(lab: ControllersLab) -> None:
     again = deploy(lab)
     assert again.changed == 0, again.changed_tasks()

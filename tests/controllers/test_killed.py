@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A first deployment that is killed again and again, and loses servers while packages are installed: the next run completes it."""
+"""The first deployment is killed repeatedly, and a server loses power during the installation: the next run completes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from token_client import Client, read_openrc
 
 pytestmark = [pytest.mark.chapter, pytest.mark.whole]
 
-#: In the order of a deployment, so that each run gets further than the one before: role, task, seconds into it.
+#: In the order of a deployment, so that each run continues beyond the previous one: role, task, seconds after its start.
 KILLS = [
     ("galera", "Install the helper programs and units", 0.5),
     ("galera", "Start the cluster", 2),
@@ -43,7 +43,7 @@ KILLS = [
 
 @pytest.fixture(name="empty", scope="module")
 def fixture_empty(lab: ControllersLab) -> ControllersLab:
-    """Servers nothing was ever deployed on."""
+    """Provide servers without any deployment."""
     lab.stop_writing()
     lab.command("down")
     lab.command("up", "--servers", "3")
@@ -56,8 +56,8 @@ def openrc(lab: ControllersLab) -> pathlib.Path:
     return lab.inventory_path / ".secrets" / "lab" / "openrc-lab.txt"
 
 
-def test_a_server_that_loses_power_while_packages_are_installed(empty: ControllersLab) -> None:
-    """The package manager of that server refuses everything until somebody finishes its work."""
+def test_power_loss_during_installation_is_reported_and_completed(empty: ControllersLab) -> None:
+    """The package manager of that server refuses all operations until the interrupted one is completed."""
     name = SERVERS[1]
     unpacking = "dpkg-query --show --showformat='${Status}' mariadb-server-core | grep -q unpacked"
 
@@ -78,26 +78,26 @@ def test_a_server_that_loses_power_while_packages_are_installed(empty: Controlle
 
 
 @pytest.mark.parametrize("role,task,seconds", KILLS)
-def test_the_run_is_killed(empty: ControllersLab, role: str, task: str, seconds: float) -> None:
+def test_run_is_killed(empty: ControllersLab, role: str, task: str, seconds: float) -> None:
     killed = empty.play("deploy_controllers", kill_at=f"TASK [reduced.footprint.{role} : {task}", kill_delay=seconds)
     assert killed.rc < 0, killed.output[-4000:]
 
 
-def test_the_next_run_completes_it(empty: ControllersLab) -> None:
+def test_next_run_completes_the_deployment(empty: ControllersLab) -> None:
     done = empty.play("deploy_controllers")
     assert done.rc == 0, done.output[-6000:]
     again = empty.play("deploy_controllers")
     assert again.rc == 0 and again.changed == 0, again.changed_tasks() or again.output[-4000:]
 
 
-def test_all_of_it_serves(empty: ControllersLab) -> None:
+def test_deployed_services_are_healthy(empty: ControllersLab) -> None:
     path = empty.state / "status.json"
 
-    def well() -> t.Any:
+    def healthy() -> t.Any:
         path.unlink(missing_ok=True)
         empty.play("status", "-e", f"status_report_file={path}")
         return json.loads(path.read_text(encoding="utf-8"))["state"] == "ok"
 
-    eventually("all is well", well, 120)
+    eventually("the control plane is healthy", healthy, 120)
     client = Client(read_openrc(openrc(empty).read_text("utf-8")), timeout=20)
     client.validate(client.issue())

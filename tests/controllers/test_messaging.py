@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The messages of three controllers: isolated, restarted one by one, without a disk, stopped, without power.
+"""The message brokers of three controllers: isolated, restarted one by one, without a disk, stopped, power loss.
 
-A client publishes to a quorum queue all the while and notes each confirmation. What it felt stands in
+A client continuously publishes to a quorum queue and records each confirmation. Its gaps are recorded in
 tests/output/controllers/messaging.json.
 """
 
@@ -62,7 +62,7 @@ def refused(lab: ControllersLab, **options: t.Any) -> str:
 
 
 def note(what: str, **figures: t.Any) -> None:
-    """Keep figures for the report."""
+    """Record figures for the report."""
     path = LOGS / "messaging.json"
     LOGS.mkdir(parents=True, exist_ok=True)
     there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -70,7 +70,7 @@ def note(what: str, **figures: t.Any) -> None:
 
 
 def status(lab: ControllersLab, host: str) -> dict[str, t.Any]:
-    """The cluster as one member sees it; nothing when its machine does not answer."""
+    """Return the cluster as reported by one member; empty if its machine does not answer."""
     text = lab.run(host, ["rabbitmq-diagnostics", "-q", "cluster_status", "--formatter", "json"], check=False)
     return json.loads(text[text.index("{"):]) if "{" in text else {}
 
@@ -80,7 +80,7 @@ def running(lab: ControllersLab, host: str) -> list[str]:
 
 
 def replicas(lab: ControllersLab, host: str) -> list[str]:
-    """Where the queue lives."""
+    """Return the members with a replica of the queue."""
     text = lab.run(host, ["rabbitmqctl", "-q", "list_queues", "-p", "notifications", "name", "members", "--formatter", "json"])
     queues = {queue["name"]: queue["members"] for queue in json.loads(text[text.index("["):])}
     return sorted(node.partition("@")[2] for node in queues[QUEUE])
@@ -91,13 +91,13 @@ def password(lab: ControllersLab) -> str:
 
 
 def write(lab: ControllersLab, host: str, path: str, text: str) -> None:
-    """A file that only root may read."""
+    """Write a file that only root can read."""
     lab.run(host, ["install", "-m", "0600", "/dev/null", path])
     lab.run(host, ["tee", path], stdin=text)
 
 
 class Publisher:
-    """The client at work on a machine that is no member."""
+    """The publishing client, on a machine outside the cluster."""
 
     def __init__(self, lab: ControllersLab) -> None:
         self.lab = lab
@@ -135,7 +135,7 @@ class Publisher:
         return len(self.confirmed()) > before
 
     def ends(self) -> dict[str, t.Any]:
-        """Stop it, take all messages and compare: every one that was confirmed is there."""
+        """Stop the client and consume all messages; every confirmed message must exist."""
         eventually("messages are confirmed", self.confirms, 120)
         self.stop()
         entries = self.confirmed()
@@ -157,8 +157,8 @@ def fixture_publisher(lab: ControllersLab) -> t.Iterator[Publisher]:
     it.stop()
 
 
-def test_a_cluster_of_three(lab: ControllersLab) -> None:
-    """Said before in check mode, made, found as it is; and what was made is not more open than it must be."""
+def test_cluster_of_three_is_deployed(lab: ControllersLab) -> None:
+    """Check mode predicts the deployment, the second run changes nothing, and files and ports are restricted."""
     lab.write_inventory()
     fresh = not any(lab.answers(name, ["test", "-e", "/usr/sbin/rabbitmqctl"]) for name in SERVERS)
     said = deploy(lab, check=True)
@@ -195,8 +195,8 @@ def test_a_cluster_of_three(lab: ControllersLab) -> None:
     assert not any(value in first.output + said.output for value in values)
 
 
-def test_nobody_on_the_wire_reads_messages(lab: ControllersLab, publisher: Publisher) -> None:
-    """Between a client and the member it uses. What members tell each other is in clear, and shows that the capture hears."""
+def test_messages_are_not_readable_in_the_traffic(lab: ControllersLab, publisher: Publisher) -> None:
+    """Applies to the client and its member. Traffic between members is in plain text, which shows that the capture works."""
     publisher.prepare()
     with lab.capture(QUEUE) as capture:
         publisher.start()
@@ -207,8 +207,8 @@ def test_nobody_on_the_wire_reads_messages(lab: ControllersLab, publisher: Publi
     assert not lab.answers(CLIENT, ["python3", "-c", f"import socket; socket.create_connection(('{lab.addresses['metal1']}', 5672), 5)"])
 
 
-def test_an_isolated_member_pauses_and_returns(lab: ControllersLab, publisher: Publisher) -> None:
-    """One that sees no majority stops to serve, the other two go on; when it sees them again it returns by itself."""
+def test_isolated_member_pauses_and_returns(lab: ControllersLab, publisher: Publisher) -> None:
+    """A member without a majority pauses, the other two continue; after reconnection it returns automatically."""
     publisher.start()
     assert publisher.logs_in("metal3")
     others = [lab.addresses[name] for name in ("metal1", "metal2")]
@@ -219,7 +219,7 @@ def test_an_isolated_member_pauses_and_returns(lab: ControllersLab, publisher: P
         eventually("metal3 pauses", lambda: status(lab, "metal3") and "metal3" not in running(lab, "metal3"), 90)
         paused = time.monotonic() - begun
         assert not publisher.logs_in("metal3")
-        eventually("the two know", lambda: running(lab, "metal1") == ["metal1", "metal2"], 60)
+        eventually("the majority has noticed", lambda: running(lab, "metal1") == ["metal1", "metal2"], 60)
         assert publisher.confirms()
         assert publisher.logs_in("metal1")
         assert publisher.logs_in("metal2")
@@ -233,8 +233,8 @@ def test_an_isolated_member_pauses_and_returns(lab: ControllersLab, publisher: P
     note("isolated member", paused_after_seconds=round(paused, 1), back_after_seconds=round(returned, 1), **publisher.ends())
 
 
-def test_restarted_one_by_one_under_load(lab: ControllersLab, publisher: Publisher) -> None:
-    """The entry points of a rolling change: no confirmed message is lost."""
+def test_restarts_one_by_one_lose_no_message(lab: ControllersLab, publisher: Publisher) -> None:
+    """Uses the entry points of a rolling change."""
     publisher.start()
     before = [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS]
     begun = time.monotonic()
@@ -247,14 +247,14 @@ def test_restarted_one_by_one_under_load(lab: ControllersLab, publisher: Publish
 
 
 def lose_disk(lab: ControllersLab, name: str) -> None:
-    """Stop a member and take its data away."""
+    """Stop a member and remove its data."""
     lab.run(name, ["systemctl", "stop", UNIT])
     lab.run(name, ["rm", "-rf", DATA])
     lab.run(name, ["install", "-d", "-o", "rabbitmq", "-g", "rabbitmq", "-m", "0750", DATA])
 
 
-def test_a_member_without_its_disk_joins_anew(lab: ControllersLab, publisher: Publisher) -> None:
-    """The others forget it, it joins, and gets its replicas back."""
+def test_member_with_a_lost_disk_joins_again(lab: ControllersLab, publisher: Publisher) -> None:
+    """The other members forget it, it joins, and its replicas are restored."""
     publisher.start()
     lose_disk(lab, "metal2")
     said = deploy(lab, check=True)
@@ -267,8 +267,8 @@ def test_a_member_without_its_disk_joins_anew(lab: ControllersLab, publisher: Pu
     note("member without its disk", seconds=round(took, 1), **publisher.ends())
 
 
-def test_the_gate_stops_a_rolling_change(lab: ControllersLab) -> None:
-    """With a member down no other one is restarted."""
+def test_rolling_change_stops_at_the_gate(lab: ControllersLab) -> None:
+    """While a member is down, no other member is restarted."""
     before = [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS[:2]]
     lab.run("metal3", ["systemctl", "stop", UNIT])
     try:
@@ -280,7 +280,7 @@ def test_the_gate_stops_a_rolling_change(lab: ControllersLab) -> None:
     assert [lab.run(name, ["systemctl", "show", "-P", "MainPID", UNIT]) for name in SERVERS[:2]] == before
 
 
-def test_bad_input_changes_nothing(lab: ControllersLab) -> None:
+def test_invalid_input_changes_nothing(lab: ControllersLab) -> None:
     """Each refusal names the value and gives a hint, and the cluster keeps running."""
     since = [lab.run(name, ["systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", UNIT]) for name in SERVERS]
     said = refused(lab, variables={"rabbitmq_users": [{"name": "shop", "password": "opensesame", "permissions": [{"vhost": "nowhere"}]}]})
@@ -299,8 +299,8 @@ def test_bad_input_changes_nothing(lab: ControllersLab) -> None:
     assert running(lab, "metal1") == sorted(SERVERS)
 
 
-def test_stopped_one_by_one_and_started_in_the_right_order(lab: ControllersLab, publisher: Publisher) -> None:
-    """The one that stopped last starts first. Without it nobody starts, unless the operator says so."""
+def test_stopped_cluster_is_started_by_the_last_stopped_member(lab: ControllersLab, publisher: Publisher) -> None:
+    """The member stopped last starts first. Without it no member starts, unless the operator forces it."""
     publisher.start()
     for name in ("metal3", "metal2", "metal1"):
         lab.run(name, ["systemctl", "stop", UNIT])
@@ -308,7 +308,7 @@ def test_stopped_one_by_one_and_started_in_the_right_order(lab: ControllersLab, 
     said = refused(lab, limit="metal2,metal3")
     assert "all members are stopped, and metal1 was running when the others stopped" in said
     assert "rabbitmq_force_boot" in said
-    # powered on it starts by itself, and the others join it
+    # after power on it starts automatically, and the others join it
     lab.power_on("metal1")
     begun = time.monotonic()
     deploy(lab)
@@ -317,8 +317,8 @@ def test_stopped_one_by_one_and_started_in_the_right_order(lab: ControllersLab, 
     note("stopped one by one", seconds=round(took, 1), **publisher.ends())
 
 
-def test_no_power_for_all(lab: ControllersLab, publisher: Publisher) -> None:
-    """All three at once: they come back by themselves, with every confirmed message."""
+def test_power_loss_of_all_members_is_recovered_automatically(lab: ControllersLab, publisher: Publisher) -> None:
+    """All three members lose power at the same time and return with every confirmed message."""
     publisher.start()
     lab.lose_power(*SERVERS)
     begun = time.monotonic()
@@ -330,8 +330,8 @@ def test_no_power_for_all(lab: ControllersLab, publisher: Publisher) -> None:
     note("power lost by all", back_after_seconds=round(took, 1), **publisher.ends())
 
 
-def test_a_run_that_is_killed_is_completed_by_the_next(lab: ControllersLab) -> None:
-    """kill -9 while a fresh member joins."""
+def test_killed_run_is_completed_by_the_next(lab: ControllersLab) -> None:
+    """The run is killed with signal 9 while a new member joins."""
     lose_disk(lab, "metal3")
     for delay in (4.0, 12.0):
         assert lab.play(PLAY, kill_at="Join or restart the members one by one", kill_delay=delay).rc != 0
@@ -339,8 +339,8 @@ def test_a_run_that_is_killed_is_completed_by_the_next(lab: ControllersLab) -> N
     assert all(running(lab, name) == sorted(SERVERS) for name in SERVERS)
 
 
-def test_a_majority_without_disks_is_told_and_not_waited_for(lab: ControllersLab) -> None:
-    """The one that is left pauses. The operator decides that it starts the cluster anew."""
+def test_lost_disks_of_a_majority_are_reported_immediately(lab: ControllersLab) -> None:
+    """The remaining member pauses. The operator forces it to start a new cluster."""
     lose_disk(lab, "metal2")
     lose_disk(lab, "metal3")
     said = refused(lab)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The control plane at work: what status tells, and members restarted one at a time while a client writes."""
+"""Operation of the control plane: the status report, and rolling restarts while a client writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.chapter
 COMPONENTS = ["galera", "load_balancer"]
 DEPLOYED = {"deploy_controllers_components": COMPONENTS}
 UPDATED = {"rolling_restart_components": COMPONENTS, "rolling_restart_action": "update"}
-#: A newer HAProxy than the distribution has: its own, under a higher version, in an archive on the server.
+#: A newer HAProxy: the package of the distribution with a higher version, in an archive on the server.
 NEWER = """
 set -eu
 here=/var/lib/footprint-newer
@@ -39,7 +39,7 @@ BROKEN = "/run/systemd/system/haproxy.service.d/broken.conf"
 
 @pytest.fixture(scope="module", autouse=True)
 def inventory(lab: ControllersLab) -> t.Iterator[t.Callable[[], object]]:
-    """What these chapters leave out is no part of the footprint, unless an earlier one has deployed it: nobody would serve it."""
+    """Limit the footprint to the components of this module, unless an earlier module has deployed all of them."""
     there = any(lab.answers(name, ["systemctl", "--quiet", "is-active", "keystone.service"]) for name in SERVERS)
     variables = {} if there else {"footprint_components": COMPONENTS}
     lab.write_inventory(variables)
@@ -49,13 +49,13 @@ def inventory(lab: ControllersLab) -> t.Iterator[t.Callable[[], object]]:
 
 @pytest.fixture(autouse=True)
 def writer(lab: ControllersLab, request: pytest.FixtureRequest) -> None:
-    """A client that writes, in all chapters but the first."""
-    if request.node.name != "test_all_is_well" and not lab.writing(1):
+    """Start the client that writes, except in the first test."""
+    if request.node.name != "test_healthy_control_plane_is_reported" and not lab.writing(1):
         lab.start_writing()
 
 
 def status(lab: ControllersLab, *arguments: str) -> tuple[PlayRun, dict[str, t.Any]]:
-    """The playbook and its report."""
+    """Run the status playbook; return the run and the report."""
     path = lab.state / "status.json"
     path.unlink(missing_ok=True)
     done = lab.play("status", "-e", f"status_report_file={path}", *arguments)
@@ -64,24 +64,24 @@ def status(lab: ControllersLab, *arguments: str) -> tuple[PlayRun, dict[str, t.A
 
 
 def settled(lab: ControllersLab) -> dict[str, t.Any]:
-    """The report as soon as all is well."""
+    """Wait until the control plane is healthy; return the report."""
     found: dict[str, t.Any] = {}
 
-    def well() -> bool:
+    def healthy() -> bool:
         found.update(status(lab)[1])
         return found["state"] == "ok"
 
-    eventually("all is well", well, 120)
+    eventually("the control plane is healthy", healthy, 120)
     return found
 
 
 def starts(lab: ControllersLab, *units: str) -> dict[str, list[str]]:
-    """The number systemd gave the last start of each unit, by host."""
+    """Return the systemd invocation ids of the units, by host."""
     argv = ["systemctl", "show", "--property=InvocationID", "--value", "--", *units]
     return {name: lab.run(name, argv).split() for name in SERVERS}
 
 
-def test_all_is_well(lab: ControllersLab) -> None:
+def test_healthy_control_plane_is_reported(lab: ControllersLab) -> None:
     done = lab.play("deploy_controllers", variables=DEPLOYED)
     assert done.rc == 0, done.output[-5000:]
     lab.start_writing()
@@ -93,7 +93,7 @@ def test_all_is_well(lab: ControllersLab) -> None:
     assert f"mysql://{lab.virtual_address}:3306" in report["links"]
 
 
-def test_one_stopped_service_is_named_and_the_rest_serves(lab: ControllersLab) -> None:
+def test_stopped_service_is_reported_and_the_others_serve(lab: ControllersLab) -> None:
     [name] = [name for name in SERVERS if name not in (status(lab)[1]["writer"], lab.holder())][:1]
     lab.run(name, ["systemctl", "stop", "mariadb.service"])
     done, report = status(lab)
@@ -109,17 +109,17 @@ def test_one_stopped_service_is_named_and_the_rest_serves(lab: ControllersLab) -
     settled(lab)
 
 
-def test_a_balancer_the_address_cannot_come_to_is_named(lab: ControllersLab) -> None:
+def test_load_balancer_in_fault_is_reported(lab: ControllersLab) -> None:
     name = next(name for name in SERVERS if name != lab.holder())
     config = "/etc/keepalived/keepalived.conf"
     reload = ["systemctl", "reload", "keepalived.service"]
     lab.run(name, ["cp", config, f"{config}.kept"])
-    # what it watches never comes up, so it is in FAULT, and its unit and HAProxy are well
-    lab.run(name, ["sed", "-i", "s/--quiet haproxy.service/--quiet nobody-has.service/", config])
+    # the tracked unit does not exist, so the VRRP instance is in FAULT while its unit and HAProxy are active
+    lab.run(name, ["sed", "-i", "s/--quiet haproxy.service/--quiet missing.service/", config])
     lab.run(name, reload)
     why = ["its VRRP instance footprint is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)"]
     try:
-        eventually("it is told", lambda: status(lab)[1]["services"]["load_balancer"]["members"][name] == {"state": "down", "why": why}, 60)
+        eventually("the fault is reported", lambda: status(lab)[1]["services"]["load_balancer"]["members"][name] == {"state": "down", "why": why}, 60)
         done, report = status(lab)
         assert done.rc != 0
         assert (report["services"]["load_balancer"]["state"], report["services"]["load_balancer"]["up"]) == ("degraded", 2)
@@ -131,9 +131,9 @@ def test_a_balancer_the_address_cannot_come_to_is_named(lab: ControllersLab) -> 
     settled(lab)
 
 
-def test_a_host_that_hangs_holds_nobody_up(lab: ControllersLab) -> None:
+def test_hanging_host_does_not_delay_the_report(lab: ControllersLab) -> None:
     name = next(name for name in SERVERS if name not in (status(lab)[1]["writer"], lab.holder()))
-    # the kernel still takes connections, and nobody answers them; it ends by itself, for nobody gets in any more
+    # the kernel accepts connections but sshd does not answer; a timer resumes it, because no login is possible meanwhile
     thaw = ["systemctl", "kill", "--kill-who=main", "--signal=CONT", "ssh.service"]
     lab.run(name, ["systemd-run", "--on-active=90", "--timer-property=AccuracySec=1s", *thaw])
     lab.run(name, ["systemctl", "kill", "--kill-who=main", "--signal=STOP", "ssh.service"])
@@ -141,11 +141,11 @@ def test_a_host_that_hangs_holds_nobody_up(lab: ControllersLab) -> None:
     assert done.rc != 0
     assert f"DOWN controller {name}: does not answer (on {name})" in report["lines"]
     assert (report["services"]["galera"]["state"], report["services"]["galera"]["up"]) == ("degraded", 2)
-    eventually("it answers again", lambda: lab.answers(name, ["true"]), 120)
+    eventually("the host answers again", lambda: lab.answers(name, ["true"]), 120)
     settled(lab)
 
 
-def test_without_a_majority_the_service_is_down(lab: ControllersLab) -> None:
+def test_service_without_a_majority_is_down(lab: ControllersLab) -> None:
     holder = lab.holder()
     for name in SERVERS[:2]:
         lab.run(name, ["systemctl", "kill", "--signal=STOP", "mariadb.service"])
@@ -161,7 +161,7 @@ def test_without_a_majority_the_service_is_down(lab: ControllersLab) -> None:
     settled(lab)
 
 
-def test_check_mode_shows_the_plan_and_touches_nothing(lab: ControllersLab) -> None:
+def test_check_mode_shows_the_plan_and_changes_nothing(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service", "haproxy.service", "keepalived.service")
     done = lab.play("rolling_restart", variables={"rolling_restart_components": "galera"}, check=True)
     assert done.rc == 0, done.output[-3000:]
@@ -169,7 +169,7 @@ def test_check_mode_shows_the_plan_and_touches_nothing(lab: ControllersLab) -> N
     assert starts(lab, "mariadb.service", "haproxy.service", "keepalived.service") == before
 
 
-def test_bad_input_is_named(lab: ControllersLab, inventory: t.Callable[[], object]) -> None:
+def test_invalid_input_is_refused(lab: ControllersLab, inventory: t.Callable[[], object]) -> None:
     for variables, words in (
         ({"rolling_restart_components": "galera,nova"}, "components[1]: unknown component 'nova'. Use some of galera"),
         ({"rolling_restart_action": "reboot"}, "value of rolling_restart_action must be one of: restart, update, got: reboot"),
@@ -179,7 +179,7 @@ def test_bad_input_is_named(lab: ControllersLab, inventory: t.Callable[[], objec
         assert done.rc != 0
         assert words in done.output, done.output[-3000:]
     try:
-        # the master has none of them
+        # no component is installed on the master
         lab.write_inventory(groups={"controller": ["laptop"]}, hosts={"laptop": {"ansible_host": lab.master}})
         done = lab.play("rolling_restart", variables={"rolling_restart_components": ["keystone"]})
         assert done.rc != 0
@@ -188,7 +188,7 @@ def test_bad_input_is_named(lab: ControllersLab, inventory: t.Callable[[], objec
         inventory()
 
 
-def test_the_database_is_restarted_member_by_member_under_a_writer(lab: ControllersLab) -> None:
+def test_database_is_restarted_member_by_member_while_a_client_writes(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service")
     first = len(lab.acknowledged())
     done = lab.play("rolling_restart", variables={"rolling_restart_components": "galera"})
@@ -203,7 +203,7 @@ def test_the_database_is_restarted_member_by_member_under_a_writer(lab: Controll
     print(f"rolling restart of the database: {done.seconds:.0f} s, largest gap so far {written['largest_gap_seconds']} s")
 
 
-def test_killed_in_the_middle_it_goes_on_and_repeats_nothing(lab: ControllersLab) -> None:
+def test_killed_rolling_restart_continues_and_repeats_nothing(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service")
     killed = lab.play("rolling_restart", variables={"rolling_restart_components": "galera"}, kill_at="TASK [reduced.footprint.galera : Start the member again]")
     assert killed.rc < 0, killed.output[-3000:]
@@ -220,7 +220,7 @@ def test_killed_in_the_middle_it_goes_on_and_repeats_nothing(lab: ControllersLab
     assert not list(lab.inventory_path.glob(".rolling-*"))
 
 
-def test_the_load_balancers_are_restarted_too(lab: ControllersLab) -> None:
+def test_load_balancers_are_restarted(lab: ControllersLab) -> None:
     before = starts(lab, "haproxy.service", "keepalived.service")
     done = lab.play("rolling_restart", variables={"rolling_restart_components": ["load_balancer"]})
     assert done.rc == 0, done.output[-5000:]
@@ -230,7 +230,7 @@ def test_the_load_balancers_are_restarted_too(lab: ControllersLab) -> None:
     lab.promises_kept()
 
 
-def test_an_update_of_what_is_new_restarts_nothing(lab: ControllersLab) -> None:
+def test_update_without_newer_packages_restarts_nothing(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service")
     done = lab.play("rolling_restart", variables={"rolling_restart_components": "galera", "rolling_restart_action": "update", "rolling_restart_backup": False})
     assert done.rc == 0, done.output[-5000:]
@@ -238,7 +238,7 @@ def test_an_update_of_what_is_new_restarts_nothing(lab: ControllersLab) -> None:
     assert starts(lab, "mariadb.service") == before
 
 
-def test_newer_packages_come_member_by_member_after_a_backup(lab: ControllersLab, tmp_path: pathlib.Path) -> None:
+def test_newer_packages_are_installed_member_by_member_after_a_backup(lab: ControllersLab, tmp_path: pathlib.Path) -> None:
     databases, before = starts(lab, "mariadb.service"), starts(lab, "haproxy.service")
     try:
         for name in SERVERS:
@@ -261,7 +261,7 @@ def test_newer_packages_come_member_by_member_after_a_backup(lab: ControllersLab
     lab.promises_kept()
 
 
-def test_at_a_failure_it_stops_and_goes_on_when_that_is_fixed(lab: ControllersLab) -> None:
+def test_rollout_stops_at_a_failure_and_continues_after_the_fix(lab: ControllersLab) -> None:
     before = starts(lab, "haproxy.service")
     holder = lab.holder()
     victim = [name for name in SERVERS if name != holder][-1]
@@ -275,7 +275,7 @@ def test_at_a_failure_it_stops_and_goes_on_when_that_is_fixed(lab: ControllersLa
         lab.run(victim, ["systemctl", "daemon-reload"])
     assert stopped.rc != 0 and victim in stopped.output.rpartition("TASK [")[2], stopped.output[-3000:]
     half = starts(lab, "haproxy.service")
-    assert half[holder] == before[holder], "who clients use comes last"
+    assert half[holder] == before[holder], "the member in use was not restarted last"
     assert lab.writing()
     done = lab.play("rolling_restart", variables={"rolling_restart_components": "load_balancer"})
     assert done.rc == 0, done.output[-5000:]
@@ -284,7 +284,7 @@ def test_at_a_failure_it_stops_and_goes_on_when_that_is_fixed(lab: ControllersLa
     lab.promises_kept()
 
 
-def test_a_run_without_a_change_restarts_nothing(lab: ControllersLab) -> None:
+def test_deployment_without_a_change_restarts_nothing(lab: ControllersLab) -> None:
     before = starts(lab, "mariadb.service", "haproxy.service", "keepalived.service")
     done = lab.play("deploy_controllers", variables=DEPLOYED)
     assert (done.rc, done.changed) == (0, 0), done.changed_tasks()

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A stranger on the admin network: refused at every port but those for clients, and what docs/security.md lists is all there is.
+"""An intruder on the admin network is refused at every port except those for clients, and docs/security.md lists all listeners.
 
-The stranger is the machine of the lab, whose address is no member's.
+The intruder is the host of the lab, whose address does not belong to a member.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import typing as t
 import pytest
 from controllers_lab import SERVERS, ControllersLab
 from rflab.plays import REPOSITORY
-from strangers import announce, connects, plant, planted
+from intruder import announce, connects, plant, planted
 from support import eventually
 from token_client import Client, read_openrc
 
 pytestmark = pytest.mark.chapter
 
 TRACE = "/var/lib/keystone/planted"
-#: Nobody but the stories themselves comes from elsewhere.
+#: No other clients are allowed; the tests add them where needed.
 CLOSED: dict[str, t.Any] = {"rabbitmq_allowed": None, "keystone_allowed": None}
-#: All lists and nothing else; deploy_controllers does the same before it deploys anything.
+#: Deploys only the allow-lists, as deploy_controllers does before it deploys a service.
 SERVICES = ["galera", "rabbitmq", "memcached", "load_balancer", "keystone"]
 LISTS = [
     {
@@ -47,7 +47,7 @@ class Row(t.NamedTuple):
 
 
 def table() -> list[Row]:
-    """The table; VRRP, which has no port, is port 0."""
+    """Return the rows of the table; VRRP, which has no port, is port 0."""
     found = []
     text = (REPOSITORY / "docs" / "security.md").read_text("utf-8").partition("## Listeners")[2].partition("## Allow-lists")[0]
     for line in text.splitlines():
@@ -63,7 +63,7 @@ def rows(port: int) -> list[Row]:
 
 
 def place(lab: ControllersLab, name: str, address: str) -> str:
-    """What the table calls an address of a machine."""
+    """Return the name of an address of a machine in the table."""
     address = address.strip("[]").partition("%")[0]
     if address in ("*", "0.0.0.0", "::"):
         return "every address"
@@ -73,7 +73,7 @@ def place(lab: ControllersLab, name: str, address: str) -> str:
 
 
 def listeners(lab: ControllersLab, name: str) -> set[tuple[int, str, str]]:
-    """Port, place and process of everything that listens on a machine, for TCP, UDP and raw IP."""
+    """Return port, place and process of all listeners of a machine, for TCP, UDP and raw IP."""
     found = set()
     for line in lab.run(name, ["ss", "-Hltnup"]).splitlines():
         words = line.split()
@@ -86,7 +86,7 @@ def listeners(lab: ControllersLab, name: str) -> set[tuple[int, str, str]]:
 
 
 def refused(lab: ControllersLab) -> dict[str, list[int]]:
-    """Member → the ports of its own address at which the stranger is refused although the table lets nobody else in, and the others."""
+    """Map members to the ports of their own addresses at which the intruder is refused."""
     ports = sorted({row.ports[0] for row in table() if row.ports[0] and row.place.startswith("own")})
     return {name: [port for port in ports if not connects(lab.addresses[name], port)] for name in SERVERS}
 
@@ -107,14 +107,14 @@ def fixture_client(lab: ControllersLab) -> Client:
 
 
 def lists(lab: ControllersLab, variables: dict[str, t.Any] | None = None, hosts: t.Any = None, **options: t.Any) -> t.Any:
-    """Have the lists that an inventory with these variables asks for."""
+    """Deploy the allow-lists of an inventory with these variables."""
     lab.write_inventory({**CLOSED, **(variables or {})}, hosts=hosts)
     done = lab.play(LISTS, **options)
     assert done.rc == 0, done.output[-6000:]
     return done
 
 
-def test_the_control_plane_is_deployed(lab: ControllersLab) -> None:
+def test_second_deployment_changes_nothing(lab: ControllersLab) -> None:
     lab.write_inventory(CLOSED)
     for unused in range(2):
         done = lab.play("deploy_controllers")
@@ -122,27 +122,27 @@ def test_the_control_plane_is_deployed(lab: ControllersLab) -> None:
     assert done.changed == 0, done.changed_tasks()
 
 
-def test_the_lists_alone_change_nothing_more(lab: ControllersLab) -> None:
+def test_separate_deployment_of_the_lists_changes_nothing(lab: ControllersLab) -> None:
     lists(lab)
     assert lists(lab).changed == 0
     assert lists(lab, check=True).changed == 0
 
 
-def test_the_table_lists_every_listener_and_each_exists(lab: ControllersLab) -> None:
+def test_table_lists_exactly_the_existing_listeners(lab: ControllersLab) -> None:
     seen = {name: listeners(lab, name) for name in SERVERS}
     unknown = {name: [one for one in found if not any(one[1] in row.place for row in rows(one[0]))] for name, found in seen.items()}
     assert not any(unknown.values()), unknown
     everything = {(port, where) for found in seen.values() for port, where, unused in found}
-    # two kinds of copies and the command line tools listen only while they work
+    # state transfers and the command line tools listen only temporarily
     brief = {4444, 4568, *range(35672, 35683)}
     missing = [row for row in table() if row.ports[0] not in brief and not any(port in row.ports and where in row.place for port, where in everything)]
     assert not missing, missing
 
 
-def test_a_stranger_is_refused_everywhere_and_a_member_nowhere(lab: ControllersLab) -> None:
+def test_intruder_is_refused_at_every_port_and_members_at_none(lab: ControllersLab) -> None:
     closed = sorted({row.ports[0] for row in table() if row.ports[0] and row.place.startswith("own")})
     assert refused(lab) == {name: closed for name in SERVERS}
-    # clients have their way in
+    # ports for clients are open
     assert connects(lab.virtual_address, 3306) and connects(lab.virtual_address, 5000) and connects(lab.addresses["metal1"], 22)
     open_ports = {port for port, where, unused in listeners(lab, "metal2") if where == "own" and port}
     assert {3306, 4369, 4567, 5000, 5671, 9200, 10240, 11211, 25672} <= open_ports
@@ -151,8 +151,8 @@ def test_a_stranger_is_refused_everywhere_and_a_member_nowhere(lab: ControllersL
     assert all(f"table inet footprint_{name}" in text for name in ("galera", "rabbitmq", "memcached", "load_balancer", "keystone"))
 
 
-def test_ports_that_are_open_for_a_moment_are_closed_to_strangers(lab: ControllersLab) -> None:
-    """State transfer and command line tools listen while they work: with something else in their place."""
+def test_temporary_ports_are_closed_to_the_intruder(lab: ControllersLab) -> None:
+    """State transfers and command line tools listen temporarily; other listeners take their place here."""
     for port in (4444, 4568, 35673):
         script = f"import socket; s = socket.create_server(('{lab.addresses['metal1']}', {port})); s.settimeout(20); s.accept(); s.accept()"
         lab.run("metal1", ["systemd-run", "--quiet", f"--unit=listen-{port}", "python3", "-c", script])
@@ -161,36 +161,36 @@ def test_ports_that_are_open_for_a_moment_are_closed_to_strangers(lab: Controlle
         lab.run("metal1", ["systemctl", "stop", f"listen-{port}"], check=False)
 
 
-def test_a_stranger_does_not_get_the_virtual_address(lab: ControllersLab) -> None:
+def test_intruder_cannot_take_over_the_virtual_address(lab: ControllersLab) -> None:
     eventually("one holds the address", lambda: len(held_by(lab)) == 1, 60)
     before = held_by(lab)
-    everybody = list(lab.addresses.values())
-    announce(f"{lab.net}.1", everybody, 20, lab.virtual_address, 6)
+    members = list(lab.addresses.values())
+    announce(f"{lab.net}.1", members, 20, lab.virtual_address, 6)
     assert held_by(lab) == before
-    # keepalived by itself, in the seconds until the list is loaded again
+    # keepalived without the allow-list, in the seconds until the list is loaded again
     lab.run(before[0], ["nft", "delete", "table", "inet", "footprint_load_balancer"])
     announce(f"{lab.net}.1", [lab.addresses[before[0]]], 20, lab.virtual_address, 6)
     assert held_by(lab) == before
 
 
-def test_a_packet_filter_that_was_emptied_is_filled_again(lab: ControllersLab) -> None:
+def test_emptied_packet_filter_is_filled_again(lab: ControllersLab) -> None:
     lab.run("metal1", ["nft", "flush", "ruleset"])
-    eventually("the stranger is refused again", lambda: not connects(lab.addresses["metal1"], 11211), 60)
-    # before the next start of a service at the latest
+    eventually("the intruder is refused again", lambda: not connects(lab.addresses["metal1"], 11211), 60)
+    # at the latest before the next start of a service
     lab.run("metal1", ["nft", "flush", "ruleset"])
     lab.run("metal1", ["systemctl", "restart", "memcached"])
     assert not connects(lab.addresses["metal1"], 11211)
 
 
-def test_the_rules_of_others_stay(lab: ControllersLab) -> None:
+def test_other_rules_are_kept(lab: ControllersLab) -> None:
     lab.run("metal1", ["nft", "add", "table", "inet", "operator"])
     lab.run("metal1", ["systemctl", "start", "footprint-allow-lists.service"])
     assert "table inet operator" in lab.run("metal1", ["nft", "list", "tables"])
     lab.run("metal1", ["nft", "delete", "table", "inet", "operator"])
 
 
-def test_what_a_stranger_plants_in_the_cache_is_not_run(lab: ControllersLab, client: Client) -> None:
-    """Here the stranger can write to memcached: lists are one protection, keystone's own is the other."""
+def test_commands_in_the_cache_are_not_run(lab: ControllersLab, client: Client) -> None:
+    """The intruder can write to memcached here: keystone must be safe without the allow-list."""
     lists(lab, {"memcached_allowed": [f"{lab.net}.1"]})
     for name in SERVERS:
         lab.run(name, ["rm", "-f", TRACE])
@@ -206,7 +206,7 @@ def test_what_a_stranger_plants_in_the_cache_is_not_run(lab: ControllersLab, cli
     assert not connects(lab.addresses["metal1"], 11211)
 
 
-def test_the_cache_is_used_and_unreadable(lab: ControllersLab, client: Client) -> None:
+def test_cache_is_used(lab: ControllersLab, client: Client) -> None:
     token = client.issue()
     client.validate(token)
     script = "import socket, sys; s = socket.create_connection((sys.argv[1], 11211)); s.sendall(b'stats\\r\\n'); print(s.recv(9999).decode())"
@@ -221,8 +221,8 @@ def test_the_cache_is_used_and_unreadable(lab: ControllersLab, client: Client) -
     assert hits() > before
 
 
-def test_another_member_is_let_in_before_it_comes(lab: ControllersLab) -> None:
-    """A run that is limited to one member tells the others of an address they do not know yet; when it is gone they forget it."""
+def test_new_member_is_allowed_before_it_joins(lab: ControllersLab) -> None:
+    """A run limited to one member adds its new address to the lists of the others; after its removal it is removed there."""
     newcomer = f"{lab.net}.77"
 
     def known(table: str) -> list[str]:
@@ -238,7 +238,7 @@ def test_another_member_is_let_in_before_it_comes(lab: ControllersLab) -> None:
     assert known("galera") == []
 
 
-def test_the_lists_are_there_after_a_power_loss(lab: ControllersLab) -> None:
+def test_lists_are_active_after_a_power_loss(lab: ControllersLab) -> None:
     lab.lose_power("metal3")
     lab.power_on("metal3")
     began = time.monotonic()
@@ -248,7 +248,7 @@ def test_the_lists_are_there_after_a_power_loss(lab: ControllersLab) -> None:
     eventually("metal3 serves its peers", lambda: knocks(lab, "metal1", "metal3", 11211) and knocks(lab, "metal1", "metal3", 4567), 240)
 
 
-def test_the_lists_go_when_nobody_wants_them(lab: ControllersLab) -> None:
+def test_lists_are_removed_when_disabled(lab: ControllersLab) -> None:
     without = {"footprint_allow_list": False}
     assert lists(lab, without, check=True).changed == len(SERVERS)
     assert not connects(lab.addresses["metal1"], 11211)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A topology deployed: services of the operator's own on some of the servers, in order, and what is done once for all.
+"""Deployment of a topology: services of the operator on some of the servers, in order, and tasks that run once per deployment.
 
 The services are small roles, so that the story neither waits for nor disturbs the control plane of the other files.
 """
@@ -36,7 +36,7 @@ TOPOLOGY: dict[str, t.Any] = {
     "configs": {"front-end": {"limits": {"high": 3}}},
 }
 APPEND = {"argv": ["tee", "-a", f"{HERE}/once"]}
-#: Role → file of tasks → tasks. Each fails where what it depends on was not done before it.
+#: Role → file of tasks → tasks. Each fails if its dependency was not completed before.
 ROLES: dict[str, dict[str, list[dict[str, t.Any]]]] = {
     "store": {
         "main": [
@@ -77,7 +77,7 @@ ROLES: dict[str, dict[str, list[dict[str, t.Any]]]] = {
 
 
 class Topology:
-    """A topology file beside the lab's hosts, and roles that are not of the collection."""
+    """A topology file for the hosts of the lab, and roles that are not part of the collection."""
 
     def __init__(self, lab: ControllersLab) -> None:
         self.lab = lab
@@ -90,12 +90,12 @@ class Topology:
                 path.write_text(yaml.safe_dump(tasks, sort_keys=False), encoding="utf-8")
 
     def write(self, **changed: t.Any) -> None:
-        """The topology, with some of it changed."""
+        """Return the topology with changes."""
         self.lab.write_inventory(groups={"rack": SERVERS})
         self.file.write_text(yaml.safe_dump({**TOPOLOGY, **changed}, sort_keys=False), encoding="utf-8")
 
     def deploy(self, *arguments: str, **options: t.Any) -> PlayRun:
-        """Deploy what the topology says, the collection's own services aside."""
+        """Deploy the topology without the collection's own services."""
         return self.lab.play("deploy_controllers", "-i", str(self.file), *arguments, extra={"ANSIBLE_ROLES_PATH": str(self.roles)}, **options)
 
     def succeeds(self, *arguments: str, **options: t.Any) -> PlayRun:
@@ -104,14 +104,14 @@ class Topology:
         return done
 
     def once(self) -> list[str]:
-        """What was done once, on all servers together."""
+        """Return the tasks that ran once, of all servers together."""
         texts = [self.lab.run(name, ["cat", f"{HERE}/once"], check=False) for name in SERVERS]
         return sorted(word for text in texts for word in text.replace("schema", "schema ").replace("register", "register ").split())
 
 
 @pytest.fixture(scope="module")
 def topology(lab: ControllersLab) -> t.Iterator[Topology]:
-    """Servers that know nothing of it, before and after."""
+    """Provide servers without the services; remove the services afterwards."""
 
     def clean() -> None:
         for name in SERVERS:
@@ -127,7 +127,7 @@ def topology(lab: ControllersLab) -> t.Iterator[Topology]:
     lab.write_inventory()
 
 
-def test_a_server_that_is_too_small_is_told_before_anything_is_done(topology: Topology) -> None:
+def test_server_that_is_too_small_is_reported_before_any_change(topology: Topology) -> None:
     services = {**TOPOLOGY["services"], "store": {"role": "store", "memory": 9999999}}
     topology.write(services=services)
     refused = topology.deploy()
@@ -138,7 +138,7 @@ def test_a_server_that_is_too_small_is_told_before_anything_is_done(topology: To
     topology.write()
 
 
-def test_check_mode_touches_nothing(topology: Topology) -> None:
+def test_check_mode_changes_nothing(topology: Topology) -> None:
     checked = topology.succeeds(variables={"deploy_controllers_components": "store"}, check=True)
     assert checked.changed > 0
     assert topology.lab.run("metal1", ["ls", HERE], check=False) == ""
@@ -150,7 +150,7 @@ def test_only_named_components_are_deployed(topology: Topology) -> None:
     assert topology.once() == []
 
 
-def test_services_come_in_order_on_their_hosts_alone(topology: Topology) -> None:
+def test_services_are_deployed_in_order_on_their_hosts_only(topology: Topology) -> None:
     topology.succeeds()
     address = topology.lab.addresses["metal1"]
     for name in ("metal2", "metal3"):
@@ -159,19 +159,19 @@ def test_services_come_in_order_on_their_hosts_alone(topology: Topology) -> None
     assert topology.once() == ["register", "schema"]
 
 
-def test_a_second_run_changes_nothing(topology: Topology) -> None:
+def test_second_run_changes_nothing(topology: Topology) -> None:
     again = topology.succeeds()
     assert again.changed == 0, again.changed_tasks()
     assert topology.succeeds(check=True).changed == 0
     assert topology.once() == ["register", "schema"]
 
 
-def test_a_member_that_joins_does_nothing_once_again(topology: Topology) -> None:
+def test_joining_member_does_not_repeat_tasks_that_run_once(topology: Topology) -> None:
     topology.write(nodes={**TOPOLOGY["nodes"], "metal": {"roles": ["front"]}})
     topology.succeeds("--limit", "metal1")
     assert topology.once() == ["register", "schema"]
     assert topology.lab.run("metal1", ["cat", f"{HERE}/front"]).startswith("good day 1-3 ")
-    # it remembers for the others, should they be lost
+    # the new member also has the record, in case the others are lost
     for name in ("metal2", "metal3"):
         topology.lab.run(name, ["rm", "-r", "/var/lib/reduced.footprint/once"])
     topology.succeeds()
@@ -180,7 +180,7 @@ def test_a_member_that_joins_does_nothing_once_again(topology: Topology) -> None
     assert again.changed == 0, again.changed_tasks()
 
 
-def test_killed_before_it_is_remembered_it_is_done_again_and_then_never_more(topology: Topology) -> None:
+def test_task_killed_before_its_record_is_repeated_once(topology: Topology) -> None:
     for name in SERVERS:
         topology.lab.run(name, ["rm", "-r", "/var/lib/reduced.footprint/once"])
     killed = topology.deploy(kill_at="TASK [Create the directory of completed steps]")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Two environments on virtual machines of the same two servers: all services on one machine, and each on one of its own."""
+"""Two environments on VMs of the same two servers: all services on one VM, and each service on a separate VM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALONE, APART = "alone", "apart"
 
 
 class Virtual:
-    """The files an operator has: the servers with their machines, and a topology for each environment."""
+    """The files of an operator: the servers with their VMs, and a topology for each environment."""
 
     def __init__(self, lab: ControllersLab) -> None:
         self.lab = lab
@@ -62,36 +62,36 @@ class Virtual:
         return self._write(f"20-{name}", environment=name, nodes=nodes, roles=roles, configs={**edge, **everywhere})
 
     def play(self, playbook: str, environment: str = "", *arguments: str, **options: t.Any) -> PlayRun:
-        """Run a playbook over the machines, and over one environment if named."""
+        """Run a playbook for the machines, and for one environment if named."""
         files = [self.machines, *([self.topologies[environment]] if environment else [])]
         return self.lab.play(playbook, *[word for path in files for word in ("-i", str(path))], *arguments, **options)
 
     def succeeds(self, *arguments: str, **options: t.Any) -> PlayRun:
-        """Run a playbook that has to succeed."""
+        """Run a playbook; it must succeed."""
         done = self.play(*arguments, **options)
         assert done.rc == 0, done.output[-6000:]
         return done
 
     def client(self, environment: str) -> Client:
-        """The operator of an environment."""
+        """Return a client with the credentials of the operator of an environment."""
         path = self.lab.inventory_path / ".secrets" / environment / f"openrc-{environment}.txt"
         return Client(read_openrc(path.read_text("utf-8")), timeout=20)
 
     def guests(self) -> dict[str, str]:
-        """Machine → its number and the process libvirt runs it with, on both servers."""
+        """Map the machines of both servers to their libvirt ids and processes."""
         script = "for name in $(virsh -q -c lxc:/// list --name); do echo $name $(virsh -c lxc:/// domid $name) $(cat /run/libvirt/lxc/$name.pid); done"
         lines = [line.partition(" ") for server in MACHINES for line in self.lab.ssh(server, script).splitlines()]
         return {name: numbers for name, unused, numbers in lines}
 
     def address(self, name: str) -> str:
-        """Where a machine is reached."""
+        """Return the address of a machine."""
         server = next(server for server, machines in MACHINES.items() if name in machines)
         mac = self.lab.ssh(server, f"virsh -q -c lxc:/// domiflist {shlex.quote(name)}").split()[-1]
         found = [line.split()[2] for line in self.lab.ssh("laptop", "cat /var/lib/misc/dnsmasq.leases").splitlines() if mac in line]
         return found[0]
 
     def listeners(self, name: str) -> set[int]:
-        """The ports of the control plane that somebody listens at on a machine."""
+        """Return the ports of the control plane with a listener on a machine."""
         ports = {int(line.split()[3].rpartition(":")[2]) for line in self.lab.ssh(self.address(name), "ss -Hltn").splitlines()}
         return ports & {3306, 5000, 5671, 8404, 11211}
 
@@ -107,7 +107,7 @@ def fixture_virtual(lab: ControllersLab) -> t.Iterator[Virtual]:
 
 
 @pytest.mark.parametrize("environment", [ALONE, APART])
-def test_the_whole_control_plane_is_deployed(virtual: Virtual, environment: str) -> None:
+def test_second_deployment_changes_nothing(virtual: Virtual, environment: str) -> None:
     first = virtual.succeeds("deploy_controllers", environment)
     again = virtual.succeeds("deploy_controllers", environment)
     assert again.changed == 0, again.changed_tasks()
@@ -118,19 +118,19 @@ def test_the_whole_control_plane_is_deployed(virtual: Virtual, environment: str)
         file.write(f"{environment}: first {first.seconds:.0f} s, again {again.seconds:.0f} s\n")
 
 
-def test_each_machine_has_its_service_alone(virtual: Virtual) -> None:
+def test_each_machine_has_only_its_service(virtual: Virtual) -> None:
     assert virtual.listeners("one") == {3306, 5000, 5671, 8404, 11211}
     found = {name: virtual.listeners(name) for name in SERVICES}
     assert found == {"db": {3306}, "mq": {5671}, "cache": {11211}, "front": {3306, 5000, 8404}, "ident": {5000}}
 
 
-def test_environments_know_nothing_of_each_other(virtual: Virtual) -> None:
+def test_environments_are_independent(virtual: Virtual) -> None:
     token = virtual.client(ALONE).issue()
     with pytest.raises(Refused):
         virtual.client(APART).validate(token, by=virtual.client(APART).issue())
 
 
-def test_services_are_restarted_and_no_machine_is(virtual: Virtual) -> None:
+def test_services_are_restarted_without_restarting_machines(virtual: Virtual) -> None:
     before = virtual.guests()
     assert sorted(before) == sorted([*SERVICES, "one"])
     refused = virtual.play("rolling_restart", APART)
@@ -149,8 +149,8 @@ def serves(virtual: Virtual, environment: str) -> bool:
     return False
 
 
-def test_machines_that_reboot_serve_again(virtual: Virtual) -> None:
-    """Also a database that has no peers: nobody has to recover it."""
+def test_rebooted_machines_serve_again(virtual: Virtual) -> None:
+    """Includes a database without peers, which must recover without the operator."""
     for name in ("one", "db"):
         virtual.lab.ssh(virtual.address(name), "systemctl reboot", check=False)
     for environment in (ALONE, APART):
@@ -158,7 +158,7 @@ def test_machines_that_reboot_serve_again(virtual: Virtual) -> None:
     assert virtual.succeeds("spawn_vms").changed == 0
 
 
-def test_one_environment_goes_and_the_other_stays(virtual: Virtual) -> None:
+def test_one_environment_is_removed_and_the_other_is_kept(virtual: Virtual) -> None:
     virtual.lab.ssh(virtual.address("one"), "systemctl stop keepalived haproxy keystone rabbitmq-server memcached mariadb")
     with pytest.raises((OSError, Refused)):
         virtual.client(ALONE).issue()

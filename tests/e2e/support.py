@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""What the end-to-end tests do with the lab."""
+"""Operations of the end-to-end tests on the lab."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Lab:
         self._plays = 0
 
     def command(self, *arguments: str) -> str:
-        """A command of ``lab/lab``."""
+        """Run a command of ``lab/lab``."""
         done = subprocess.run([str(REPOSITORY / "lab" / "lab"), *arguments], stdout=subprocess.PIPE, encoding="utf-8", check=False)
         assert done.returncode == 0, f"lab {' '.join(arguments)}: exit code {done.returncode}\n{done.stdout}"
         return done.stdout
@@ -48,7 +48,7 @@ class Lab:
         return play(playbook, *arguments, log=log, **options)
 
     def succeeds(self, name: str, *arguments: str, **options: t.Any) -> PlayRun:
-        """Run a playbook that has to succeed."""
+        """Run a playbook; it must succeed."""
         done = self.play(name, *arguments, **options)
         assert done.rc == 0, f"{name} failed:\n{done.output[-6000:]}"
         return done
@@ -61,25 +61,25 @@ class Lab:
         assert checked.changed == 0, f"{name} would change in check mode: {checked.changed_tasks()}"
 
     def fails(self, name: str, *arguments: str, words: t.Sequence[str]) -> None:
-        """Run a playbook that has to fail and say all of ``words``."""
+        """Run a playbook; it must fail and print all of ``words``."""
         done = self.play(name, *arguments)
         assert done.rc != 0, f"{name} {arguments} did not fail"
         missing = [word for word in words if word not in done.output]
         assert not missing, f"{name} does not say {missing}:\n{done.output[-4000:]}"
 
     def no_key_left(self, source: str = "laptop") -> None:
-        """A migration has come to an end: its key is on neither machine, nor is the fence around the VM."""
+        """Check that a finished migration left its key on neither machine and no fence around the VM."""
         assert "reduced.footprint-migrate" not in self.ssh(source, "cat", "/root/.ssh/authorized_keys")
         left = self.ssh("metal1", "find /var/lib/reduced.footprint/migrations -name 'id_*' -o -name 'known_hosts*'")
         left += self.ssh("metal1", "nft list tables bridge; ls /etc/systemd/system | grep fence", check=False)
         assert left.strip() == "", left
 
     def writer(self) -> dict[str, t.Any]:
-        """What the writer has to tell: rows acknowledged, gaps, rows lost."""
+        """Return the report of the writer: rows acknowledged, gaps, rows lost."""
         return json.loads(self.command("writer", "report", self.master))
 
     def inventory(self) -> dict[str, t.Any]:
-        """The inventory with all host variables."""
+        """Return the inventory with all host variables."""
         done = subprocess.run(
             [str(REPOSITORY / ".venv" / "bin" / "ansible-inventory"), "-i", str(self.state / "inventory"), "--list"],
             env=environment(), capture_output=True, encoding="utf-8", check=True,
@@ -87,26 +87,26 @@ class Lab:
         return json.loads(done.stdout, object_hook=lambda value: value.get("__ansible_unsafe", value))
 
     def address(self, name: str) -> str:
-        """Where a host of the inventory is reached."""
+        """Return the address of a host of the inventory."""
         return self.inventory()["_meta"]["hostvars"][name]["ansible_host"]
 
     def killed(self, name: str, *arguments: str, kill_at: str, kill_delay: float = 0) -> None:
-        """Run a playbook and kill -9 it when it comes to a task."""
+        """Run a playbook and kill it with signal 9 when it starts a task."""
         done = self.play(name, *arguments, kill_at=kill_at, kill_delay=kill_delay)
         assert done.rc < 0, f"{name} never came to {kill_at!r}, or ended before it was killed:\n{done.output[-3000:]}"
 
     def state_of(self, *names: str) -> set[str]:
-        """What a play could change on machines, as lines: packages, units, network, configuration, images."""
+        """Return what a play could change on machines, as lines: packages, units, network, configuration, images."""
         # find ends with an error where one of its folders is not there
         return {f"{name}: {line}" for name in names for line in self.ssh(name, FINGERPRINT, check=False).splitlines()}
 
     def sql(self, statement: str, user: str = "app", database: str = "app") -> list[tuple[t.Any, ...]]:
-        """One statement through the virtual address, as a client of the cluster sends it."""
+        """Run a statement through the virtual address, as a client of the cluster."""
         password = (self.state / "app-password").read_text(encoding="utf-8").split()[0]
         return sql(statement, host=self.virtual_address, user=user, password=password, database=database)
 
     def status(self) -> dict[str, t.Any]:
-        """The report of the status playbook, whether all is well or not."""
+        """Return the report of the status playbook, also if a service is unhealthy."""
         report, page = self.state / "status.json", self.state / "status.html"
         report.unlink(missing_ok=True)
         page.unlink(missing_ok=True)
@@ -115,7 +115,7 @@ class Lab:
         return json.loads(report.read_text(encoding="utf-8"))
 
     def health(self) -> dict[str, t.Any]:
-        """What the master's own API says."""
+        """Return the answer of the API of the master."""
         with urllib.request.urlopen(f"http://{self.master}:8080/health", timeout=3) as answer:
             return json.load(answer)
 
@@ -134,7 +134,7 @@ FINGERPRINT = (
 
 
 def sql(statement: str, host: str, user: str, password: str, database: str) -> list[tuple[t.Any, ...]]:
-    """One statement over the network."""
+    """Run a statement over the network."""
     limits = {"connect_timeout": 3, "read_timeout": 5, "write_timeout": 5}
     connection = pymysql.connect(host=host, user=user, password=password, database=database, autocommit=True, **limits)
     with connection, connection.cursor() as cursor:
@@ -143,7 +143,7 @@ def sql(statement: str, host: str, user: str, password: str, database: str) -> l
 
 
 def eventually(what: str, true: t.Callable[[], bool], seconds: float = 120) -> float:
-    """Wait until something is true; returns how long it took."""
+    """Wait until a condition is met; return the seconds that took."""
     began = time.monotonic()
     last: BaseException | None = None
     while time.monotonic() - began < seconds:

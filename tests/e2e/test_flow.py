@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 
-"""The whole flow on the lab, once, with what goes wrong on the way.
+"""The complete flow on the lab, once, with failures in between.
 
 Chapters run in order on one lab. Each stage is fed a bad input, tried in check mode, killed with kill -9 in the
 middle, completed by the next run, and run again without a change.
@@ -25,7 +25,7 @@ from support import REPOSITORY, Lab, eventually
 pytestmark = pytest.mark.chapter
 
 
-def test_the_expert_gate_explains_itself(lab: Lab) -> None:
+def test_expert_gate_explains_the_refusal(lab: Lab) -> None:
     for playbook in (
         *("provision_virt", "spawn_vms", "deploy_controllers", "migrate_master", "rollback_master", "site"),
         *("backup_database", "recover_database", "restore_database", "rotate_keys", "remove_virt_node"),
@@ -50,7 +50,7 @@ def test_provision_refuses_bad_details(lab: Lab, vms: list[dict[str, object]], w
     lab.fails("provision_virt", "-e", json.dumps({"virt_host_vms": vms}), words=words)
 
 
-def test_provision_in_check_mode_touches_nothing(lab: Lab) -> None:
+def test_provision_in_check_mode_changes_nothing(lab: Lab) -> None:
     before = lab.state_of("metal1", "metal2")
     checked = lab.succeeds("provision_virt", "--check", "--diff")
     assert checked.changed > 0
@@ -61,13 +61,13 @@ def test_provision_in_check_mode_touches_nothing(lab: Lab) -> None:
 def test_provision_killed_is_completed(lab: Lab) -> None:
     lab.killed("provision_virt", kill_at="TASK [reduced.footprint.packages : Update the package lists and install", kill_delay=4)
     lab.killed("provision_virt", kill_at="TASK [reduced.footprint.virt_host : Apply the network change", kill_delay=1)
-    # The host must be reachable again by itself: nobody confirmed its new bridge.
+    # The host must become reachable again automatically, because the new bridge was not confirmed.
     eventually("metal1 answers", lambda: "eno1" in lab.ssh("metal1", "ip", "link"), 90)
     lab.succeeds("provision_virt")
     lab.unchanged("provision_virt")
 
 
-def test_provision_proves_what_runs(lab: Lab) -> None:
+def test_provision_proves_the_hypervisors(lab: Lab) -> None:
     facts = json.loads(lab.ssh("metal1", "cat", "/etc/ansible/facts.d/reduced_footprint.fact"))
     assert facts["hypervisors"]["qemu"]["usable"]
     assert facts["hypervisors"]["lxc"]["usable"]
@@ -84,7 +84,7 @@ def test_spawn_refuses_an_unknown_image(lab: Lab) -> None:
     assert "stray" not in lab.ssh("metal1", "virsh", "-c", "lxc:///", "list", "--all", "--name")
 
 
-def test_spawn_in_check_mode_touches_nothing(lab: Lab) -> None:
+def test_spawn_in_check_mode_changes_nothing(lab: Lab) -> None:
     before = lab.state_of("metal1", "metal2")
     checked = lab.succeeds("spawn_vms", "--check", "--diff")
     assert checked.changed > 0
@@ -100,7 +100,7 @@ def test_spawn_killed_is_completed(lab: Lab) -> None:
     lab.unchanged("spawn_vms")
 
 
-def test_the_machines_are_hosts_like_any_other(lab: Lab) -> None:
+def test_machines_are_hosts_of_the_inventory(lab: Lab) -> None:
     inventory = lab.inventory()
     assert sorted(inventory["controller"]["hosts"]) == ["controller1", "controller2", "controller3"]
     for name in inventory["controller"]["hosts"]:
@@ -109,7 +109,7 @@ def test_the_machines_are_hosts_like_any_other(lab: Lab) -> None:
         assert variables["vm_macs"][0] in lab.ssh(variables["ansible_host"], "ip", "link")
 
 
-def test_an_impostor_at_the_address_of_a_machine_is_refused(lab: Lab) -> None:
+def test_other_host_key_at_the_address_of_a_machine_is_refused(lab: Lab) -> None:
     machines = lab.inventory()["_meta"]["hostvars"]
     for name in ("controller1", "controller2", "controller3"):
         own = lab.ssh(machines[name]["ansible_host"], "cat", "/etc/ssh/ssh_host_ed25519_key.pub")
@@ -128,7 +128,7 @@ def test_an_impostor_at_the_address_of_a_machine_is_refused(lab: Lab) -> None:
 QUICKLY = ("--limit", "metal1", "-e", "spawn_vms_wait=false")
 
 
-def test_an_outside_change_is_put_right_without_a_restart(lab: Lab) -> None:
+def test_outside_change_is_corrected_without_a_restart(lab: Lab) -> None:
     virsh = ("virsh", "-q", "-c", "lxc:///")
     running = lab.ssh("metal1", *virsh, "list")
     wanted = lab.ssh("metal1", *virsh, "dumpxml", "--inactive", "controller2")
@@ -148,7 +148,7 @@ TOY = (
 )
 
 
-def test_a_running_machine_is_changed_and_goes_back(lab: Lab) -> None:
+def test_running_machine_is_changed_and_rolled_back(lab: Lab) -> None:
     def toy(state: str, **details: object) -> int:
         """Run with one tiny machine, alone; how many tasks changed something."""
         vm = dict({"id": "toy", "cpu": 1, "memory_mb": 32, "hypervisor": "qemu", "about": "plugged", "plug": "up"}, **details)
@@ -186,7 +186,7 @@ def test_deploy_killed_is_completed(lab: Lab) -> None:
     lab.unchanged("deploy_controllers")
 
 
-def test_the_load_balancer_offers_what_this_footprint_has(lab: Lab) -> None:
+def test_load_balancer_serves_the_deployed_services(lab: Lab) -> None:
     ask = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8404/;csv').read().decode())"
 
     def states() -> dict[str, str]:
@@ -194,10 +194,10 @@ def test_the_load_balancer_offers_what_this_footprint_has(lab: Lab) -> None:
         return {row[0]: row[17] for row in rows if row[1:2] == ["BACKEND"] and row[0] != "stats"}
 
     # no identity is deployed here, so nothing listens for its clients
-    eventually("every service is served by somebody", lambda: states() == {"mysql": "UP"}, 60)
+    eventually("every service has an active member", lambda: states() == {"mysql": "UP"}, 60)
 
 
-def test_sql_goes_on_without_one_controller(lab: Lab) -> None:
+def test_sql_continues_without_one_controller(lab: Lab) -> None:
     eventually("all members are synced", lambda: len(lab.status()["database_members"]) == 3, 120)
     lab.sql("CREATE TABLE IF NOT EXISTS t (n INT PRIMARY KEY)")
     lab.sql("REPLACE INTO t VALUES (1)")
@@ -214,9 +214,9 @@ def test_sql_goes_on_without_one_controller(lab: Lab) -> None:
     assert lab.sql("SELECT n FROM t ORDER BY n") == [(1,), (2,)]
 
 
-def test_a_controller_that_gets_its_address_late_takes_the_virtual_one(lab: Lab) -> None:
+def test_controller_with_a_late_address_takes_over_the_virtual_address(lab: Lab) -> None:
     others = [lab.address(name) for name in ("controller1", "controller2")]
-    # after a power loss the controllers start before the master that tells them their addresses
+    # after a power loss the controllers start before the master, which serves their DHCP leases
     lab.ssh("laptop", "systemctl", "stop", "dnsmasq")
     try:
         lab.ssh("metal2", "virsh", "-c", "lxc:///", "destroy", "controller3")
@@ -226,29 +226,29 @@ def test_a_controller_that_gets_its_address_late_takes_the_virtual_one(lab: Lab)
         time.sleep(10)
     finally:
         lab.ssh("laptop", "systemctl", "start", "dnsmasq")
-    eventually("SQL answers through the one that came late", lambda: lab.sql("SELECT n FROM t ORDER BY n") == [(1,), (2,)], 90)
+    eventually("SQL answers through the late controller", lambda: lab.sql("SELECT n FROM t ORDER BY n") == [(1,), (2,)], 90)
     for other in others:
         lab.ssh(other, "systemctl", "start", "keepalived")
-    eventually("all is well again", lambda: lab.status()["ok"], 120)
+    eventually("the control plane is healthy again", lambda: lab.status()["ok"], 120)
     assert lab.status()["virtual_address_holder"] == "controller3"
 
 
 # The master
 
 
-def test_migrate_refuses_what_cannot_work(lab: Lab) -> None:
+def test_migrate_refuses_invalid_input(lab: Lab) -> None:
     lab.fails("migrate_master", "-e", "master_migrate_temporary_address=10.213.0.12/24".replace("10.213.0", lab.net), words=[f"{lab.net}.12"])
     assert lab.writing()
 
 
-def test_migrate_in_check_mode_touches_nothing(lab: Lab) -> None:
+def test_migrate_in_check_mode_changes_nothing(lab: Lab) -> None:
     before = lab.state_of("metal1", "laptop")
     lab.succeeds("migrate_master", "--check", "--diff")
     touched = sorted(lab.state_of("metal1", "laptop") ^ before)
     assert touched == []
 
 
-def test_a_rehearsal_that_fails_is_not_felt(lab: Lab) -> None:
+def test_failed_rehearsal_does_not_affect_the_source(lab: Lab) -> None:
     checks = [{"type": "tcp", "port": 3306}, {"type": "tcp", "port": 9}]
     limits = {"master_migrate_health_checks": checks, "master_migrate_rehearse_timeout": 90}
     lab.fails("migrate_master", "-e", json.dumps(limits), words=["rehearse", "tcp 9", "the source serves as before"])
@@ -257,19 +257,19 @@ def test_a_rehearsal_that_fails_is_not_felt(lab: Lab) -> None:
     assert "master" not in lab.ssh("metal1", "virsh", "list", "--name", "--state-running")
 
 
-def test_a_copy_is_kept_up_to_date_until_it_is_wanted(lab: Lab) -> None:
+def test_copy_is_kept_up_to_date_before_the_migration(lab: Lab) -> None:
     ready = lab.play("migrate_master", "-e", "master_migrate_stop_after=rehearse")
     assert ready.rc == 0, ready.output[-4000:]
     for words in ("master: precopy, pass 1", "predicted downtime", "the copy is ready up to rehearse", "rehearsal: passed"):
         assert words in ready.output, ready.output[-4000:]
-    told = lab.ssh("laptop", "cat", "/var/lib/reduced.footprint/source/master.journal")
-    assert json.loads(told)["journal"]["facts"]["rehearsal"]["passed"]
+    text = lab.ssh("laptop", "cat", "/var/lib/reduced.footprint/source/master.journal")
+    assert json.loads(text)["journal"]["facts"]["rehearsal"]["passed"]
     lab.no_key_left()
     lab.fails("migrate_master", "-e", "master_migrate_stop_after=quiesce", words=["stop_after", "is in the pause"])
     assert lab.writing()
 
 
-def test_a_failed_health_check_returns_to_the_source(lab: Lab) -> None:
+def test_failed_health_check_rolls_back_to_the_source(lab: Lab) -> None:
     checks = [{"type": "tcp", "port": 3306}, {"type": "tcp", "port": 9, "rehearse": False}]
     # the copy was rehearsed a moment ago
     limits = {"master_migrate_health_checks": checks, "master_migrate_boot_timeout": 60, "master_migrate_rehearse": False}
@@ -298,7 +298,7 @@ def test_migrate_killed_is_completed(lab: Lab) -> None:
     assert "reduced.footprint-migrate" not in lab.ssh(lab.master, "cat", "/root/.ssh/authorized_keys")
 
 
-def test_the_master_is_a_machine_on_metal1_now(lab: Lab) -> None:
+def test_master_runs_as_a_machine_on_metal1(lab: Lab) -> None:
     assert "master" in lab.ssh("metal1", "virsh", "list", "--name", "--state-running")
     assert lab.ssh(lab.master, "systemd-detect-virt").strip() == "qemu"
     assert lab.ssh(lab.master, "hostname").strip() == "laptop"
@@ -306,7 +306,7 @@ def test_the_master_is_a_machine_on_metal1_now(lab: Lab) -> None:
     assert lab.ssh(lab.master, "systemctl", "--failed", "--plain", "--no-legend").strip() == ""
 
 
-def test_everything_was_copied(lab: Lab) -> None:
+def test_all_files_were_copied(lab: Lab) -> None:
     manifest = (pathlib.Path(__file__).parent / "manifest.py").read_text(encoding="utf-8")
     source = subprocess.run([sys.executable, "-", str(lab.state / "laptop" / "root")], input=manifest, capture_output=True, encoding="utf-8", check=True)
     clone = lab.ssh(lab.master, "python3", "-", "/", stdin=manifest)
@@ -321,7 +321,7 @@ def test_everything_was_copied(lab: Lab) -> None:
 # Afterwards
 
 
-def test_a_job_of_awx_runs_a_playbook(lab: Lab, tmp_path: pathlib.Path) -> None:
+def test_awx_job_runs_a_playbook(lab: Lab, tmp_path: pathlib.Path) -> None:
     shutil.copytree(REPOSITORY / "awx" / "project", tmp_path / "project")
     report = tmp_path / "report.json"
     run = ansible_runner.run(
@@ -337,7 +337,7 @@ def test_a_job_of_awx_runs_a_playbook(lab: Lab, tmp_path: pathlib.Path) -> None:
     assert json.loads(report.read_text(encoding="utf-8"))["ok"]
 
 
-def test_a_server_restarts_and_everything_returns(lab: Lab) -> None:
+def test_services_recover_after_a_restart_of_a_server(lab: Lab) -> None:
     lab.command("reboot", "metal1")
     eventually("rows are written again", lab.writing, 240)
     eventually("everything stands again", lambda: lab.status()["ok"], 240)
@@ -345,14 +345,14 @@ def test_a_server_restarts_and_everything_returns(lab: Lab) -> None:
     assert lab.sql("SELECT n FROM t ORDER BY n") == [(1,), (2,)]
 
 
-def test_the_whole_flow_again_changes_nothing(lab: Lab) -> None:
+def test_second_run_of_the_flow_changes_nothing(lab: Lab) -> None:
     again = lab.succeeds("site")
     assert again.changed == 0, again.changed_tasks()
     steps = re.findall(r"^PLAY \[.*\(step (\d of \d)\)\]", again.output, re.MULTILINE)
     assert list(dict.fromkeys(steps)) == ["1 of 4", "2 of 4", "3 of 4", "4 of 4"]
 
 
-def test_the_master_goes_back(lab: Lab) -> None:
+def test_master_is_rolled_back(lab: Lab) -> None:
     lab.succeeds("rollback_master")
     eventually("the source serves again", lab.writing, 60)
     assert lab.ssh(lab.master, "systemd-detect-virt", check=False).strip() == "systemd-nspawn"

@@ -7,7 +7,7 @@
     tests/kvm/run INVENTORY [--addresses A,B,C] [--output FOLDER] [--keep] [--emulation]
 
 INVENTORY is a complete inventory, as docs/first-footprint.md describes it, with at least two servers with the role virt. The machines of the
-proof are called kvmproof-*; they are removed at the end. --emulation tries the proof itself where there is no KVM.
+proof are called kvmproof-*; they are removed at the end. --emulation runs the proof on servers without KVM.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A simulated server carries real guests, and its power works like a real one's.
+"""A simulated server runs real guests, and its power behaves like that of a real server.
 
 A lab of its own name and network; the tests run in order and share it.
 """
@@ -81,13 +81,13 @@ def eventually(what: str, true: t.Callable[[], t.Any], seconds: float = 60) -> t
 
 
 def leases() -> dict[str, str]:
-    """Address by MAC, as the master tells them."""
+    """Return the addresses by MAC, as reported by the master."""
     with urllib.request.urlopen(f"http://{NET}.2:8080/leases", timeout=5) as answer:
         return {line.split()[1]: line.split()[2] for line in answer.read().decode().splitlines()}
 
 
 def running() -> set[str]:
-    """Names of the guests that run on the server."""
+    """Return the names of the running guests of the server."""
     names: set[str] = set()
     for uri in ("lxc:///", "qemu:///system"):
         names.update(lab("ssh", "metal1", "virsh", "-c", uri, "list", "--name", ok=(0, 1, 255)).split())
@@ -95,12 +95,12 @@ def running() -> set[str]:
 
 
 def boot() -> str:
-    """What changes with every start of the server's init; empty while ssh does not answer."""
+    """Return a value that changes with every boot of the server; empty while ssh does not answer."""
     return "".join(lab("ssh", "metal1", "cat", "/proc/1/stat", ok=(0, 255)).split()[21:22])
 
 
 def guest_processes() -> list[str]:
-    """Processes on this host that belong to guests of this lab's servers."""
+    """Return the processes of this host that belong to guests of the lab."""
     found = []
     for group in pathlib.Path("/sys/fs/cgroup").rglob(f"rflab-{NAME}-metal1"):
         for procs in group.rglob("cgroup.procs"):
@@ -109,7 +109,7 @@ def guest_processes() -> list[str]:
 
 
 def modes() -> dict[str, int]:
-    """Permissions of the device nodes that servers get their like of."""
+    """Return the permissions of the device nodes that are also created in servers."""
     return {name: os.stat(name).st_mode for name in ("/dev/loop-control", "/dev/net/tun", "/dev/fuse")}
 
 
@@ -125,7 +125,7 @@ def _one_lab(modes_before: dict[str, int]) -> t.Iterator[None]:
     lab("down")
 
 
-def test_a_server_runs_containers_and_machines_that_get_addresses() -> None:
+def test_server_runs_containers_and_machines_that_get_addresses() -> None:
     lab("ssh", "metal1", "bash", script=PREPARE)
     for mac in ("52:54:00:00:00:01", "52:54:00:00:00:02"):
         eventually(f"a lease for {mac}", lambda mac=mac: leases().get(mac))
@@ -134,21 +134,21 @@ def test_a_server_runs_containers_and_machines_that_get_addresses() -> None:
     assert state.split() == ["running", "container"]
 
 
-def test_two_guests_of_one_image_have_identities_of_their_own() -> None:
+def test_guests_of_one_image_have_different_identities() -> None:
     root = "/var/lib/libvirt/guest"
     assert lab("ssh", "metal1", "tar", "-xOf", "/tmp/root.tar", "./etc/machine-id") == ""
     assert "ssh_host" not in lab("ssh", "metal1", "tar", "-tf", "/tmp/root.tar", timeout=60)
     assert len(lab("ssh", "metal1", "cat", f"{root}/etc/machine-id").strip()) == 32
 
 
-def test_guests_come_back_when_the_server_restarts_itself() -> None:
+def test_guests_are_started_after_a_reboot_of_the_server() -> None:
     before = boot()
     lab("ssh", "metal1", "systemctl", "reboot", ok=(0, 255))
     eventually("a new boot", lambda: boot() not in (before, ""), 90)
     eventually("both guests run", lambda: running() == {"container", "machine"}, 90)
 
 
-def test_a_power_cut_kills_the_guests_too_and_they_come_back() -> None:
+def test_guests_are_started_after_a_power_cut() -> None:
     lab("kill", "metal1")
     assert power("metal1") == "off"
     assert not guest_processes()
@@ -156,18 +156,18 @@ def test_a_power_cut_kills_the_guests_too_and_they_come_back() -> None:
     eventually("both guests run", lambda: running() == {"container", "machine"}, 90)
 
 
-def test_a_clean_stop_leaves_no_process() -> None:
+def test_clean_stop_leaves_no_process() -> None:
     lab("stop", "metal1")
     assert power("metal1") == "off"
     assert not guest_processes()
 
 
-def test_a_master_that_switches_itself_off_stays_off() -> None:
+def test_powered_off_master_stays_off() -> None:
     lab("ssh", "laptop", "poweroff", ok=(0, 255))
     eventually("the laptop is off", lambda: power("laptop") == "off")
     lab("up", "--servers", "1")
     assert power("laptop") == "off"
 
 
-def test_the_hosts_device_nodes_keep_their_modes(modes_before: dict[str, int]) -> None:
+def test_device_nodes_of_the_host_keep_their_modes(modes_before: dict[str, int]) -> None:
     assert modes() == modes_before

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server under QEMU with a kernel of its own: device mapper, AppArmor, libvirt, and a second disk that is a volume group."""
+"""A server under QEMU with a separate kernel: device mapper, AppArmor, libvirt, and a second disk with a volume group."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class VmHost(Server):
 
 
 def _packages() -> list[str]:
-    """What the role would install, as the machine reaches no mirror, and what an installed Debian has."""
+    """Return the packages that the role installs, because the machine has no mirror, and those of an installed Debian."""
     wanted = yaml.safe_load((ROOT / "roles" / "virt_host" / "vars" / "Debian.yml").read_text(encoding="utf-8"))
     return [*PACKAGES, "apparmor", "python3-apt", *wanted["__virt_host_packages"], *wanted["__virt_host_logical_packages"]]
 
 
 @pytest.fixture(scope="session", name="host")
 def fixture_host() -> t.Iterator[VmHost]:
-    """The server with a volume group ``vg0`` and an image ``counter``, before the role was there."""
+    """Return the server with a volume group ``vg0`` and an image ``counter``, before the role was applied."""
     image = build("vm-host", _packages())
     # sockets live there, so its name is short
     with tempfile.TemporaryDirectory(prefix="rflvm-", dir="/var/tmp") as name:
@@ -86,13 +86,13 @@ def fixture_host() -> t.Iterator[VmHost]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the marker."""
+    """Register the marker."""
     config.addinivalue_line("markers", "chapter: part of one story; the rest needs it")
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> t.Generator[None, t.Any, None]:
-    """Remember a failed chapter, and tell what the server looked like."""
+    """Record a failed chapter, and add the state of the server to its report."""
     outcome = yield
     report = outcome.get_result()
     host = getattr(item, "funcargs", {}).get("host")
@@ -103,7 +103,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A chapter after a failed one fails too: it cannot be shown."""
+    """Fail the chapters after a failed one, because they depend on it."""
     broken = item.session.stash.get(BROKEN, None)
     if broken:
         pytest.fail(f"not tried: {broken} failed before", pytrace=False)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""VMs on logical volumes, on a server with a kernel of its own that has what the test machine's may lack.
+"""VMs on logical volumes, on a server with a separate kernel, because the kernel of the test machine may lack modules.
 
 The chapters follow each other on one server. The VM's machine is emulated inside an emulated machine: slow, and real.
 """
@@ -30,45 +30,45 @@ COUNTER: dict[str, t.Any] = {
 
 
 def provision(host: VmHost) -> dict[str, int]:
-    """Run the role; the counts of its recap."""
+    """Run the role; return the counts of the recap."""
     done = host.ansible("ansible-playbook", str(HERE / "provision.yml"), timeout=1500)
     recap = next(line for line in done.stdout.splitlines() if line.startswith("server ") and "changed=" in line)
     return {key: int(number) for key, _is, number in (word.partition("=") for word in recap.split()[2:])}
 
 
 def volumes(host: VmHost) -> dict[str, int]:
-    """Logical volumes of vg0 by name, in bytes, as LVM tells."""
+    """Return the sizes of the logical volumes of vg0 in bytes, by name."""
     said = json.loads(host.ssh("lvs", "--reportformat", "json", "--units", "b", "--nosuffix", "-o", "lv_name,lv_size", "vg0").stdout)
     return {each["lv_name"]: int(each["lv_size"]) for each in said["report"][0]["lv"]}
 
 
 def define(host: VmHost, vm: t.Mapping[str, t.Any] | None = None, check_mode: bool = False, **options: t.Any) -> dict[str, t.Any]:
-    """``vm_define`` of one VM."""
+    """Run ``vm_define`` for one VM."""
     return host.module("vm_define", check_mode, cluster=CLUSTER, vms=[vm or COUNTER], **options)
 
 
 def counted(host: VmHost) -> tuple[int, int]:
-    """Steps and starts of the machine, from its volume, past every cache."""
+    """Read the steps and starts of the machine from its volume, bypassing caches."""
     said = host.ssh("dd if=/dev/vg0/m1-disk0 bs=512 skip=1 count=1 iflag=direct status=none | od -A n -t x1 -N 8")
     return struct.unpack("<II", bytes.fromhex(said.stdout.replace(" ", "").strip()))
 
 
 def counts(host: VmHost) -> bool:
-    """Whether the machine writes."""
+    """Whether the machine is writing."""
     before = counted(host)[0]
     host.ssh("sleep", "3")
     return counted(host)[0] > before
 
 
 def until(condition: t.Callable[[], bool], what: str, tries: int = 60) -> None:
-    """Wait for something to become true."""
+    """Wait until a condition is met."""
     for _each in range(tries):
         if condition():
             return
     pytest.fail(f"{what}: not after {tries} looks")
 
 
-def test_the_role_makes_a_pool_of_a_volume_group(host: VmHost) -> None:
+def test_role_defines_a_pool_on_a_volume_group(host: VmHost) -> None:
     first = provision(host)
     assert first["changed"] > 0 and first["failed"] == 0, first
     again = provision(host)
@@ -80,7 +80,7 @@ def test_the_role_makes_a_pool_of_a_volume_group(host: VmHost) -> None:
     assert host.ssh("virsh", "pool-info", "fast").stdout.split("Autostart:")[1].split()[0] == "yes"
 
 
-def test_a_machine_runs_from_a_logical_volume(host: VmHost) -> None:
+def test_machine_runs_from_a_logical_volume(host: VmHost) -> None:
     preview = define(host, check_mode=True)
     assert preview["changed"] and volumes(host) == {}, preview
     made = define(host)
@@ -94,7 +94,7 @@ def test_a_machine_runs_from_a_logical_volume(host: VmHost) -> None:
     assert define(host)["changed"] is False
 
 
-def test_what_the_group_cannot_carry_is_told_before_anything_is_made(host: VmHost) -> None:
+def test_insufficient_space_in_the_group_is_reported_before_any_change(host: VmHost) -> None:
     before = volumes(host)
     greedy = {**COUNTER, "id": "m2", "disks": [{"size": "8MiB", "pool": "fast"}, {"size": "500MiB", "pool": "fast"}]}
     for check_mode in (True, False):
@@ -103,7 +103,7 @@ def test_what_the_group_cannot_carry_is_told_before_anything_is_made(host: VmHos
     assert volumes(host) == before and "m2" not in host.ssh("virsh", "list", "--all", "--name").stdout
 
 
-def test_a_volume_that_is_there_is_never_written_over(host: VmHost) -> None:
+def test_existing_volume_is_never_overwritten(host: VmHost) -> None:
     host.ssh("lvcreate", "--yes", "--size", "8M", "--name", "m3-disk0", "vg0")
     host.ssh("sh", "-c", "'tr \\\\000 x < /dev/zero | dd of=/dev/vg0/m3-disk0 bs=1M count=8 iflag=fullblock oflag=direct status=none'")
     # made beside libvirt, which does not know it yet
@@ -114,7 +114,7 @@ def test_a_volume_that_is_there_is_never_written_over(host: VmHost) -> None:
     host.ssh("lvremove", "--yes", "vg0/m3-disk0")
 
 
-def test_a_volume_grows_with_what_is_on_it(host: VmHost) -> None:
+def test_volume_is_extended_with_its_content(host: VmHost) -> None:
     larger = {**COUNTER, "disks": [{**COUNTER["disks"][0], "size": "28MiB"}, COUNTER["disks"][1]]}
     before = counted(host)
     grown = define(host, larger)
@@ -124,11 +124,11 @@ def test_a_volume_grows_with_what_is_on_it(host: VmHost) -> None:
     after = counted(host)
     assert after[0] > before[0] and after[1] == before[1]
     assert define(host, larger)["changed"] is False
-    # a group rounds up: so little less is no shrinking, and nothing is done
+    # LVM rounds up to extents: a slightly smaller size is not treated as shrinking
     assert define(host)["changed"] is False and volumes(host)["m1-disk0"] == 28 * MIB
 
 
-def test_after_a_power_loss_group_pool_and_machine_are_back(host: VmHost) -> None:
+def test_group_pool_and_machine_are_active_after_a_power_loss(host: VmHost) -> None:
     starts = counted(host)[1]
     host.off()
     host.on()
@@ -137,7 +137,7 @@ def test_after_a_power_loss_group_pool_and_machine_are_back(host: VmHost) -> Non
     assert provision(host)["changed"] == 0
 
 
-def test_a_copy_onto_a_volume_that_was_cut_off_is_made_again(host: VmHost) -> None:
+def test_interrupted_copy_to_a_volume_is_repeated(host: VmHost) -> None:
     late = {**COUNTER, "id": "m4", "disks": [{"size": "20MiB", "pool": "fast", "image": "counter", "name": "m4-disk0"}]}
     assert define(host, late, state="present")["changed"]
     # as a run leaves it that was killed while it copied
@@ -151,7 +151,7 @@ def test_a_copy_onto_a_volume_that_was_cut_off_is_made_again(host: VmHost) -> No
     assert "m4-disk0" not in volumes(host)
 
 
-def test_what_is_removed_is_wiped_first(host: VmHost, tmp_path: pathlib.Path) -> None:
+def test_removed_volume_is_wiped_first(host: VmHost, tmp_path: pathlib.Path) -> None:
     extent = int(host.ssh("lvs", "--noheadings", "-o", "seg_start_pe,seg_pe_ranges", "vg0/m1-disk0").stdout.split(":")[1].split("-")[0])
     begins = int(float(host.ssh("pvs", "--noheadings", "--units", "b", "--nosuffix", "-o", "pe_start", "/dev/vdc").stdout)) + extent * 4 * MIB
     kept = define(host, state="absent")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server of the lab with libvirt, and beside it an old master that is no container."""
+"""A server of the lab with libvirt, and an old master that runs as an emulated machine, not as a container."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from source import LOGS, Source, command  # noqa: E402
 
 @pytest.fixture(scope="session", name="lab")
 def fixture_lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Lab]:
-    """One server as the role leaves it."""
+    """Return a server after the role."""
     if reuse_lab:
         yield current()
         return
@@ -41,7 +41,7 @@ def fixture_lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Lab]:
 
 @pytest.fixture(scope="session", name="source")
 def fixture_source(lab: Lab) -> t.Iterator[Source]:
-    """The old master, switched on and serving at the admin address."""
+    """Start the old master, which serves at the admin address."""
     disk = source_image.build()
     # a socket lives there, so its name is short
     with tempfile.TemporaryDirectory(prefix="rfmig-", dir="/var/tmp") as folder:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The old master: a machine of its own kernel under QEMU, started by UEFI firmware, on the admin network of the lab."""
+"""The old master: a machine under QEMU with its own kernel, started by UEFI firmware, on the admin network of the lab."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ BOOT = 420.0
 
 
 def command(*arguments: str) -> None:
-    """A command of ``lab/lab``."""
+    """Run a command of ``lab/lab``."""
     subprocess.run([str(ROOT / "lab" / "lab"), *arguments], check=True)
 
 
 class Source:
-    """One machine with a disk of its own over the image; ``address`` is the admin address, ``parked`` the temporary one."""
+    """A machine with a separate disk backed by the image; ``address`` is the admin address, ``parked`` the temporary one."""
 
     def __init__(self, folder: pathlib.Path, disk: pathlib.Path, lab: Lab) -> None:
         self.folder, self.lab = folder, lab
@@ -42,7 +42,7 @@ class Source:
         shutil.copy(FIRMWARE[1], self.variables)
 
     def on(self) -> None:
-        """Switch on."""
+        """Power on."""
         subprocess.run(["ip", "tuntap", "add", "dev", self.tap, "mode", "tap"], check=True)
         subprocess.run(["ip", "link", "set", self.tap, "master", self.lab.bridge, "up"], check=True)
         argv = [
@@ -58,18 +58,18 @@ class Source:
             self._process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def settle(self) -> None:
-        """Wait until it answers and serves."""
+        """Wait until the machine answers and serves."""
         self.wait()
         assert self.ssh("systemctl", "is-system-running", "--wait", check=False) is not None, self.ssh("systemctl", "--failed")
         assert self.numbers()
 
     def numbers(self) -> list[int]:
-        """What the master wrote so far, as its clients see it."""
+        """Return the numbers that the master has written, as its clients read them."""
         with urllib.request.urlopen(f"http://{self.address}:8080/", timeout=10) as answer:
             return [int(each) for each in answer.read().split()]
 
     def off(self) -> None:
-        """The power goes."""
+        """Cut the power."""
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -77,7 +77,7 @@ class Source:
         subprocess.run(["ip", "link", "delete", self.tap], check=False)
 
     def wait(self, address: str | None = None) -> None:
-        """Wait until it answers."""
+        """Wait until the machine answers."""
         until = time.monotonic() + BOOT
         while self.ssh("true", address=address, check=False) is None:
             assert self._process is not None and self._process.poll() is None, (self.folder / "qemu.log").read_text()[-2000:]
@@ -85,7 +85,7 @@ class Source:
             time.sleep(1)
 
     def ssh(self, *command: str, address: str | None = None, check: bool = True) -> str | None:
-        """Run a command there; ``None`` where it failed and that is no surprise."""
+        """Run a command on the machine; ``None`` if it failed and ``check`` is false."""
         options = ["BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "ConnectTimeout=5", "LogLevel=ERROR"]
         argv = ["ssh", "-i", str(self.lab.key), *(word for each in options for word in ("-o", each)), f"root@{address or self.address}", *command]
         done = subprocess.run(argv, capture_output=True, encoding="utf-8", stdin=subprocess.DEVNULL, check=False)

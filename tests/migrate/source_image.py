@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An NVMe disk with a Debian that started from UEFI firmware and lies on LVM: as an installer leaves it.
+"""An NVMe disk with a Debian on LVM that is started by UEFI firmware, as created by an installer.
 
 This machine's kernel may have no device mapper, so a machine under QEMU installs it, from a root
 made here. Made once, kept in the cache.
@@ -65,7 +65,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         pass
 http.server.ThreadingHTTPServer(("", 8080), Answer).serve_forever()
 """,
-    # the image is made before anybody knows which network it will be in: the board tells
+    # the network is not known when the image is created: the DMI data of the machine contain the address
     "etc/systemd/system/proof-address.service": (
         "[Unit]\nDefaultDependencies=no\nAfter=local-fs.target\nBefore=systemd-networkd.service\n"
         "ConditionPathExists=!/etc/systemd/network/20-admin.network\n\n"
@@ -164,7 +164,7 @@ sleep 60
 
 
 def build() -> pathlib.Path:
-    """The disk from the cache, made where it is not there yet."""
+    """Return the disk from the cache; create it if it is missing."""
     key = images.fingerprint("source-1", repr((PACKAGES, MASKED, MODULES, DISK, UNITS, INSTALL, images.DPKG_OPTIONS)))
     target = CACHE / f"source-{key}.img"
     CACHE.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A source's disk with a raw volume on it, seen, laid out anew and brought over between block devices of this machine's kernel."""
+"""A disk of a source with a raw volume is detected, laid out and copied between block devices of this machine's kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROOT = (Filesystem("/", "/dev/x", "ext4", 1, 1, size=300 * MIB),)
 
 
 def disks(folder: pathlib.Path, partitions: t.Sequence[Partition], vm: str) -> DiskImage:
-    """A disk of one GiB with these partitions."""
+    """Create a disk of 1 GiB with these partitions."""
     folder.mkdir()
     path = folder / "disk.raw"
     path.touch()
@@ -43,7 +43,7 @@ def disks(folder: pathlib.Path, partitions: t.Sequence[Partition], vm: str) -> D
 
 @pytest.fixture(name="source")
 def fixture_source(tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
-    """The old disk: a root, swap that is not in use, and a partition some database writes to."""
+    """The disk of the source: root, unused swap, and a raw partition of a database."""
     image = disks(
         tmp_path / "source",
         (Partition("/", "ext4", 300 * MIB), Partition(None, "swap", 64 * MIB), Partition(None, "raw", 40 * MIB, raw=RawDevice("/dev/x", label="database"))),
@@ -55,20 +55,20 @@ def fixture_source(tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
 
 
 def of_source(source: DiskImage) -> dict[str, dict[str, t.Any]]:
-    """What is seen of the old disk's partitions: node → facts."""
+    """Return the facts of the partitions of the source, by device node."""
     nodes = {source.node(each) for each in source.layout.partitions}
     return {node: each for each in source_blocks.blocks() for node in nodes & set(each["links"])}
 
 
 def write(node: str, where: int, data: bytes) -> None:
-    """As a database does: around the page cache's back is its business, to the disk before it says so."""
+    """Write to the device as a database does: data reach the disk before the call returns."""
     fd = os.open(node, os.O_WRONLY)
     os.pwrite(fd, data, where)
     os.fsync(fd)
     os.close(fd)
 
 
-def test_partitions_are_seen_for_what_they_are(source: DiskImage) -> None:
+def test_partitions_are_detected_by_their_content(source: DiskImage) -> None:
     root, swap, raw = source.layout.partitions
     seen = of_source(source)
     assert {node: each["content"] for node, each in seen.items()} == {source.node(root): "ext4", source.node(swap): "swap", source.node(raw): ""}
@@ -83,7 +83,7 @@ def test_partitions_are_seen_for_what_they_are(source: DiskImage) -> None:
 
 @pytest.fixture(name="context")
 def fixture_context(source: DiskImage, tmp_path: pathlib.Path) -> t.Iterator[t.Any]:
-    """The worker's view, with disks laid out as the source has them; the source is this machine."""
+    """The context of the worker, with disks laid out as on the source; this machine is the source."""
     (raw,) = found({"blocks": [each for node, each in of_source(source).items() if not each["content"]]})
     copy = disks(tmp_path / "copy", same_schema(ROOT, [], [GIB], "bios", [raw]), COPY_VM)
     store = tmp_path / "store"
@@ -106,19 +106,19 @@ def fixture_context(source: DiskImage, tmp_path: pathlib.Path) -> t.Iterator[t.A
 
 
 def content(node: str, size: int = 40 * MIB) -> bytes:
-    """What lies on a device."""
+    """Return the content of a device."""
     with open(node, "rb") as stream:
         return stream.read(size)
 
 
-def test_a_volume_comes_over_changes_and_is_proven(source: DiskImage, context: t.Any) -> None:
+def test_volume_is_copied_updated_and_verified(source: DiskImage, context: t.Any) -> None:
     old = source.node(source.layout.partitions[2])
     ((partition, raw),) = context.layout().raws
     write(old, 3 * MIB, os.urandom(2 * MIB))
-    told: list[tuple[int, int]] = []
-    assert run_blocks.bring_all(context, "live", lambda seen, came: told.append((seen, came))) == (2 * MIB, 40 * MIB)
-    assert content(context.disk().node(partition)) == content(old) and told
-    # nobody wrote, so nobody reads
+    progress: list[tuple[int, int]] = []
+    assert run_blocks.bring_all(context, "live", lambda seen, came: progress.append((seen, came))) == (2 * MIB, 40 * MIB)
+    assert content(context.disk().node(partition)) == content(old) and progress
+    # nothing was written, so nothing is read
     assert run_blocks.bring_all(context, "live", lambda seen, came: None) == (0, 40 * MIB)
     assert context.said[-1].endswith("not written to since the last read")
     # a byte more: one block
@@ -130,7 +130,7 @@ def test_a_volume_comes_over_changes_and_is_proven(source: DiskImage, context: t
     json.dumps(context.journal.facts)
 
 
-def test_what_is_written_after_the_last_copy_is_found_by_the_proof(source: DiskImage, context: t.Any) -> None:
+def test_write_after_the_last_copy_is_found_by_the_verification(source: DiskImage, context: t.Any) -> None:
     old = source.node(source.layout.partitions[2])
     ((partition, _raw),) = context.layout().raws
     run_blocks.bring_all(context, "final", lambda seen, came: None)
@@ -139,7 +139,7 @@ def test_what_is_written_after_the_last_copy_is_found_by_the_proof(source: DiskI
     assert content(context.disk().node(partition))[:4] == b"late" and "1 blocks copied again" in context.said[-1]
 
 
-def test_who_goes_on_writing_ends_the_pause(source: DiskImage, context: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continued_writing_aborts_the_pause(source: DiskImage, context: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     old = source.node(source.layout.partitions[2])
     fetch = io_blocks.fetch
 
@@ -152,7 +152,7 @@ def test_who_goes_on_writing_ends_the_pause(source: DiskImage, context: t.Any, m
         run_blocks.verify(context)
 
 
-def test_disks_made_anew_are_filled_anew(source: DiskImage, context: t.Any) -> None:
+def test_recreated_disks_are_copied_again(source: DiskImage, context: t.Any) -> None:
     write(source.node(source.layout.partitions[2]), 0, b"data")
     run_blocks.bring_all(context, "live", lambda seen, came: None)
     run_blocks.forget(context)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Two disks with every file system, made, mounted, let go of and mounted again by this machine's own kernel."""
+"""Two disks with every file system, created, mounted, released and mounted again by this machine's kernel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WANTED = (
 
 @pytest.fixture(name="image")
 def fixture_image(tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
-    """Two empty files as disks."""
+    """Create two empty files as disks."""
     layout = plan_layout([3 * GIB, 2 * GIB], WANTED, (), "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11", "efi")
     images = [tmp_path / f"disk{number}.raw" for number in range(2)]
     for path, disk in zip(images, layout.disks):
@@ -47,8 +47,8 @@ def fixture_image(tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
         image.release()
 
 
-def strangers(image: DiskImage) -> list[str]:
-    """Partitions that do not carry what the layout gives them."""
+def mismatched(image: DiskImage) -> list[str]:
+    """List partitions whose content differs from the layout."""
     found = []
     for each in image.layout.partitions:
         argv = ["blkid", "-p", "-s", "UUID", "-o", "value", image.node(each)]
@@ -58,22 +58,22 @@ def strangers(image: DiskImage) -> list[str]:
 
 
 def table(root: pathlib.Path) -> dict[str, tuple[str, str]]:
-    """What is mounted below: path → (file system, options)."""
+    """Return the mounts below the folder: path → (file system, options)."""
     said = subprocess.run(["findmnt", "--json", "--list", "--output", "TARGET,FSTYPE,OPTIONS", "--submounts", str(root)], check=True, capture_output=True)
     return {each["target"][len(str(root)) :] or "/": (each["fstype"], each["options"]) for each in json.loads(said.stdout)["filesystems"]}
 
 
-def test_every_file_system_lies_where_it_belongs(image: DiskImage) -> None:
+def test_file_systems_are_mounted_as_laid_out(image: DiskImage) -> None:
     root = image.mount()
     found = table(root)
     assert {path: fs for path, (fs, _options) in found.items()} == {
         "/": "btrfs", "/home": "btrfs", "/var/log": "btrfs", "/srv": "xfs", "/data": "ext4",
     }  # fmt: skip
     assert "subvol=/@home" in found["/home"][1] and "compress=zstd:1" in found["/"][1] and "subvol=/@logs/var" in found["/var/log"][1]
-    assert strangers(image) == []
+    assert mismatched(image) == []
 
 
-def test_what_lies_on_them_is_there_after_a_new_start(image: DiskImage) -> None:
+def test_content_is_kept_after_mounting_again(image: DiskImage) -> None:
     root = image.mount()
     for place in ("home/a", "srv/b", "data/c", "var/log/d"):
         (root / place).write_text(place)
@@ -85,7 +85,7 @@ def test_what_lies_on_them_is_there_after_a_new_start(image: DiskImage) -> None:
     again.release()
 
 
-def test_what_firmware_starts_from_is_written_as_a_whole(image: DiskImage) -> None:
+def test_boot_files_of_the_firmware_are_written_completely(image: DiskImage) -> None:
     esp = image.layout.esp
     assert esp is not None
     folder = image.mount() / "boot/efi/EFI"
@@ -102,10 +102,10 @@ def test_what_firmware_starts_from_is_written_as_a_whole(image: DiskImage) -> No
         assert len(read) == 100_000 * round_number
         (folder / f"a long name {round_number}.cfg").unlink()
     assert "a long name 1.cfg" not in " ".join(said)
-    assert strangers(image) == []
+    assert mismatched(image) == []
 
 
-def test_firmware_and_kernels_find_their_partitions(image: DiskImage) -> None:
+def test_partition_types_are_those_firmware_and_kernels_expect(image: DiskImage) -> None:
     kinds = []
     for path in image.images:
         said = json.loads(subprocess.run(["sfdisk", "--json", path], check=True, capture_output=True).stdout)["partitiontable"]
@@ -114,7 +114,7 @@ def test_firmware_and_kernels_find_their_partitions(image: DiskImage) -> None:
     assert kinds == [["21686148", "C12A7328", "0FC63DAF", "0657FD6D"], ["0FC63DAF", "0FC63DAF"]]
 
 
-def test_a_source_with_such_disks_is_seen_as_it_is(image: DiskImage) -> None:
+def test_source_with_these_disks_is_detected(image: DiskImage) -> None:
     root = image.mount()
     subprocess.run(["btrfs", "--quiet", "subvolume", "create", str(root / "machines")], check=True)
     subprocess.run(["btrfs", "--quiet", "subvolume", "snapshot", "-r", str(root / "home"), str(root / "frozen")], check=True)

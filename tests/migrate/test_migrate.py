@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An old master with UEFI firmware, an NVMe disk, LVM, xfs and a /var of its own becomes a VM that starts in the same way."""
+"""An old master with UEFI firmware, an NVMe disk, LVM, xfs and a separate /var is moved to a VM that boots in the same way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from source import LOGS, Source, command
 
 
 def request(lab: Lab, source: Source, **more: object) -> list[str]:
-    """What the operator asks for, beside the lab's own values."""
+    """Variables of the operator, in addition to those of the lab."""
     given = {
         "master_migrate_source": "oldmaster",
         "master_migrate_name": "oldmaster",
@@ -41,12 +41,12 @@ def request(lab: Lab, source: Source, **more: object) -> list[str]:
 
 
 def moved(lab: Lab, source: Source, name: str, *arguments: str) -> PlayRun:
-    """Run the playbook; its output is kept."""
+    """Run the playbook; keep its output."""
     return play("reduced.footprint.migrate_master", *request(lab, source), *arguments, log=LOGS / f"{name}.log")
 
 
 def mounts(source: Source) -> dict[str, tuple[str, str]]:
-    """Where it mounts what: path → (file system, kind of disk)."""
+    """Return the mounts of the source: path → (file system, kind of disk)."""
     found = {}
     for line in (source.ssh("findmnt", "--real", "--noheadings", "--list", "--output", "TARGET,FSTYPE,SOURCE") or "").splitlines():
         target, fstype, device = line.split()[:3]
@@ -54,36 +54,36 @@ def mounts(source: Source) -> dict[str, tuple[str, str]]:
     return found
 
 
-def told(source: Source) -> dict[str, str]:
-    """Who it is."""
+def identity(source: Source) -> dict[str, str]:
+    """Return the identity of the source."""
     texts = {name: source.ssh("cat", f"/etc/{name}") or "" for name in ("machine-id", "hostname", "ssh/ssh_host_ed25519_key.pub")}
     return {**texts, "nic": (source.ssh("ip", "-json", "route", "get", f"{source.lab.net}.1") or "").partition('"dev":"')[2].partition('"')[0]}
 
 
 def state(source: Source, unit: str, address: str | None = None) -> str:
-    """What systemd says of a unit."""
+    """Return the state of a systemd unit."""
     return (source.ssh("systemctl", "show", "--property=ActiveState", "--value", unit, address=address) or "").strip()
 
 
 def addresses(source: Source, address: str | None = None) -> set[str]:
-    """The addresses it has for others."""
+    """Return the global addresses of the source."""
     links = json.loads(source.ssh("ip", "-json", "address", "show", "scope", "global", address=address) or "[]")
     return {info["local"] for link in links for info in link.get("addr_info", []) if "local" in info}
 
 
-def test_it_moves_and_starts_as_it_did(lab: Lab, source: Source) -> None:
-    before, who = mounts(source), told(source)
+def test_master_is_moved_and_boots_as_before(lab: Lab, source: Source) -> None:
+    before, who = mounts(source), identity(source)
     assert before["/"] == ("xfs", "/dev/mapper/vg0-root") and before["/boot/efi"][1] == "/dev/nvme0n1p"
-    looked = moved(lab, source, "1-check", "--check", "--diff")
-    assert looked.rc == 0, looked.output[-6000:]
-    assert "+UUID=" in looked.output and "vg0-var" in looked.output
+    checked = moved(lab, source, "1-check", "--check", "--diff")
+    assert checked.rc == 0, checked.output[-6000:]
+    assert "+UUID=" in checked.output and "vg0-var" in checked.output
     acknowledged = source.numbers()
 
     done = moved(lab, source, "2-move")
     assert done.rc == 0, done.output[-8000:]
     # the same name, the same address; another machine, with the same mounts on other disks
     assert (source.ssh("systemd-detect-virt") or "").strip() == "qemu"
-    assert told(source) == who
+    assert identity(source) == who
     after = mounts(source)
     assert {path: fs for path, (fs, _disk) in after.items()} == {path: fs for path, (fs, _disk) in before.items()}
     assert {disk for _fs, disk in after.values()} == {"/dev/vda"}
@@ -91,7 +91,7 @@ def test_it_moves_and_starts_as_it_did(lab: Lab, source: Source) -> None:
     assert "/dev/vda" in (source.ssh("cat", "/proc/swaps") or "")
     assert (source.ssh("systemctl", "--failed", "--plain", "--no-legend") or "").strip() == ""
     assert state(source, "smartd.service") == "inactive"
-    # nothing that a client was told is missing, and it goes on
+    # no acknowledged number is missing, and the master continues to write
     numbers = source.numbers()
     assert numbers[: len(acknowledged)] == acknowledged and numbers == list(range(len(numbers)))
     time.sleep(3)
@@ -106,7 +106,7 @@ def test_it_moves_and_starts_as_it_did(lab: Lab, source: Source) -> None:
     assert again.rc == 0 and again.changed == 0, again.changed_tasks()
 
 
-def test_it_starts_by_itself_with_its_host(source: Source) -> None:
+def test_master_is_started_with_its_host(source: Source) -> None:
     boot = source.ssh("cat", "/proc/sys/kernel/random/boot_id")
     command("kill", "metal1")
     command("start", "metal1")

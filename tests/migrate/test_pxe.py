@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's master moves by way of a VM that boots over the network and hands its disks out over ssh; the source's own DHCP is no rival."""
+"""The master is migrated through a VM that boots over the network and exports its disks over ssh, despite the DHCP server of the source."""
 
 from __future__ import annotations
 
@@ -36,47 +36,47 @@ def ssh(host: str, *words: str, check: bool = True) -> str:
 
 
 def moved(name: str, **values: t.Any) -> PlayRun:
-    """Move the lab's master, or go on with that; the output is kept."""
+    """Migrate the master of the lab, or continue its migration; keep the output."""
     given = {f"master_migrate_{key}": value for key, value in {"boot": "pxe", "rehearse_timeout": 900, **values}.items()}
     return play("reduced.footprint.migrate_master", "-e", json.dumps(given), log=LOGS / f"pxe-{name}.log")
 
 
 def journal() -> dict[str, t.Any]:
-    """The migration's journal."""
+    """Return the journal of the migration."""
     return json.loads(ssh("metal1", "cat", f"{FOLDER}/journal.json"))
 
 
 def log() -> str:
-    """The migration's log."""
+    """Return the log of the migration."""
     return ssh("metal1", "cat", f"{FOLDER}/log")
 
 
 def traces() -> list[str]:
-    """What a bootstrap system left."""
+    """List remains of a bootstrap system."""
     return ssh("metal1", TRACES).split("\n")[:-1]
 
 
 def kill_in_precopy() -> None:
-    """Kill -9 the whole unit of the worker while it copies, once; systemd starts it again."""
+    """Kill all processes of the worker unit with signal 9 during the copy, once; systemd restarts it."""
     until = time.monotonic() + 1200
     while time.monotonic() < until:
         time.sleep(2)
-        told = ssh("metal1", "cat", f"{FOLDER}/journal.json", check=False)
-        if told and json.loads(told)["phase"] == "precopy" and json.loads(told)["progress"].get("percent", 0) >= 5:
+        state = ssh("metal1", "cat", f"{FOLDER}/journal.json", check=False)
+        if state and json.loads(state)["phase"] == "precopy" and json.loads(state)["progress"].get("percent", 0) >= 5:
             ssh("metal1", "systemctl", "kill", "--kill-who=all", "--signal=KILL", UNIT)
             return
 
 
-def test_check_mode_touches_nothing_and_what_is_missing_is_told_at_once(lab: Lab) -> None:
+def test_check_mode_changes_nothing_and_reports_all_missing_requirements(lab: Lab) -> None:
     before = ssh("metal1", "find", "/var/lib/reduced.footprint", "/var/cache", "-maxdepth", "1", check=False)
     given = ["-e", json.dumps({"master_migrate_boot": "pxe"})]
-    looked = play("reduced.footprint.migrate_master", "--check", "--diff", *given, log=LOGS / "pxe-check.log")
-    assert looked.rc == 0, looked.output[-6000:]
+    checked = play("reduced.footprint.migrate_master", "--check", "--diff", *given, log=LOGS / "pxe-check.log")
+    assert checked.rc == 0, checked.output[-6000:]
     assert ssh("metal1", "find", "/var/lib/reduced.footprint", "/var/cache", "-maxdepth", "1", check=False) == before
     assert traces() == []
 
 
-def test_disks_are_filled_over_the_network_through_a_kill(lab: Lab) -> None:
+def test_copy_over_the_network_continues_after_a_kill(lab: Lab) -> None:
     command("writer", "start")
     killer = threading.Thread(target=kill_in_precopy)
     killer.start()
@@ -84,19 +84,19 @@ def test_disks_are_filled_over_the_network_through_a_kill(lab: Lab) -> None:
     killer.join()
     assert done.rc == 0, f"{done.output[-5000:]}\n{log()[-3000:]}"
     words = log()
-    # one boot served both workers: the second one found the machine as it was
+    # one boot served both workers: the second worker found the machine running
     assert words.count(f"the bootstrap system boots as {STAND_IN}") == 1, words
     assert words.count("the bootstrap system answers after") >= 2, words
-    told = journal()
-    assert told["state"] == "stopped" and told["facts"]["manifest"]["files"] > 10000 and "quiesce" not in told["phases"]
+    state = journal()
+    assert state["state"] == "stopped" and state["facts"]["manifest"]["files"] > 10000 and "quiesce" not in state["phases"]
     assert traces() == []
 
 
-def test_it_is_rehearsed_and_moved(lab: Lab) -> None:
+def test_master_is_rehearsed_and_moved(lab: Lab) -> None:
     done = moved("move")
     assert done.rc == 0, f"{done.output[-6000:]}\n{log()[-3000:]}"
-    told = journal()
-    assert told["state"] == "done" and told["verified"] and told["facts"]["rehearsal"]["passed"]
+    state = journal()
+    assert state["state"] == "done" and state["verified"] and state["facts"]["rehearsal"]["passed"]
     assert traces() == []
     assert ssh(f"{lab.net}.2", "systemd-detect-virt").strip() == "qemu"
     report = json.loads(subprocess.run([str(ROOT / "lab" / "lab"), "writer", "report", f"{lab.net}.2"], capture_output=True, check=True).stdout)
@@ -105,14 +105,14 @@ def test_it_is_rehearsed_and_moved(lab: Lab) -> None:
     assert again.rc == 0 and again.changed == 0, again.changed_tasks()
 
 
-def test_it_is_taken_back_and_nothing_is_left(lab: Lab) -> None:
+def test_rollback_leaves_nothing(lab: Lab) -> None:
     done = play("reduced.footprint.rollback_master", log=LOGS / "pxe-back.log")
     assert done.rc == 0, done.output[-5000:]
     assert traces() == []
     assert "qemu" not in ssh("laptop", "systemd-detect-virt", check=False)
 
 
-def test_a_migration_that_is_taken_back_at_the_boot_leaves_nothing(lab: Lab) -> None:
+def test_rollback_during_the_boot_leaves_nothing(lab: Lab) -> None:
     done = moved("partition", stop_after="partition")
     assert done.rc == 0, done.output[-5000:]
     done = play("reduced.footprint.rollback_master", log=LOGS / "pxe-back-early.log")

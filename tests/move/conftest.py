@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Two servers of the lab with libvirt, and on the first one guests to be moved."""
+"""Two servers of the lab with libvirt; the guests to be moved run on the first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _lab(*arguments: str) -> None:
 
 @pytest.fixture(scope="session", name="servers")
 def fixture_servers(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Pair]:
-    """The servers as the role leaves them."""
+    """Return the servers after the role."""
     if not reuse_lab:
         _lab("down")
         _lab("up", "--servers", "2")
@@ -44,7 +44,7 @@ def fixture_servers(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Pair]:
 
 
 def _images(pair: Pair) -> None:
-    """What the guests are made from; the destination gets none: a move brings what it needs."""
+    """Create the images of the guests on the source only: a move copies what it needs."""
     binary = LOGS / "counter.img"
     binary.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["nasm", "-f", "bin", "-o", str(binary), str(ROOT / "tests" / "move" / "counter.asm")], check=True)
@@ -55,7 +55,7 @@ def _images(pair: Pair) -> None:
 
 @pytest.fixture(name="pair")
 def fixture_pair(servers: Pair) -> t.Iterator[Pair]:
-    """The servers without a trace of an earlier test."""
+    """Remove all traces of an earlier test from the servers."""
     for server in (servers.here, servers.there):
         _clear(server)
     yield servers
@@ -73,7 +73,7 @@ def _clear(server: Server) -> None:
 
 @pytest.fixture(name="guest")
 def fixture_guest(pair: Pair) -> str:
-    """A container that counts into a file five times a second and holds what a careless copy loses."""
+    """Create a container that writes a counter to a file five times a second and contains the corpus of difficult files."""
     root = f"{POOL}/c1-root"
     pair.here.call("define", {"cluster": CLUSTER, "vms": [container("c1")], "state": "present"})
     pair.here.ssh("python3", "-", "plant", f"{root}/srv/corpus", given=(ROOT / "tests" / "torture" / "corpus.py").read_bytes())
@@ -84,8 +84,8 @@ def fixture_guest(pair: Pair) -> str:
 
 @pytest.fixture(name="counter")
 def fixture_counter(pair: Pair) -> str:
-    """A machine that counts onto its disk; it knows of no shutdown."""
+    """Create a machine that writes a counter to its disk; it ignores shutdown requests."""
     pair.here.call("define", {"cluster": CLUSTER, "vms": [machine("m1")]})
-    # a move that is done before the firmware is would carry nothing to tell by
-    eventually("the machine counts", lambda: remembered(pair.here, "m1")[0] > 3)
+    # a move that completes before the firmware would transfer no recognizable state
+    eventually("the machine writes its counter", lambda: remembered(pair.here, "m1")[0] > 3)
     return "m1"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the tests of moves do with two servers of the lab: run the collection's code there, watch guests, kill workers."""
+"""Operations of the move tests on two servers of the lab: run the collection's code there, watch guests, kill workers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ while waiting and time.monotonic() < until:
 
 
 class Refused(Exception):
-    """The collection said no; the text is what it said."""
+    """The collection refused the request; the text is its message."""
 
 
 class Server:
@@ -101,13 +101,13 @@ class Server:
         self._code: str | None = None
 
     def ssh(self, *command: str, given: bytes | None = None, check: bool = True) -> str:
-        """A command on the server."""
+        """Run a command on the server."""
         done = subprocess.run([str(ROOT / "lab" / "lab"), "ssh", self.name, *command], input=given, capture_output=True, check=False)
         assert not check or done.returncode == 0, f"{self.name}: {command}: {done.stdout.decode()} {done.stderr.decode()}"
         return done.stdout.decode(errors="replace")
 
     def call(self, what: str, given: t.Mapping[str, t.Any], check: bool = False) -> dict[str, t.Any]:
-        """The use case of a module, with the code of this checkout, as the module itself calls it.
+        """Run the use case of a module, with the code of this checkout, as the module itself calls it.
 
         :raises Refused: it failed.
         """
@@ -123,27 +123,27 @@ class Server:
         return answer["ok"]
 
     def state(self, name: str, uri: str = "qemu:///system") -> str:
-        """What libvirt says of a domain."""
+        """Return the state of a domain, ``gone`` if it does not exist."""
         return self.ssh("virsh", "-c", uri, "domstate", name, check=False).strip() or "gone"
 
     def runs(self, name: str) -> bool:
-        """Whether a domain runs here, with whatever driver."""
+        """Whether a domain with any driver is running on this server."""
         return any(self.state(name, uri) in ("running", "paused") for uri in ("qemu:///system", "lxc:///system"))
 
     def has(self, path: str) -> bool:
-        """Whether something stands at a path."""
+        """Whether a path exists."""
         return "yes" in self.ssh(f"test -e {path} && echo yes", check=False)
 
 
 class Pair:
-    """The server a VM is on and the one it goes to."""
+    """The source and the destination of a move."""
 
     def __init__(self) -> None:
         net = current().net
         self.here, self.there = Server("metal1", f"{net}.11"), Server("metal2", f"{net}.12")
 
     def move(self, vm_id: str, state: str = "moved", *, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
-        """``vm_move`` on the server the VM is on; whatever is asked for, a key of its own is placed before."""
+        """Run ``vm_move`` on the source, after a new one-time key was placed."""
         given: dict[str, t.Any] = {"id": vm_id, "cluster": CLUSTER, "state": state, **options}
         if not check and not options.get("destination_lost"):
             self.place_key(vm_id)
@@ -156,18 +156,18 @@ class Pair:
         return self.here.call("move", given, check)
 
     def place_key(self, vm_id: str) -> None:
-        """The one-time key, restricted as the playbook restricts it."""
+        """Place the one-time key, restricted as in the playbook."""
         key = self.here.call("move", {"id": vm_id, "state": "prepared"})["public_key"]
         self.there.call("key", {"name": vm_id, "purpose": "move", "state": "present", "public_key": key, "allowed_from": [self.here.address]})
 
     def left_of_key(self, vm_id: str) -> list[str]:
-        """What is still there of a move's key and of its sockets, on both hosts."""
+        """List remains of a move's key and of its sockets on both hosts."""
         found = [line for line in self.there.ssh("cat", "/root/.ssh/authorized_keys").splitlines() if "reduced.footprint-migrate" in line]
         found += self.here.ssh(f"find /var/lib/reduced.footprint/moves/{vm_id} -name 'id_*' -o -name 'known_hosts*'").split()
         return found + [path for server in (self.here, self.there) for path in server.ssh("find /run/libvirt -name 'rf-*'").split()]
 
     def killed(self, vm_id: str, phases: t.Sequence[str]) -> t.Callable[[], list[str]]:
-        """Kill the worker in these phases, from now on; what is returned waits and tells in which it was."""
+        """Start killing the worker in these phases; the returned function waits and returns the phases of the kills."""
         unit, journal = f"reduced-footprint-move-{vm_id}.service", f"/var/lib/reduced.footprint/moves/{vm_id}/journal.json"
         self.here.ssh("cat > /root/killer.py", given=KILLER.encode())
         argv = [str(ROOT / "lab" / "lab"), "ssh", self.here.name, "python3", "/root/killer.py", unit, journal, *phases]
@@ -179,17 +179,17 @@ class Pair:
         return ended
 
     def journal(self, vm_id: str) -> dict[str, t.Any]:
-        """The move's journal."""
+        """Return the journal of the move."""
         return json.loads(self.here.ssh("cat", f"/var/lib/reduced.footprint/moves/{vm_id}/journal.json"))
 
     def phase(self, vm_id: str) -> str:
-        """The phase a move is in; nothing where it has not begun to write its journal."""
+        """Return the phase of a move; empty before its journal exists."""
         said = self.here.ssh("cat", f"/var/lib/reduced.footprint/moves/{vm_id}/journal.json", check=False)
         return str(json.loads(said)["phase"]) if said.strip() else ""
 
 
 def container(name: str) -> dict[str, t.Any]:
-    """Details of a small container."""
+    """Return the details of a small container."""
     return {
         "id": name, "cpu": 1, "ram": 0.25, "hypervisor": "lxc", "nics": [{"bridge": "br-admin"}],
         "disks": [{"size": "1GiB", "image": "steps", "name": f"{name}-root"}],
@@ -197,32 +197,32 @@ def container(name: str) -> dict[str, t.Any]:
 
 
 def machine(name: str) -> dict[str, t.Any]:
-    """Details of a machine with 32 MiB that counts; its disk is a layer over an image."""
+    """Return the details of the counting machine with 32 MiB; its disk is a layer over an image."""
     disk = {"size": "64MiB", "image": "counter", "format": "qcow2", "backing": True, "name": f"{name}-disk0"}
     return {"id": name, "cpu": 1, "ram": "32MiB", "hypervisor": "qemu", "nics": [{"bridge": "br-admin"}], "disks": [disk]}
 
 
 def remembered(server: Server, name: str) -> tuple[int, int]:
-    """Steps and starts in the memory of the counting machine, which is what a live move has to carry."""
+    """Return steps and starts in the memory of the counting machine, which a live move must preserve."""
     said = server.ssh("virsh", "qemu-monitor-command", "--hmp", name, "'xp /2xw 0x8000'")
     steps_taken, starts = said.split()[1:3]
     return int(steps_taken, 16), int(starts, 16)
 
 
 def counted(server: Server, path: str) -> tuple[int, int]:
-    """Steps and starts of the counting machine on its disk; while it runs, what QEMU has not flushed is not there yet."""
+    """Return steps and starts on the disk of the counting machine; while it runs, data that QEMU has not flushed are missing."""
     said = server.ssh("qemu-io", "-r", "-U", "-f", "qcow2", "-c", "'read -v 512 8'", path)
     line = next(line for line in said.splitlines() if line.startswith("00000200:"))
     return struct.unpack("<II", bytes.fromhex("".join(line.split()[1:9])))
 
 
 def steps(server: Server, name: str) -> int:
-    """What the container's service counted."""
+    """Return the counter of the container."""
     return int(server.ssh("cat", f"{POOL}/{name}-root/srv/steps").strip() or 0)
 
 
 def eventually(what: str, true: t.Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until something is true."""
+    """Wait until a condition is met."""
     until = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < until, f"not in {seconds} s: {what}"

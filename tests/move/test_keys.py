@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one-time key of a move: what it runs and refuses, that it ends with every ending, and that a live move opens no port."""
+"""The one-time key of a move: permitted and refused commands, removal after every end of a move; a live move opens no port."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import pytest
 from move_pair import POOL, Pair, Refused, remembered
 
 FOLDER = "/var/lib/reduced.footprint/moves"
-# samples who listens on TCP, until it is told to stop
+# records TCP listeners until the stop file exists
 SAMPLE = "rm -f /root/stop; while ! test -e /root/stop; do ss -Hltn | awk '{print $4}'; sleep 0.05; done | sort -u > /root/listeners"
 
 
 def asked(pair: Pair, vm_id: str, *command: str) -> str:
-    """What the key's owner gets for a command, with ssh's exit code at the end."""
+    """Run a command with the key; return its output with the exit code of ssh at the end."""
     argv = f"ssh -F /dev/null -i {FOLDER}/{vm_id}/id_ed25519 -o IdentitiesOnly=yes -o BatchMode=yes -o StrictHostKeyChecking=no"
     quoted = " ".join(f"'{word}'" for word in command)
     return pair.here.ssh(f"timeout 20 {argv} -o UserKnownHostsFile=/dev/null -l root {pair.there.address} {quoted} </dev/null 2>&1; echo rc=$?", check=False)
 
 
-def test_the_key_runs_nothing_but_the_moves_own_programs(pair: Pair, guest: str) -> None:
+def test_key_runs_only_the_programs_of_the_move(pair: Pair, guest: str) -> None:
     pair.place_key(guest)
     line = next(line for line in pair.there.ssh("cat", "/root/.ssh/authorized_keys").splitlines() if "footprint-migrate" in line)
     assert line.startswith(f'from="{pair.here.address}",restrict,expiry-time="') and "command=" in line
@@ -43,13 +43,13 @@ def test_the_key_runs_nothing_but_the_moves_own_programs(pair: Pair, guest: str)
     assert "rc=1" in asked(pair, guest, f"PYTHONPATH=/var/lib/reduced.footprint/lib/{'0' * 32}.zip {own}")
 
 
-def test_an_expired_key_is_refused(pair: Pair, guest: str) -> None:
+def test_expired_key_is_refused(pair: Pair, guest: str) -> None:
     pair.place_key(guest)
     pair.there.ssh("sed -i 's/expiry-time=\"[0-9]*/expiry-time=\"20200101000000/' /root/.ssh/authorized_keys")
     assert "Permission denied" in asked(pair, guest, "id")
 
 
-def test_a_live_move_opens_no_port(pair: Pair, counter: str) -> None:
+def test_live_move_opens_no_port(pair: Pair, counter: str) -> None:
     before = {server.name: set(server.ssh("ss -Hltn | awk '{print $4}'").split()) for server in (pair.here, pair.there)}
     for server in (pair.here, pair.there):
         server.ssh("cat > /root/sample", given=SAMPLE.encode())
@@ -67,7 +67,7 @@ def test_a_live_move_opens_no_port(pair: Pair, counter: str) -> None:
     assert pair.left_of_key(counter) == []
 
 
-def test_a_failed_move_leaves_no_key(pair: Pair, counter: str) -> None:
+def test_failed_move_leaves_no_key(pair: Pair, counter: str) -> None:
     pair.there.ssh(f"truncate -s 1M {POOL}/m1-disk0")
     with pytest.raises(Refused, match="already exists at the destination"):
         pair.move(counter)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Moves between two servers with real libvirt: a container by copy, a machine live, with what goes wrong on the way.
+"""Moves between two servers with real libvirt: a container by copy, a machine live, with failures during the move.
 
 ``--whole`` kills the worker in every phase and tries more of what can go wrong.
 """
@@ -25,19 +25,19 @@ JOURNAL = "/var/lib/reduced.footprint/moves/c1/journal.json"
 
 
 def corpus(server: Server) -> dict[str, object]:
-    """The awkward files of the container, described by content, owner, attributes, links, holes."""
+    """Describe the difficult files of the container by content, owner, attributes, links, holes."""
     script = (ROOT / "tests" / "torture" / "corpus.py").read_bytes()
     return json.loads(server.ssh("python3", "-", "describe", f"{POOL}/c1-root/srv/corpus", given=script))
 
 
 def one_runs(pair: Pair, name: str, where: Server) -> None:
-    """It runs at one place and nowhere else."""
+    """Check that the VM runs on exactly one server."""
     other = pair.there if where is pair.here else pair.here
     assert where.runs(name), f"{name} does not run on {where.name}"
     assert not other.runs(name), f"{name} runs twice"
 
 
-def test_a_container_moves_by_copy_and_is_confirmed(pair: Pair, guest: str) -> None:
+def test_container_is_moved_by_copy_and_confirmed(pair: Pair, guest: str) -> None:
     awkward, before = corpus(pair.here), steps(pair.here, guest)
     rehearsed = pair.move(guest, check=True)
     assert rehearsed["method"] == "copy"
@@ -71,15 +71,15 @@ def test_a_container_moves_by_copy_and_is_confirmed(pair: Pair, guest: str) -> N
     one_runs(pair, guest, pair.there)
 
 
-def test_a_machine_moves_live_and_comes_back_with_what_it_wrote(pair: Pair, counter: str) -> None:
+def test_machine_is_moved_live_and_returned_with_its_changes(pair: Pair, counter: str) -> None:
     before = remembered(pair.here, counter)[0]
     done = pair.move(counter)
     assert (done["method"], done["move"]["live_blockers"]) == ("live", [])
     one_runs(pair, counter, pair.there)
     moved, starts = remembered(pair.there, counter)
-    # it was never started anew: what it had in memory went along
+    # it was not restarted: its memory was transferred
     assert starts == 1 and moved > before
-    eventually("it counts on", lambda: remembered(pair.there, counter)[0] > moved)
+    eventually("the machine continues to count", lambda: remembered(pair.there, counter)[0] > moved)
     eventually("its disk has what it counted there", lambda: counted(pair.there, DISK)[0] > moved)
 
     with pytest.raises(Refused, match="still runs"):
@@ -97,7 +97,7 @@ def test_a_machine_moves_live_and_comes_back_with_what_it_wrote(pair: Pair, coun
 
 
 @pytest.mark.parametrize("phases", [("copy", "start"), *(pytest.param((phase,), marks=pytest.mark.whole) for phase in COPIED)], ids="-".join)
-def test_a_killed_copy_is_completed(pair: Pair, guest: str, phases: tuple[str, ...]) -> None:
+def test_killed_copy_is_completed(pair: Pair, guest: str, phases: tuple[str, ...]) -> None:
     awkward, before = corpus(pair.here), steps(pair.here, guest)
     when = pair.killed(guest, phases)
     try:
@@ -113,7 +113,7 @@ def test_a_killed_copy_is_completed(pair: Pair, guest: str, phases: tuple[str, .
 
 @pytest.mark.whole
 @pytest.mark.parametrize("phases", [(phase,) for phase in LIVE], ids="-".join)
-def test_a_killed_live_move_is_completed(pair: Pair, counter: str, phases: tuple[str, ...]) -> None:
+def test_killed_live_move_is_completed(pair: Pair, counter: str, phases: tuple[str, ...]) -> None:
     when = pair.killed(counter, phases)
     try:
         pair.move(counter)
@@ -124,20 +124,20 @@ def test_a_killed_live_move_is_completed(pair: Pair, counter: str, phases: tuple
     one_runs(pair, counter, pair.there)
     moved, starts = remembered(pair.there, counter)
     assert starts == 1
-    eventually("it counts on", lambda: remembered(pair.there, counter)[0] > moved)
+    eventually("the machine continues to count", lambda: remembered(pair.there, counter)[0] > moved)
 
 
 @pytest.mark.whole
-def test_everything_in_the_way_is_told_at_once(pair: Pair, counter: str) -> None:
+def test_all_obstacles_are_reported_in_one_error(pair: Pair, counter: str) -> None:
     taken = "<domain type='qemu'><name>m1</name><memory unit='MiB'>16</memory><os><type>hvm</type></os></domain>"
     pair.there.ssh("cat > /root/taken.xml && virsh -q define /root/taken.xml", given=taken.encode())
     pair.there.ssh(f"truncate -s 1M {DISK}")
     with pytest.raises(Refused) as checked:
         pair.move(counter, check=True)
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as refused:
         pair.move(counter)
-    for said in (str(checked.value), str(told.value)):
-        assert "another domain at the destination has the name m1" in said and "already exists at the destination" in said
+    for message in (str(checked.value), str(refused.value)):
+        assert "another domain at the destination has the name m1" in message and "already exists at the destination" in message
     one_runs(pair, counter, pair.here)
     assert pair.here.call("define", {"cluster": CLUSTER, "vms": [machine(counter)]})["changed"] is False
     assert pair.there.ssh("virsh", "list", "--all", "--name").split() == ["m1"]
@@ -145,7 +145,7 @@ def test_everything_in_the_way_is_told_at_once(pair: Pair, counter: str) -> None
 
 
 @pytest.mark.whole
-def test_a_guest_that_does_not_shut_down_stays_where_it_is(pair: Pair, counter: str) -> None:
+def test_guest_that_ignores_its_shutdown_stays_on_the_source(pair: Pair, counter: str) -> None:
     with pytest.raises(Refused, match="still runs 2 s after the shutdown request"):
         pair.move(counter, method="copy", shutdown_timeout=2)
     one_runs(pair, counter, pair.here)
@@ -155,7 +155,7 @@ def test_a_guest_that_does_not_shut_down_stays_where_it_is(pair: Pair, counter: 
 
 
 @pytest.mark.whole
-def test_the_playbook_moves_and_is_done_the_second_time(pair: Pair, guest: str) -> None:
+def test_second_run_of_the_playbook_changes_nothing(pair: Pair, guest: str) -> None:
     # what the module sends along is packed by Ansible alone
     more = ["-e", f"move_vm_id={guest}", "-e", f"move_vm_cluster={CLUSTER}", "-e", "move_vm_source=metal1", "-e", "move_vm_destination=metal2"]
     inventory = current().state / "inventory"
@@ -171,7 +171,7 @@ def test_the_playbook_moves_and_is_done_the_second_time(pair: Pair, guest: str) 
 
 
 @pytest.mark.whole
-def test_a_full_destination_is_refused(pair: Pair, guest: str) -> None:
+def test_full_destination_is_refused(pair: Pair, guest: str) -> None:
     holds = int(pair.here.ssh("du", "-sk", f"{POOL}/{guest}-root").split()[0])
     pair.there.ssh(f"mount -t tmpfs -o size={holds // 2}k tmpfs {POOL} && virsh -q pool-refresh default")
     try:
@@ -183,7 +183,7 @@ def test_a_full_destination_is_refused(pair: Pair, guest: str) -> None:
 
 
 @pytest.mark.whole
-def test_a_destination_that_reboots_in_the_middle_leaves_the_vm_here(pair: Pair, guest: str) -> None:
+def test_reboot_of_the_destination_leaves_the_vm_on_the_source(pair: Pair, guest: str) -> None:
     before = steps(pair.here, guest)
     pair.move(guest, wait=False, bandwidth_limit="20 MiB/s", max_passes=1)
     eventually("it copies", lambda: pair.phase(guest) in ("precopy", "stop", "copy"), 120)
@@ -197,7 +197,7 @@ def test_a_destination_that_reboots_in_the_middle_leaves_the_vm_here(pair: Pair,
 
 
 @pytest.mark.whole
-def test_a_source_that_reboots_in_the_middle_goes_on_by_itself(pair: Pair, guest: str) -> None:
+def test_move_continues_after_a_reboot_of_the_source(pair: Pair, guest: str) -> None:
     before = steps(pair.here, guest)
     pair.move(guest, wait=False, bandwidth_limit="20 MiB/s", max_passes=1)
     eventually("it copies", lambda: pair.phase(guest) in ("precopy", "stop", "copy"), 120)
@@ -210,7 +210,7 @@ def test_a_source_that_reboots_in_the_middle_goes_on_by_itself(pair: Pair, guest
 
 
 @pytest.mark.whole
-def test_a_destination_that_reboots_after_the_move_starts_the_vm_itself(pair: Pair, guest: str) -> None:
+def test_moved_vm_is_started_with_the_destination(pair: Pair, guest: str) -> None:
     pair.move(guest)
     pair.there.ssh("systemctl", "reboot", check=False)
     time.sleep(5)
@@ -219,7 +219,7 @@ def test_a_destination_that_reboots_after_the_move_starts_the_vm_itself(pair: Pa
 
 
 @pytest.mark.whole
-def test_changes_are_discarded_when_that_is_asked_for(pair: Pair, guest: str) -> None:
+def test_changes_are_discarded_on_request(pair: Pair, guest: str) -> None:
     pair.move(guest)
     eventually("it counts there", lambda: steps(pair.there, guest) > steps(pair.here, guest) + 5)
     written = steps(pair.there, guest)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Servers under QEMU, each with one network manager, and the wire they hang on."""
+"""Servers under QEMU, each with one network manager, and the network they are connected to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Start = t.Callable[[str, str], Server]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All stories of one server, then the next one, as a start takes half a minute."""
+    """Group the tests by server, because a start takes half a minute."""
     order = list(FILES)
     mine = [item for item in items if hasattr(item, "callspec") and "manager" in item.callspec.params]
     items[:] = sorted(mine, key=lambda item: order.index((item.callspec.params["manager"], item.callspec.params["addressing"])))
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> t.Generator[None, t.Any, None]:
-    """After a failure the report tells what the server looked like."""
+    """Add the state of the server to the report of a failure."""
     outcome = yield
     report = outcome.get_result()
     server = getattr(item, "funcargs", {}).get("server")
@@ -44,20 +44,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.fixture(scope="session", name="image")
 def fixture_image() -> Image:
-    """From the cache, or made now."""
+    """Return the image from the cache, or create it."""
     return build()
 
 
 @pytest.fixture(scope="session", name="folder")
 def fixture_folder() -> t.Iterator[pathlib.Path]:
-    """Sockets live here, so its name is short."""
+    """Return a folder for sockets, with a short name."""
     with tempfile.TemporaryDirectory(prefix="rfnet-", dir="/var/tmp") as folder:
         yield pathlib.Path(folder)
 
 
 @pytest.fixture(scope="session", name="key")
 def fixture_key(folder: pathlib.Path) -> pathlib.Path:
-    """The operator's."""
+    """Return the ssh key of the operator."""
     key = folder / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     return key
@@ -65,7 +65,7 @@ def fixture_key(folder: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture(scope="session", name="wire")
 def fixture_wire(folder: pathlib.Path) -> t.Iterator[Wire]:
-    """Laid once."""
+    """Create the network once."""
     wire = Wire(folder)
     wire.start()
     try:
@@ -76,7 +76,7 @@ def fixture_wire(folder: pathlib.Path) -> t.Iterator[Wire]:
 
 @pytest.fixture(scope="module", name="start")
 def fixture_start(folder: pathlib.Path, image: Image, wire: Wire, key: pathlib.Path) -> t.Iterator[Start]:
-    """Servers by manager and addressing; one at a time, as they share the wire."""
+    """Return a function that starts a server by manager and addressing; one at a time, because they share the network."""
     running: dict[tuple[str, str], Server] = {}
 
     def start(manager: str, addressing: str) -> Server:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What makes of the one image a server of one network manager."""
+"""Files that configure the common image as a server with one network manager."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import io
 import pathlib
 import tarfile
 
-#: By manager and way of addressing: the files that bring eth0 up. Nothing speaks of eth1 and eth2 unless a manager wants that.
+#: By manager and addressing: the files that configure eth0. eth1 and eth2 are not configured unless a manager requires it.
 FILES = {
     ("networkd", "static"): {
         "etc/systemd/network/20-admin.network": "[Match]\nName=eth0\n\n[Network]\nAddress=10.222.0.10/24\nGateway=10.222.0.1\n",
@@ -48,7 +48,7 @@ FILES = {
         ),
         "etc/NetworkManager/conf.d/proof.conf": "[main]\nno-auto-default=*\n",
     },
-    # no profile at all: NetworkManager makes one of its own for every NIC, as on a fresh desktop
+    # no profile: NetworkManager creates one for every NIC, as on a new desktop
     ("networkmanager", "dhcp"): {},
 }
 #: The units of each manager; those of the others are masked.
@@ -57,7 +57,7 @@ UNITS = {
     "ifupdown": ("networking.service", "ifup@.service"),
     "networkmanager": ("NetworkManager.service", "NetworkManager-wait-online.service"),
 }
-#: Whose units a manager has that has none of its own.
+#: Managers without own units → the manager whose units they use.
 RENDERERS = {"netplan": "networkd", "netplan-nm": "networkmanager"}
 WANTED = {"networkd": "systemd-networkd.service"}
 SYSTEM = "etc/systemd/system"
@@ -65,14 +65,14 @@ SYSTEM = "etc/systemd/system"
 
 @dataclasses.dataclass(frozen=True)
 class Seed:
-    """A tar that the server's first start lays over its root."""
+    """A tar archive that the first boot of the server extracts to its root."""
 
     manager: str
     addressing: str
     public_key: str
 
     def write(self, path: pathlib.Path) -> None:
-        """Put the tar on a disk of its own."""
+        """Write the archive to a separate disk."""
         texts = dict(FILES[self.manager, self.addressing])
         texts["root/.ssh/authorized_keys"] = self.public_key
         runs = RENDERERS.get(self.manager, self.manager)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The server: a machine of its own kernel, reached over the very NIC that is changed."""
+"""The server: a machine with its own kernel, reached over the NIC that is changed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from server_image import ROOT, Image
 from wire import Wire
 
 MACS = ("52:54:00:22:00:00", "52:54:00:22:00:01", "52:54:00:22:00:02")
-#: An emulated machine starts in half a minute where it is alone, and it is not always alone.
+#: Limit of a boot in seconds; an emulated machine boots in half a minute without other load.
 BOOT = 420.0
-# the virtual NICs of the host hand half-made checksums on, which only another kernel would finish
+# the virtual NICs of the host pass on incomplete checksums, which another kernel rejects
 PLAIN = "csum=off,guest_csum=off,gso=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off"
 
 
 class Server:
-    """One machine with disks of its own; ``address`` is where the operator finds it."""
+    """A machine with separate disks; ``address`` is its address for the operator."""
 
     #: MiB
     memory = 640
@@ -47,18 +47,18 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Where the server answers."""
+        """Return the address of the server."""
         if self.seed.addressing == "static":
             return cables.SERVER
         return self.wire.leased(MACS[0]) or cables.SERVER
 
     def on(self) -> None:
-        """Switch on and wait until it answers."""
+        """Power on and wait until the server answers."""
         self.power_on()
         self.wait()
 
     def power_on(self) -> None:
-        """Switch on."""
+        """Power on."""
         argv = [
             "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", str(self.memory), "-nodefaults", "-no-user-config",
             "-display", "none", "-chardev", f"file,id=console,path={self.console},append=on", "-serial", "chardev:console",
@@ -77,11 +77,11 @@ class Server:
             self._process = subprocess.Popen([*cables.WITH_ME, *self.wire.inside(*argv)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def more_disks(self) -> t.Sequence[pathlib.Path]:
-        """What it has besides the disk of its system."""
+        """Return the QEMU options of devices other than the system disk."""
         return ()
 
     def off(self) -> None:
-        """The power goes."""
+        """Cut the power."""
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -98,13 +98,13 @@ class Server:
             time.sleep(0.5)
 
     def answers(self) -> bool:
-        """Whether a new connection to the server comes about."""
+        """Whether a new connection to the server can be established."""
         return self.ssh("true", check=False).returncode == 0
 
     def restart(self) -> None:
-        """An orderly restart."""
+        """Reboot the server."""
         before = self.boot()
-        # the network may go before the connection is ended
+        # the network may stop before the connection is closed
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.ssh("systemctl", "reboot", check=False, timeout=30)
         deadline = time.monotonic() + BOOT
@@ -116,11 +116,11 @@ class Server:
         raise AssertionError(f"the server did not come back\n{self.report()}")
 
     def boot(self) -> str:
-        """What tells one start from another."""
+        """Return a value that changes with every boot."""
         return self.ssh("cat", "/proc/sys/kernel/random/boot_id").stdout.strip()
 
     def ssh_options(self) -> list[str]:
-        """For a machine that is made anew each time, over a wire that is cut on purpose."""
+        """Return ssh options for a machine with new host keys, over a network that the tests cut."""
         pairs = ("BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "ConnectTimeout=5", "LogLevel=ERROR",
                  "ServerAliveInterval=5", "ServerAliveCountMax=24")  # fmt: skip
         return [word for pair in pairs for word in ("-o", pair)]
@@ -157,31 +157,31 @@ class Server:
         return done
 
     def network(self, check_mode: bool = False, **parameters: t.Any) -> dict[str, t.Any]:
-        """One call of ``virt_network``."""
+        """Run ``virt_network``."""
         return self.module("virt_network", check_mode, **parameters)
 
     def module(self, name: str, check_mode: bool = False, **parameters: t.Any) -> dict[str, t.Any]:
-        """One call of a module of the collection; its result, also that of a failure, and what was ``shown``."""
+        """Run a module of the collection; return its result, also after a failure, and the output as ``shown``."""
         self._calls += 1
         results = self.folder / f"call-{self._calls}"
         argv = ["ansible", "server", "-m", f"reduced.footprint.{name}", "--tree", str(results), "--diff"]
         argv += ["-a", json.dumps(parameters)] if parameters else []
-        # a connection of its own for each call, as a confirmation of the network asks for
+        # a new connection for each call, as required for the confirmation of the network
         done = self.ansible(*argv, *(["--check"] if check_mode else []), check=False, ANSIBLE_SSH_ARGS="-o ControlMaster=no")
         assert (results / "server").exists(), done.stdout
         return {**json.loads((results / "server").read_text()), "shown": done.stdout}
 
     def state(self) -> dict[str, t.Any]:
-        """Links by name, as ``ip`` tells, whether or not the server can be reached."""
+        """Return the links by name, as reported by ``ip``, even if the server is unreachable."""
         return {link["ifname"]: link for link in json.loads(self.look("ip", "-j", "-d", "address", "show"))}
 
     def addresses(self, name: str) -> list[str]:
-        """The IPv4 addresses of a link."""
+        """Return the IPv4 addresses of a link."""
         infos = self.state().get(name, {}).get("addr_info", [])
         return [f"{info['local']}/{info['prefixlen']}" for info in infos if info["family"] == "inet"]
 
     def look(self, *argv: str, patience: float = 60.0) -> str:
-        """Run a command on the machine's console, past every network."""
+        """Run a command through the guest agent, without the network."""
         deadline = time.monotonic() + patience
         with socket.socket(socket.AF_UNIX) as agent:
             agent.settimeout(patience)
@@ -196,11 +196,11 @@ class Server:
         raise AssertionError(f"{argv[0]} did not end")
 
     def report(self) -> str:
-        """What a person would want to see after a failure."""
+        """Return the state of the server for the report of a failure."""
         texts = [f"console:\n{self.console.read_text(errors='replace')[-1500:]}"]
         for argv in (("ip", "address"), ("ip", "route"), ("bridge", "link"), ("journalctl", "--no-pager", "--lines=400", "--output=short-monotonic")):
             try:
-                # the agent writes down that it was asked
+                # without log lines of the agent itself
                 said = [line for line in self.look(*argv, patience=15).splitlines() if "qemu-ga" not in line]
                 texts.append("\n".join([f"{' '.join(argv)}:", *said]))
             except (OSError, ValueError, AssertionError) as error:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Debian as a server has it, with every network manager in it and none at work; made once, kept in the cache."""
+"""A Debian server with all network managers installed and none enabled; created once, kept in the cache."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PACKAGES = (
     "linux-image-cloud-amd64", "initramfs-tools", "qemu-guest-agent",
     "network-manager", "netplan.io", "ifupdown", "ifenslave", "vlan", "bridge-utils", "isc-dhcp-client",
 )  # fmt: skip
-#: What an emulated machine's first minute is too short for.
+#: Units that time out during the first minute of an emulated machine.
 MASKED = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "e2scrub_reap.service", "fstrim.timer",
     "ModemManager.service", "wpa_supplicant.service", "systemd-timesyncd.service", "getty@tty1.service",
 )  # fmt: skip
-#: Lays the seed, a tar on the second disk, over the root at the first start; a later start finds what the server made of it.
+#: Extracts the seed, a tar archive on the second disk, to the root at the first boot; later boots keep the changes of the server.
 FIRST = """\
 #!/bin/sh
 if [ ! -e /var/lib/seeded ]; then
@@ -55,7 +55,7 @@ class Image:
 
 
 def build(kind: str = "server", packages: t.Sequence[str] = PACKAGES) -> Image:
-    """The image of a kind of server from the cache, made where it is not there yet."""
+    """Return the image of a kind of server from the cache; create it if it is missing."""
     key = images.fingerprint(f"{kind}-1", repr((tuple(packages), MASKED, FIRST, INITRAMFS, images.DPKG_OPTIONS)))
     target = CACHE / f"{kind}-{key}"
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def _make(target: pathlib.Path, kind: str, packages: t.Sequence[str]) -> None:
     files.put(root, "etc/fstab", "/dev/vda / ext4 errors=remount-ro 0 1\n")
     files.put(root, "etc/hostname", "server\n")
     files.put(root, "etc/hosts", "127.0.0.1 localhost server\n")
-    # the interface file of the distribution names what the installer saw
+    # the interface file of the distribution contains the NICs of the installer
     files.put(root, "etc/network/interfaces", "source /etc/network/interfaces.d/*\n\nauto lo\niface lo inet loopback\n")
     files.put(root, "etc/ssh/sshd_config.d/proof.conf", "UseDNS no\nUsePAM no\n")
     for name in ("vmlinuz", "initrd.img"):
@@ -92,7 +92,7 @@ def _make(target: pathlib.Path, kind: str, packages: t.Sequence[str]) -> None:
 
 
 def debian(root: pathlib.Path, packages: t.Sequence[str], modules: str) -> None:
-    """A Debian root with ``packages``, whose initial RAM disk has ``modules``."""
+    """Create a Debian root with ``packages``, whose initial RAM disk has ``modules``."""
     main, security = images.sources()
     signed = f"[signed-by={images.KEYRING}] " if os.path.exists(images.KEYRING) else ""
     with tempfile.TemporaryDirectory() as folder:
@@ -108,6 +108,6 @@ def debian(root: pathlib.Path, packages: t.Sequence[str], modules: str) -> None:
         run(argv, env=dict(os.environ, LC_ALL="C", DEBIAN_FRONTEND="noninteractive"))
     for path in (root / "etc/machine-id", root / "var/lib/dbus/machine-id", root / "etc/resolv.conf"):
         files.remove(path)
-    # the same in every run: some managers derive their DHCP identity from it
+    # constant in every run: some managers derive their DHCP identity from it
     files.put(root, "etc/machine-id", "5f0d3a2b9c1e4f768a9b0c1d2e3f4a5b\n")
     files.put(root, "etc/resolv.conf", "")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A server's network is changed over the very NIC that is changed, under each network manager.
+"""The network of a server is changed over the NIC that is changed, with each network manager.
 
 The tests of one server follow each other: what goes wrong comes first and has to leave nothing behind.
 ``--whole`` runs all stories with all managers, otherwise a slice of them runs.
@@ -20,17 +20,17 @@ import wire as cables
 from seeds import FILES
 from server import Server
 
-#: What is told of whom in every run: starting emulated servers takes minutes, and all of it an hour. Molecule tells the same of
+#: Scenarios of each run by server: starting emulated servers takes minutes, and all scenarios an hour. Molecule covers
 #: systemd-networkd without bonds in each run.
-SLICE = {("networkmanager", "static"): {"deaf"}}
-#: Two NICs become a bond; the server's address moves to a bridge over it, the VMs get a bridge over a VLAN on it.
+SLICE = {("networkmanager", "static"): {"cut_off"}}
+#: Two NICs become a bond; the server's address is moved to a bridge over it, the VMs get a bridge over a VLAN on it.
 WANTED: dict[str, t.Any] = {
     "bonds": [{"name": "bond0", "ports": ["eth0", "eth1"]}],
     "vlans": [{"link": "bond0", "id": cables.VLAN}],
     "bridges": [{"name": "br-admin", "ports": ["bond0"]}, {"name": "br-vms", "ports": [f"bond0.{cables.VLAN}"], "address": "none"}],
 }
-#: The same with a port that leads to nobody, and that port is the one that speaks.
-DEAF: dict[str, t.Any] = {
+#: The same with a port without peers, which is the active port of the bond.
+CUT_OFF: dict[str, t.Any] = {
     "bonds": [{"name": "bond0", "ports": ["eth0", "eth2"], "primary": "eth2"}],
     "vlans": [],
     "bridges": [{"name": "br-admin", "ports": ["bond0"]}],
@@ -38,34 +38,34 @@ DEAF: dict[str, t.Any] = {
 MADE = {"bond0", f"bond0.{cables.VLAN}", "br-admin", "br-vms"}
 
 
-def servers_for(story: str) -> list[t.Any]:
-    """The servers on which a story runs."""
-    return [pytest.param(*server, id="-".join(server), marks=[] if story in SLICE.get(server, ()) else [pytest.mark.whole]) for server in FILES]
+def servers_for(scenario: str) -> list[t.Any]:
+    """Return the servers on which a scenario runs."""
+    return [pytest.param(*server, id="-".join(server), marks=[] if scenario in SLICE.get(server, ()) else [pytest.mark.whole]) for server in FILES]
 
 
 @pytest.fixture(name="server")
 def fixture_server(manager: str, addressing: str, start: t.Callable[[str, str], Server]) -> Server:
-    """The server of the test, with the network it was installed with."""
+    """Start the server of the test with its initial network."""
     return start(manager, addressing)
 
 
-@pytest.mark.parametrize(("manager", "addressing"), servers_for("deaf"))
-def test_a_change_that_cuts_the_server_off_goes_away_by_itself(server: Server) -> None:
+@pytest.mark.parametrize(("manager", "addressing"), servers_for("cut_off"))
+def test_change_that_cuts_the_server_off_is_rolled_back(server: Server) -> None:
     before = server.addresses("eth0")
-    play = Play(server, DEAF, timeout=20)
+    play = Play(server, CUT_OFF, timeout=20)
     until(lambda: play.over or speaker(server) == "eth2", "the change comes alive")
     heard = hears(server)
     output = play.end()
     assert not heard, f"the change was to cut the server off: {output}"
     assert play.code != 0
-    # with DHCP the address is missed before the time is over
+    # with DHCP the missing address is detected before the timeout
     assert "the old configuration is active" in output or "the old one is restored within" in output, output
     until(lambda: server.addresses("eth0"), "the old configuration comes back")
     unchanged(server, before)
 
 
 @pytest.mark.parametrize(("manager", "addressing"), servers_for("killed"))
-def test_a_killed_dead_man_takes_the_change_back(server: Server) -> None:
+def test_killed_dead_man_rolls_the_change_back(server: Server) -> None:
     before = server.addresses("eth0")
     result = server.network(**WANTED, confirm_timeout=600)
     assert result.get("changed") and result.get("trial"), result
@@ -81,7 +81,7 @@ def test_a_killed_dead_man_takes_the_change_back(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("manager", "addressing"), servers_for("power"))
-def test_the_power_goes_in_the_middle_of_the_trial(server: Server) -> None:
+def test_power_loss_during_the_trial_rolls_the_change_back(server: Server) -> None:
     before = server.addresses("eth0")
     result = server.network(**WANTED, confirm_timeout=600)
     assert result.get("changed") and result.get("trial"), result
@@ -91,12 +91,12 @@ def test_the_power_goes_in_the_middle_of_the_trial(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("manager", "addressing"), servers_for("kept"))
-def test_a_change_that_is_confirmed_stays(server: Server) -> None:
+def test_confirmed_change_is_kept(server: Server) -> None:
     before = server.addresses("eth0")
     preview = server.network(check_mode=True, **WANTED)
     assert preview.get("changed") and "+++ after" in preview["shown"], preview
     unchanged(server, before)
-    # at once, or the bridges over a bond that is kept already
+    # all in one change, or the bridges over an existing bond
     for wanted in (WANTED,) if server.seed.addressing == "static" else ({**WANTED, "vlans": [], "bridges": []}, WANTED):
         play = Play(server, wanted, timeout=120)
         output = play.end()
@@ -109,7 +109,7 @@ def test_a_change_that_is_confirmed_stays(server: Server) -> None:
 
 
 class Play:
-    """``change.yml`` at work."""
+    """A running ``change.yml``."""
 
     def __init__(self, server: Server, wanted: dict[str, t.Any], timeout: int) -> None:
         extra = json.dumps({"wanted": wanted, "seconds": timeout})
@@ -124,7 +124,7 @@ class Play:
         return not self._thread.is_alive()
 
     def end(self) -> str:
-        """Wait for its end; what it said."""
+        """Wait for its end; return its output."""
         self._thread.join()
         return self._output
 
@@ -134,27 +134,27 @@ class Play:
 
 
 def until(condition: t.Callable[[], t.Any], what: str, patience: float = 180.0) -> None:
-    """Wait for something to become true."""
+    """Wait until a condition is met."""
     deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, f"{what}: not within {patience:.0f} s"
-        # an emulated machine has better things to do than to answer
+        # do not load the emulated machine with requests
         time.sleep(1)
 
 
 def hears(server: Server, address: str | None = None) -> bool:
-    """Whether the operator hears the server."""
+    """Whether the server answers a ping of the operator."""
     return cables.commands(server.wire, ["ping", "-c", "3", "-i", "0.3", "-W", "2", address or server.address]).returncode == 0
 
 
 def speaker(server: Server) -> str | None:
-    """The port over which the bond speaks."""
-    told = server.state().get("bond0", {}).get("linkinfo", {}).get("info_data", {}).get("active_slave")
-    return str(told) if told else None
+    """Return the active port of the bond."""
+    active = server.state().get("bond0", {}).get("linkinfo", {}).get("info_data", {}).get("active_slave")
+    return str(active) if active else None
 
 
 def unchanged(server: Server, before: list[str]) -> None:
-    """The server is as it was installed."""
+    """Check that the server has its initial network."""
     until(server.answers, "the server answers")
     assert server.addresses("eth0") == before
     left = MADE & set(server.state())
@@ -163,7 +163,7 @@ def unchanged(server: Server, before: list[str]) -> None:
 
 
 def changed(server: Server, before: list[str]) -> None:
-    """The server is as it was asked for, and what a VM sends over the VLAN bridge is tagged."""
+    """Check that the server has the requested network, and that frames of a VM on the VLAN bridge are tagged."""
     until(server.answers, "the server answers")
     state = server.state()
     assert server.addresses("br-admin") == before
@@ -183,7 +183,7 @@ def changed(server: Server, before: list[str]) -> None:
 
 
 def again(server: Server) -> None:
-    """A second run finds nothing to do."""
+    """Check that a second run changes nothing."""
     for check_mode in (True, False):
         result = server.network(check_mode=check_mode, **WANTED)
         assert result.get("changed") is False and result.get("trial") is False, result

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A VLAN's end for a kernel without 802.1Q: ``vlan_wire.py TRUNK TAP ID``.
+"""The other end of a VLAN for a kernel without 802.1Q: ``vlan_wire.py TRUNK TAP ID``.
 
 Frames with the tag on TRUNK come out of TAP without it and the other way round, so what
 answers on TAP can only be reached by tagged frames.
@@ -30,7 +30,7 @@ AUXDATA = struct.Struct("=IIIHHHH")
 
 
 def tag_of(ancillary: list[tuple[int, int, bytes]]) -> int | None:
-    """The VLAN of a frame; the kernel takes the tag out and tells it beside the frame."""
+    """Return the VLAN of a frame; the kernel removes the tag and reports it as auxiliary data."""
     for level, kind, data in ancillary:
         if level == SOL_PACKET and kind == PACKET_AUXDATA:
             status, _length, _snap, _mac, _net, tci, _tpid = AUXDATA.unpack(data[: AUXDATA.size])

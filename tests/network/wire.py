@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a server's cables lead to, in a network namespace of its own.
+"""The network of a server, in a separate network namespace.
 
-``port0`` and ``port1`` end in one switch, where the operator sits at 10.222.0.1 and a DHCP
-server answers; VLAN 42 passes that switch too, its other end is 10.222.42.1. ``port2`` ends in
-a switch with nobody at it: it has a carrier and hears nothing.
+``port0`` and ``port1`` are connected to one switch with the operator at 10.222.0.1 and a DHCP
+server; VLAN 42 passes that switch as well, its other end is 10.222.42.1. ``port2`` is connected to
+a switch without other machines: it has a carrier and receives nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 import typing as t
 
 HERE = pathlib.Path(__file__).resolve().parent
-#: A child ends with this process, also where that is killed.
+#: Ends a child with this process, also if this process is killed.
 WITH_ME = ("setpriv", "--pdeathsig", "KILL")
 OPERATOR = "10.222.0.1"
 SERVER = "10.222.0.10"
@@ -31,7 +31,7 @@ VLAN_GUEST = "10.222.42.10"
 
 
 class Wire:
-    """The namespace and what runs in it."""
+    """The namespace and its processes."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.name = f"rfwire-{os.getpid()}"
@@ -40,11 +40,11 @@ class Wire:
         self._children: list[subprocess.Popen[bytes]] = []
 
     def inside(self, *argv: str) -> list[str]:
-        """A command as it runs at the operator's place."""
+        """Return the command line that runs a command in the namespace of the operator."""
         return ["nsenter", f"--net=/run/netns/{self.name}", *argv]
 
     def start(self) -> None:
-        """Lay the cables."""
+        """Create namespace, switches and ports."""
         _clear()
         _ip("netns", "add", self.name)
         for switch in ("wire", "nowhere"):
@@ -67,13 +67,13 @@ class Wire:
         )  # fmt: skip
 
     def leased(self, mac: str) -> str | None:
-        """The address the DHCP server gave to a MAC last: servers with the same MAC may give different names to themselves."""
+        """Return the last DHCP address of a MAC; servers with the same MAC may use different client ids."""
         lines = [line.split() for line in self.leases.read_text().splitlines()] if self.leases.exists() else []
         found = [(int(line[0]), line[2]) for line in lines if line[1:2] == [mac]]
         return max(found)[1] if found else None
 
     def stop(self) -> None:
-        """Nothing of it is left."""
+        """Remove namespace and processes."""
         for child in self._children:
             child.kill()
             child.wait()
@@ -93,7 +93,7 @@ def _ip(*words: str) -> str:
 
 
 def _clear() -> None:
-    """What a killed run left behind."""
+    """Remove remains of a killed run."""
     for line in _ip("netns", "list").splitlines():
         found = re.match(r"rfwire-(\d+)\b", line)
         if found and not pathlib.Path("/proc", found.group(1)).exists():
@@ -104,5 +104,5 @@ def _clear() -> None:
 
 
 def commands(wire: Wire, argv: t.Sequence[str], **options: t.Any) -> subprocess.CompletedProcess[str]:
-    """Run a command at the operator's place."""
+    """Run a command in the namespace of the operator."""
     return subprocess.run(wire.inside(*argv), check=False, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)

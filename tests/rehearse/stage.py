@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rehearsals on the lab: begun, watched from both sides, and what they left."""
+"""Rehearsals on the lab: start, observation of both sides, and remains."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ TRACES = (
 
 
 class StageLab(Lab):
-    """The lab with one server, on which the master is rehearsed and never moved."""
+    """The lab with one server, on which the master is rehearsed but not moved."""
 
     def play(self, name: str, *arguments: str, **options: t.Any) -> PlayRun:
-        """Run a playbook; its output is kept under tests/output/rehearse."""
+        """Run a playbook; keep its output below tests/output/rehearse."""
         self._plays += 1
         return play(f"reduced.footprint.{name}", *arguments, log=LOGS / f"{self._plays:02d}-{name}.log", **options)
 
     def rehearse(self, *checks: t.Mapping[str, t.Any], **variables: t.Any) -> PlayRun:
-        """Bring the copy up to date and rehearse it, with health checks besides the lab's own."""
+        """Update the copy and rehearse it, with health checks in addition to those of the lab."""
         own = [{"type": "tcp", "port": 3306}, {"type": "http", "url": f"http://{self.master}:8080/health"}]
         given = {"stop_after": "rehearse", "rehearse_timeout": 1200, "health_checks": [*own, *checks], **variables}
         return self.play("migrate_master", "-e", json.dumps({f"master_migrate_{key}": value for key, value in given.items()}))
 
     def journal(self) -> dict[str, t.Any]:
-        """The migration's journal as it is now."""
+        """Return the current journal of the migration."""
         return json.loads(self.ssh("metal1", "cat", f"{FOLDER}/journal.json"))
 
     def slow(self) -> int:
-        """Seconds that are more than this machine needs for a boot, by what the last good rehearsal took."""
+        """Return a timeout in seconds for a boot on this machine, based on the last successful rehearsal."""
         return int(3 * self.journal()["facts"]["boot_seconds"]) + 60
 
     def log(self) -> list[str]:
-        """The migration's log."""
+        """Return the log of the migration."""
         return self.ssh("metal1", "cat", f"{FOLDER}/log").splitlines()
 
     def traces(self) -> list[str]:
-        """What there is of a rehearsal on the server."""
+        """List traces of a rehearsal on the server."""
         return self.ssh("metal1", TRACES).split()
 
     def identity(self) -> dict[str, str]:
-        """What changes when somebody touches the source: its boot, its addresses, since when its services run."""
+        """Return values that change with any effect on the source: boot, addresses, start times of services."""
         since = self.ssh("laptop", "systemctl", "show", "--property=Id,ActiveState,ActiveEnterTimestampMonotonic,MainPID", *SERVICES)
         return {
             "boot": self.ssh("laptop", "cat", "/proc/sys/kernel/random/boot_id"),
@@ -68,12 +68,12 @@ class StageLab(Lab):
         }
 
     def mark(self, text: str) -> None:
-        """Write a file on the source that the copy is asked for."""
+        """Write a file on the source, which the copy must contain."""
         self.ssh("laptop", "tee", "/srv/marker", stdin=text)
 
     @contextlib.contextmanager
     def watched(self) -> t.Iterator[list[list[str]]]:
-        """While the block runs: the traces on the server, every few seconds."""
+        """Record the traces on the server every few seconds while the block runs."""
         seen: list[list[str]] = []
         end = threading.Event()
 
@@ -91,7 +91,7 @@ class StageLab(Lab):
             thread.join()
 
     def kill_on_stage(self) -> None:
-        """Kill -9 the worker while its stand-in runs, and keep systemd from starting another."""
+        """Kill the worker with signal 9 while the stand-in runs, and prevent systemd from restarting it."""
         until = time.monotonic() + 900
         while STAND_IN not in self.ssh("metal1", "virsh", "-q", "list", "--name", check=False).split():
             assert time.monotonic() < until, "no rehearsal began"

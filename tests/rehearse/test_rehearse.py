@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The master's copy is rehearsed, again and again, while the master itself works on and never notices."""
+"""The copy of the master is rehearsed repeatedly while the master continues without any effect."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.chapter
 
 
 def holds(text: str) -> dict[str, object]:
-    """A check that the copy holds what the source was marked with."""
+    """Return a health check for the marker of the source in the copy."""
     return {"type": "command", "command": ["grep", "--quiet", "--line-regexp", text, "/srv/marker"]}
 
 
-def test_a_rehearsal_passes_and_nobody_notices(lab: StageLab) -> None:
+def test_rehearsal_passes_without_an_effect_on_the_source(lab: StageLab) -> None:
     lab.mark("one")
     before = lab.identity()
     with AddressWatch(lab.settings.bridge, lab.master) as watch, lab.watched() as seen:
@@ -47,7 +47,7 @@ def test_a_rehearsal_passes_and_nobody_notices(lab: StageLab) -> None:
     assert lab.writer()["rows_lost"] == 0
 
 
-def test_a_killed_rehearsal_leaves_files_alone(lab: StageLab) -> None:
+def test_killed_rehearsal_leaves_only_files(lab: StageLab) -> None:
     killer = threading.Thread(target=lab.kill_on_stage)
     killer.start()
     broken = lab.rehearse()
@@ -60,7 +60,7 @@ def test_a_killed_rehearsal_leaves_files_alone(lab: StageLab) -> None:
     assert lab.journal()["facts"]["rehearsing"]["files"]
 
 
-def test_the_next_sweeps_them_and_a_check_that_never_passes_ends_it(lab: StageLab) -> None:
+def test_next_rehearsal_removes_the_files_and_ends_at_a_failed_check(lab: StageLab) -> None:
     before = lab.identity()
     done = lab.rehearse(holds("three"), {"type": "tcp", "port": 9}, rehearse_timeout=lab.slow())
     assert done.rc != 0
@@ -76,7 +76,7 @@ def test_the_next_sweeps_them_and_a_check_that_never_passes_ends_it(lab: StageLa
     assert "reduced.footprint-migrate" not in lab.ssh("laptop", "cat", "/root/.ssh/authorized_keys")
 
 
-def test_another_rehearsal_sees_newer_data(lab: StageLab) -> None:
+def test_another_rehearsal_contains_newer_data(lab: StageLab) -> None:
     lab.mark("two")
     first = lab.journal()["facts"]["rehearsal"]["at"]
     done = lab.rehearse(holds("two"))
@@ -89,7 +89,7 @@ def test_another_rehearsal_sees_newer_data(lab: StageLab) -> None:
     assert lab.writing() and lab.writer()["rows_lost"] == 0
 
 
-def test_a_copy_that_does_not_come_up_is_not_waited_for(lab: StageLab) -> None:
+def test_copy_that_does_not_boot_is_not_waited_for(lab: StageLab) -> None:
     usual = lab.ssh("laptop", "systemctl", "get-default").strip()
     lab.ssh("laptop", "systemctl", "set-default", "emergency.target")
     try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's laptop as the source of a migration; this machine stands for the destination host.
+"""The laptop of the lab as the source of a migration; this machine acts as the destination host.
 
 Each test begins and ends with a source that serves.
 """
@@ -24,7 +24,7 @@ from support import Lab  # noqa: E402
 
 @pytest.fixture(scope="session")
 def lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Lab]:
-    """A lab with one server, which nobody has set up."""
+    """Start a lab with one server without any setup."""
     it = Lab()
     if not reuse_lab:
         it.command("down")
@@ -36,7 +36,7 @@ def lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Lab]:
 
 @pytest.fixture
 def source(lab: Lab, tmp_path: pathlib.Path) -> t.Iterator[SourceMachine]:
-    """The source, serving; whatever a test leaves undone is taken back."""
+    """Return the serving source; restore it after the test."""
     it = SourceMachine(lab, tmp_path)
     it.await_serving()
     yield it

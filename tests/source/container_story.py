@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a source does to containers, done to those of a real podman; prints what it saw as JSON.
+"""Run the container operations of a source with a real podman; print the observed states as JSON.
 
 Run it in a mount namespace of its own: crun refuses the hybrid layout of control groups, so the new one is hidden there.
 The argument is the root of the containers, with a busybox in it.
@@ -31,8 +31,8 @@ def running() -> list[str]:
 
 
 def make(name: str, root: str) -> None:
-    """A container that does nothing until it is told to end."""
-    # below what this machine has: raising a limit is a right that it may lack
+    """Create a container that only waits for the signal to end."""
+    # below the limits of this machine, which may not permit raising them
     limits = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"]
     plain = ["--cgroups=disabled", "--network=host", "--security-opt=seccomp=unconfined", "--log-driver=none", f"--name={name}"]
     argv = ["podman", "--runtime=crun", "run", "--detach", "--init=false", *limits, *plain, "--rootfs", root, "/bin/busybox", "sh", "-c"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A source and what a destination says to it, over the ssh and with the program of a real migration."""
+"""A source and the requests of a destination, with the ssh connection and the program of a real migration."""
 
 from __future__ import annotations
 
@@ -40,33 +40,33 @@ class SourceMachine:
         self.remote = RemoteSource("master", folder, [self.admin, self.temporary], 22, [" ".join(keys[0].split()[:2])], code)
 
     def watch(self) -> AddressWatch:
-        """Who answers for the admin address from now on."""
+        """Start watching who answers for the admin address."""
         return AddressWatch(self.lab.settings.bridge, self.admin)
 
     def quiesce(self, services: t.Sequence[str] = SERVICES, quiesce: str = "stop_services", lease: float = LEASE, **more: t.Any) -> dict[str, t.Any]:
-        """Bring it to rest."""
+        """Stop the services (quiesce)."""
         admin = {"interface": NIC, "prefix": 24, "address": self.admin, "temporary_address": self.temporary, "cards": [NIC]}
         given = {"services": list(services), "quiesce": quiesce, "lease": lease, "admin": admin, **more}
         return self.remote.ask("quiesce", given, timeout=120)["state"]
 
     def park(self, **more: t.Any) -> None:
-        """Bring it to rest and let it step aside."""
+        """Stop the services and release the admin address (park)."""
         self.quiesce(**more)
         self.remote.ask("detach")
         self.remote.address = self.temporary
         self.await_state("parked", lambda state: "parked_at" in state, 40)
 
     def hand_over(self) -> None:
-        """Let it go for good, in both steps."""
+        """Hand over permanently, in both steps."""
         self.remote.ask("hand_over", {"lease": LEASE})
         assert self.remote.ask("confirm")["state"]["state"] == "handed_over"
 
     def state(self) -> dict[str, t.Any]:
-        """What it says of itself."""
+        """Return the state that the source reports."""
         return self.remote.ask("state", timeout=15)["state"]
 
     def await_state(self, wanted: str, also: t.Callable[[dict[str, t.Any]], bool] = lambda state: True, seconds: float = 60) -> float:
-        """Wait until it says it is that."""
+        """Wait until the source reports this state."""
 
         def there() -> bool:
             try:
@@ -78,31 +78,31 @@ class SourceMachine:
         return eventually(f"the source is {wanted}", there, seconds)
 
     def serves(self) -> bool:
-        """Whether it serves now, at the admin address."""
+        """Whether the source serves at the admin address."""
         try:
             return self.lab.health()["rows"] is not None
         except (OSError, ValueError, KeyError):
             return False
 
     def await_serving(self, seconds: float = 90) -> float:
-        """Wait until it serves at the admin address, database included."""
+        """Wait until the source serves at the admin address, including the database."""
         took = eventually("the source serves", self.serves, seconds)
         self.remote.address = self.admin
         return took
 
     def powered(self) -> bool:
-        """Whether it is switched on."""
+        """Whether the source is powered on."""
         argv = [str(REPOSITORY / "lab" / "lab"), "status", "--json"]
         machines = json.loads(subprocess.run(argv, stdout=subprocess.PIPE, check=False).stdout)["machines"]
         return next(each["power"] for each in machines if each["name"] == "laptop") == "on"
 
     def armed(self) -> bool:
-        """Whether its next boot is the one without services, as its disk has it."""
+        """Whether the disk is set to the maintenance boot without services."""
         link = self.root / "etc" / "systemd" / "system" / "default.target"
         return link.is_symlink() and link.readlink().name == MAINTENANCE_TARGET
 
     def take_back(self) -> None:
-        """Everything as it was, from wherever a test left it."""
+        """Restore the source from any state that a test left."""
         if not self.powered():
             self.lab.command("start", "laptop", "--no-wait")
         try:
@@ -112,26 +112,26 @@ class SourceMachine:
             self.await_serving()
 
     def running(self) -> set[str]:
-        """Services that run."""
+        """Return the running services."""
         argv = ("systemctl", "list-units", "--type=service", "--state=running", "--plain", "--no-legend", "--no-pager")
         return {line.split()[0] for line in self.lab.ssh(self.address(), *argv).splitlines() if line.strip()}
 
     def listening(self) -> set[str]:
-        """TCP ports somebody listens at, beyond this machine."""
+        """Return the TCP ports with a listener that is reachable from other machines."""
         lines = self.lab.ssh(self.address(), "ss", "-Hltn").splitlines()
         return {line.split()[3].rpartition(":")[2] for line in lines if not line.split()[3].startswith(("127.", "[::1]"))}
 
     def addresses(self) -> str:
-        """Its addresses as ip prints them."""
+        """Return the addresses as printed by ip."""
         return self.lab.ssh(self.address(), "ip", "-o", "address")
 
     def address(self) -> str:
-        """Where it answered last."""
+        """Return the address at which the source answered last."""
         return self.remote.address
 
 
 def lasting(services: t.Iterable[str]) -> set[str]:
-    """Services less those of logins and of the migration itself, which come and go."""
+    """Return the services without those of logins and of the migration, which are temporary."""
     passing = (
         "user@",
         "reduced-footprint-",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watch that later proves an absence, on a bridge with two real claimants."""
+"""The address watch, on a bridge with two real owners of the address."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ip(*arguments: str) -> None:
 
 @pytest.fixture
 def machines() -> t.Iterator[list[str]]:
-    """Two namespaces on a bridge."""
+    """Create two namespaces on a bridge."""
     names = ["rfwatch-a", "rfwatch-b"]
 
     def clear() -> None:
@@ -42,11 +42,11 @@ def machines() -> t.Iterator[list[str]]:
 
 
 def held(machine: str, yes: bool) -> None:
-    """Give or take the address."""
+    """Add or remove the address."""
     ip("-n", machine, "address", "add" if yes else "del", f"{CLAIMED}/24", "dev", "eth0")
 
 
-def test_none_one_and_two_are_told_apart(machines: list[str]) -> None:
+def test_none_one_and_two_owners_are_distinguished(machines: list[str]) -> None:
     with AddressWatch(BRIDGE, CLAIMED) as watch:
         time.sleep(0.5)
         held(machines[0], True)
@@ -62,13 +62,13 @@ def test_none_one_and_two_are_told_apart(machines: list[str]) -> None:
     assert report["seconds_two"] >= 0.4 and report["seconds_none"] >= 0.4
 
 
-def test_a_watch_that_saw_nothing_proves_nothing() -> None:
+def test_watch_without_answers_is_not_accepted() -> None:
     watch = AddressWatch("lo", CLAIMED)
     with pytest.raises(AssertionError):
         watch.report()
 
 
-def test_the_summary_counts_stretches() -> None:
+def test_summary_counts_periods() -> None:
     rounds = [Round(0.0, ("a",)), Round(0.2, ()), Round(0.4, ()), Round(0.6, ("b",)), Round(0.8, ("a", "b"))]
     report = summary(rounds)
     assert (report["seconds"], report["seconds_two"], report["seconds_none"], report["longest_none"]) == (1.0, 0.2, 0.4, 0.4)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Containers of a real engine, stopped and started as a source does it."""
+"""Containers of a real engine, stopped and started as by a source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 
-def test_a_real_podman_understands_what_it_is_told(tmp_path: pathlib.Path) -> None:
+def test_commands_are_accepted_by_a_real_podman(tmp_path: pathlib.Path) -> None:
     root = tmp_path / "root"
     for name in ("bin", "proc", "sys", "dev", "etc", "run", "tmp"):
         (root / name).mkdir(parents=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The fence of the cutover on real bridges: a virt host, its VM with two cards, a client and a bystander, a network namespace each."""
+"""The fence of the cutover on real bridges: a virt host, its VM with two NICs, a client and another host, each in a network namespace."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ for each in sys.argv[2:]:
 
 
 def sh(namespace: str, *argv: str, **more: t.Any) -> subprocess.CompletedProcess[str]:
-    """A command in a namespace."""
+    """Run a command in a namespace."""
     return subprocess.run(["ip", "netns", "exec", namespace, *argv], check=more.pop("check", True), capture_output=True, text=True, **more)
 
 
 def mac(namespace: str, interface: str) -> str:
-    """The MAC of an interface."""
+    """Return the MAC of an interface."""
     return sh(namespace, "cat", f"/sys/class/net/{interface}/address").stdout.strip()
 
 
 @pytest.fixture(name="network")
 def fixture_network(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> t.Iterator[None]:
-    """Two bridges of the host; the VM is on both, the others on the first."""
+    """Create two bridges of the host; the VM is connected to both, the others to the first."""
     for each in (HOST, VM, CLIENT, OTHER):
         subprocess.run(["ip", "netns", "add", each], check=True)
     for bridge in ("br0", "br1"):
@@ -86,7 +86,7 @@ def fixture_network(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> 
 
 
 def plug(namespace: str, interface: str, port: str, bridge: str, address: str | None = None) -> None:
-    """A card of a machine in a port of a bridge."""
+    """Connect a NIC of a machine to a bridge."""
     sh(HOST, "ip", "link", "add", port, "type", "veth", "peer", "name", interface, "netns", namespace)
     if address:
         sh(namespace, "ip", "link", "set", interface, "address", address)
@@ -95,14 +95,14 @@ def plug(namespace: str, interface: str, port: str, bridge: str, address: str | 
 
 
 def start_vm() -> None:
-    """The VM gets its cards, as libvirt makes them at its start."""
+    """Create the NICs of the VM, as libvirt does at its start."""
     for number, (port, bridge) in enumerate(zip(PORTS, ("br0", "br1"))):
         plug(VM, f"eth{number}", port, bridge, MACS[number])
     sh(VM, "ip", "address", "add", "10.9.0.2/24", "dev", "eth0")
 
 
 def frames(target: str, sender: str) -> dict[int, str]:
-    """One frame of every kind to a card, and what everybody hears; its number follows the word FENCE."""
+    """Return one frame of every kind, to a NIC, to broadcast and to multicast; its number follows the word FENCE."""
     to, own = target.replace(":", ""), sender.replace(":", "")
 
     def ipv4(protocol: int, payload: bytes, destination: str = "10.9.0.2") -> bytes:
@@ -132,7 +132,7 @@ def frames(target: str, sender: str) -> dict[int, str]:
 
 
 def arrives(sender: str, interface: str, receiver: str, numbered: dict[int, str]) -> set[int]:
-    """The numbers of the frames that one machine sends and another gets."""
+    """Return the numbers of the frames that one machine sends and another receives."""
     own = mac(sender, interface).replace(":", "")
     argv = ["ip", "netns", "exec", receiver, sys.executable, "-c", LISTEN, "1.5", own]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as listening:
@@ -142,11 +142,11 @@ def arrives(sender: str, interface: str, receiver: str, numbered: dict[int, str]
 
 
 def ping(sender: str, address: str) -> bool:
-    """Whether a machine answers another."""
+    """Whether a machine answers a ping of another."""
     return sh(sender, "ping", "-c1", "-W1", address, check=False).returncode == 0
 
 
-def test_nothing_but_arp_passes_and_the_host_is_answered(network: None) -> None:
+def test_only_arp_passes_and_the_host_is_answered(network: None) -> None:
     start_vm()
     known, second = frames(MACS[0], mac(CLIENT, "e0")), frames(MACS[1], mac(CLIENT, "e2"))
     # link-local groups of 802.1 end at any bridge
@@ -165,7 +165,7 @@ def test_nothing_but_arp_passes_and_the_host_is_answered(network: None) -> None:
     sh(CLIENT, "ip", "neighbour", "flush", "all")
     ping(CLIENT, "10.9.0.2")
     assert MACS[0] in sh(CLIENT, "ip", "neighbour").stdout, "ARP does not pass"
-    # all others on the bridge go on as before
+    # other hosts on the bridge are not affected
     assert ping(CLIENT, "10.9.0.4")
     others = frames(mac(OTHER, "e1"), mac(CLIENT, "e0"))
     assert arrives(CLIENT, "e0", OTHER, others) == every
@@ -175,7 +175,7 @@ def test_nothing_but_arp_passes_and_the_host_is_answered(network: None) -> None:
     assert ping(CLIENT, "10.9.0.2")
 
 
-def test_no_frame_passes_in_the_moment_of_the_start(network: None) -> None:
+def test_no_frame_passes_during_the_start(network: None) -> None:
     io_fence.close("master", MACS, ["br0", "br1"])
     start_vm()
     assert arrives(CLIENT, "e0", VM, frames(MACS[0], mac(CLIENT, "e0"))) == set()
@@ -183,7 +183,7 @@ def test_no_frame_passes_in_the_moment_of_the_start(network: None) -> None:
     assert ping(HOST, "10.9.0.2") and ping(CLIENT, "10.9.0.4")
 
 
-def test_what_was_kept_for_a_reboot_keeps_out_all_that_is_told_to_the_vm(network: None, tmp_path: pathlib.Path) -> None:
+def test_rules_kept_for_a_reboot_block_unicast_to_the_vm(network: None, tmp_path: pathlib.Path) -> None:
     io_fence.close("master", MACS, ["br0"])
     sh(HOST, "nft", "flush", "ruleset")
     start_vm()
@@ -192,14 +192,14 @@ def test_what_was_kept_for_a_reboot_keeps_out_all_that_is_told_to_the_vm(network
     kept = next((tmp_path / "fences").iterdir())
     sh(HOST, "nft", "-f", str(kept))
     assert not ping(CLIENT, "10.9.0.2") and ping(HOST, "10.9.0.2")
-    # broadcasts are heard until the worker, which goes on with the host, knows the ports; nothing is answered
+    # broadcasts reach the VM until the worker, started with the host, knows the ports; the VM cannot answer
     assert arrives(CLIENT, "e0", VM, frames(MACS[0], mac(CLIENT, "e0"))) <= {10, 11, 12}
     assert arrives(VM, "eth0", CLIENT, frames(mac(CLIENT, "e0"), MACS[0])) == set()
     io_fence.tighten("master", MACS, PORTS)
     assert arrives(CLIENT, "e0", VM, frames(MACS[0], mac(CLIENT, "e0"))) == set()
 
 
-def test_an_open_connection_is_cut_off(network: None) -> None:
+def test_open_connection_is_cut(network: None) -> None:
     start_vm()
     serve = "import socket; s = socket.create_server(('10.9.0.2', 3306)); c = s.accept()[0]; print(c.recv(9), flush=True); c.settimeout(3); print(c.recv(9))"
     ask = "import socket, sys; s = socket.create_connection(('10.9.0.2', 3306)); "

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The folder of the journal runs full in the pause, on real file systems: the VM is stopped and the source asked back all the same."""
+"""The folder of the journal is full during the pause, on real file systems: the VM is stopped and the source is restored nevertheless."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SIZE, LEFT = 320 << 20, 24 << 20
 
 @pytest.fixture(name="disk", scope="module", params=["ext4", "xfs", "btrfs"])
 def fixture_disk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[pathlib.Path]:
-    """A small file system of each kind."""
+    """Mount a small file system of each kind."""
     folder = tmp_path_factory.mktemp("full")
     image, mount = folder / "image", folder / "mount"
     mount.mkdir()
@@ -50,12 +50,12 @@ def fixture_disk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 def settle(disk: pathlib.Path) -> None:
-    """What was changed is on this disk; others are let alone."""
+    """Write pending changes to this disk only."""
     subprocess.run(["sync", "-f", str(disk)], check=True)
 
 
 def fill(disk: pathlib.Path) -> None:
-    """Until not a byte more is taken, in big pieces and in small ones."""
+    """Fill the file system completely, with large and small files."""
     for size in (1 << 20, 64 << 10, 4096, 512):
         with contextlib.suppress(OSError), open(disk / f"filler-{size}", "wb", buffering=0) as file:
             while True:
@@ -64,7 +64,7 @@ def fill(disk: pathlib.Path) -> None:
 
 
 class FakeSource:
-    """A source that only remembers what it was told."""
+    """A source that only records its requests."""
 
     address = "192.0.2.3"
 
@@ -81,7 +81,7 @@ class FakeSource:
 
 
 class Clock:
-    """No lease: this is about the disk."""
+    """Do nothing: this test does not use the lease."""
 
     def __init__(self, *unused: t.Any) -> None:
         pass
@@ -95,7 +95,7 @@ class Clock:
 
 @pytest.mark.parametrize("reserve", [True, False])
 @pytest.mark.parametrize("phase", PAUSE)
-def test_a_full_state_directory_in_the_pause(disk: pathlib.Path, phase: str, reserve: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+def test_full_journal_restores_the_source(disk: pathlib.Path, phase: str, reserve: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     trace: list[str] = []
     spec = parse_spec(
         {
@@ -108,9 +108,9 @@ def test_a_full_state_directory_in_the_pause(disk: pathlib.Path, phase: str, res
     store.write_job({"action": run_worker.MIGRATE, "params": {}})
     context = Context(spec, vm_details(spec), store, Journal("master"), tmp_path, t.cast(t.Any, FakeSource(trace)))
 
-    def goes_wrong(context: Context, lease: object = None) -> None:
+    def fail(context: Context, lease: object = None) -> None:
         if not reserve:
-            # somebody else took that room too
+            # another program has used the reserved space as well
             store.release()
         fill(disk)
         # as a phase that writes something does
@@ -121,7 +121,7 @@ def test_a_full_state_directory_in_the_pause(disk: pathlib.Path, phase: str, res
 
     monkeypatch.setattr(run_worker, "open_context", lambda *unused: context)
     monkeypatch.setattr(run_worker, "_BEFORE", dict.fromkeys(PHASES[: PHASES.index("quiesce")], nothing))
-    monkeypatch.setattr(run_worker, "_PAUSE", {each: goes_wrong if each == phase else nothing for each in PAUSE})
+    monkeypatch.setattr(run_worker, "_PAUSE", {each: fail if each == phase else nothing for each in PAUSE})
     monkeypatch.setattr(run_worker.run_verify, "catch_up", nothing)
     monkeypatch.setattr(run_worker, "Lease", Clock)
     monkeypatch.setattr(run_worker, "remote", lambda *unused: FakeSource(trace))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one-time key of a migration on a real sshd: everything a migration does works with it, and nothing else does."""
+"""The one-time key of a migration on a real sshd: it permits all operations of a migration and nothing else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print(json.dumps(apply(json.loads({given!r}), check_mode=False)))
 
 
 class Keyed:
-    """A destination that has the one-time key and no other."""
+    """A destination with only the one-time key."""
 
     def __init__(self, source: SourceMachine, folder: pathlib.Path) -> None:
         self.source, self.folder = source, folder
@@ -45,25 +45,25 @@ class Keyed:
 
     @staticmethod
     def on_source(command: str, given: bytes) -> str:
-        """A command of the lab's owner, with something to read."""
+        """Run a command with the key of the lab and the given standard input."""
         done = subprocess.run([str(REPOSITORY / "lab" / "lab"), "ssh", "laptop", command], input=given, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 
     def apply(self, state: str = "present", **more: t.Any) -> dict[str, t.Any]:
-        """Place or withdraw it, as the role does."""
+        """Add or remove the key, as the role does."""
         given = {"name": NAME, "purpose": "migrate", "state": state, "public_key": self.public, "allowed_from": [f"{self.source.lab.net}.1"], **more}
         said = self.on_source("python3 -", APPLY.format(code=self.code, given=json.dumps(given)).encode())
         return json.loads(said.strip().splitlines()[-1])
 
     def ssh(self, *words: str, options: t.Sequence[str] = ()) -> tuple[int, str]:
-        """What somebody gets who has the key and tries his own."""
+        """Run any command with the key; return exit code and output."""
         argv = [*self.remote.ssh_argv(), *options, self.source.admin, *words]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False)
         return done.returncode, done.stdout.decode(errors="replace")
 
     def keys(self) -> str:
-        """authorized_keys of the source."""
+        """Return authorized_keys of the source."""
         return self.source.lab.ssh("laptop", "cat", KEYS)
 
 
@@ -80,7 +80,7 @@ def fixture_keyed(source: SourceMachine, tmp_path: pathlib.Path) -> t.Iterator[K
     source.lab.ssh("laptop", f"rm -f {it.code} /var/lib/reduced.footprint/source/{NAME}*")
 
 
-def test_all_that_a_migration_does_works_with_the_key(keyed: Keyed, tmp_path: pathlib.Path) -> None:
+def test_operations_of_a_migration_are_permitted(keyed: Keyed, tmp_path: pathlib.Path) -> None:
     line = keyed.keys().splitlines()[-1]
     assert line.startswith(f'from="{keyed.source.lab.net}.1",restrict,expiry-time="') and f'_keys.run_dispatch migrate {NAME} ' in line
     assert keyed.remote.ask("state")["state"]["state"] == "serving"
@@ -96,7 +96,7 @@ def test_all_that_a_migration_does_works_with_the_key(keyed: Keyed, tmp_path: pa
     assert io_manifest_wire.fetch(keyed.remote.program(run_manifest_agent.MODULE), given, tmp_path / "manifest").files > 100
 
 
-def test_nothing_else_does(keyed: Keyed, tmp_path: pathlib.Path) -> None:
+def test_other_commands_are_refused(keyed: Keyed, tmp_path: pathlib.Path) -> None:
     library = f"PYTHONPATH=/var/lib/reduced.footprint/lib/{'0' * 32}.zip"
     run = "ansible_collections.reduced.footprint.plugins.module_utils"
     install = f"/var/lib/reduced.footprint/lib/{'0' * 32}.zip"
@@ -127,7 +127,7 @@ def test_nothing_else_does(keyed: Keyed, tmp_path: pathlib.Path) -> None:
     assert keyed.source.lab.ssh("laptop", "test -e /root/evil || cat /etc/hostname").strip()
 
 
-def test_hooks_are_those_that_were_named_and_no_key_withdraws_another(keyed: Keyed) -> None:
+def test_only_named_hooks_are_permitted_and_keys_are_removed_separately(keyed: Keyed) -> None:
     with pytest.raises(BackendError, match="was not given"):
         keyed.remote.ask("run", {"command": ["touch", "/root/hooked"], "timeout": 5})
     keyed.apply(commands=[["touch", "/root/hooked"]])
@@ -141,7 +141,7 @@ def test_hooks_are_those_that_were_named_and_no_key_withdraws_another(keyed: Key
     assert keyed.source.lab.ssh("laptop", "rm /root/hooked && ls /root").find("more") == -1
 
 
-def test_it_ends_is_renewed_in_use_and_never_beyond_its_limit(keyed: Keyed) -> None:
+def test_key_expires_and_is_renewed_up_to_its_limit(keyed: Keyed) -> None:
     def rewrite(pattern: str, text: str) -> None:
         keyed.source.lab.ssh("laptop", f"sed -i 's/{pattern}/{text}/' {KEYS}")
 
@@ -160,7 +160,7 @@ def test_it_ends_is_renewed_in_use_and_never_beyond_its_limit(keyed: Keyed) -> N
         keyed.remote.ask("state")
 
 
-def test_leaving_withdraws_it(keyed: Keyed) -> None:
+def test_key_is_removed_when_the_source_leaves(keyed: Keyed) -> None:
     keyed.apply(commands=[["true"]])
     keyed.remote.ask("leave", {"marker": key_marker(NAME)})
     assert NAME not in keyed.keys()

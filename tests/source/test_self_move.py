@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The playbook runs on the master that it moves, and takes it back from the VM it became."""
+"""The playbook runs on the master that it migrates, and rolls the migration back from the resulting VM."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIBRARIES = ("ansible", "jinja2", "markupsafe", "yaml", "_yaml", "packaging", "r
 
 
 def settle(lab: Lab) -> None:
-    """Put Ansible, the collection, an inventory and a key on the master, as its operator would have them."""
+    """Install Ansible, the collection, an inventory and a key on the master, as an operator would."""
     root = lab.state / "laptop" / "root"
     home = root / HOME.relative_to("/")
     shutil.rmtree(home, ignore_errors=True)
@@ -76,7 +76,7 @@ def settle(lab: Lab) -> None:
 
 
 def argv(playbook: str, *more: str) -> list[str]:
-    """A playbook as it is started on the master."""
+    """Run a playbook on the master."""
     environment = [f"PYTHONPATH={HOME}/lib", f"ANSIBLE_COLLECTIONS_PATH={HOME}/collections", "HOME=/root", "LC_ALL=C.UTF-8", "ANSIBLE_NOCOLOR=1"]
     return [
         "/usr/bin/env",
@@ -93,13 +93,13 @@ def argv(playbook: str, *more: str) -> list[str]:
 
 
 def journal(lab: Lab) -> dict[str, t.Any]:
-    """The migration as the virt host knows it."""
+    """Return the journal of the migration on the virt host."""
     text = lab.ssh("metal1", "cat", JOURNAL, check=False)
     return json.loads(text) if text.strip() else {"state": "none"}
 
 
 def ended(lab: Lab, *states: str) -> bool:
-    """Whether it came to one of these ends; another end is told at once."""
+    """Whether the migration ended in one of these states; another final state raises an error immediately."""
     found = journal(lab)
     if found["state"] in ("failed", "rolled_back", "done") and found["state"] not in states:
         log = lab.ssh("metal1", "tail", "-n", "15", JOURNAL.replace("journal.json", "log"), check=False)
@@ -108,13 +108,13 @@ def ended(lab: Lab, *states: str) -> bool:
 
 
 def start_detached(lab: Lab, playbook: str, *more: str) -> None:
-    """Start a playbook on whoever is the master, so that it outlives the session."""
+    """Start a playbook on the current master, independently of the ssh session."""
     log = f"{HOME}/{playbook}.log"
     unit = ["systemd-run", "--quiet", "--collect", f"--unit=move-{playbook.replace('_', '-')}", f"--property=StandardOutput=file:{log}"]
     lab.ssh(lab.master, *unit, f"--property=StandardError=file:{log}", *argv(playbook, *more))
 
 
-def test_a_master_moves_itself_and_takes_itself_back(lab: Lab) -> None:
+def test_master_migrates_itself_and_rolls_back(lab: Lab) -> None:
     lab.succeeds("provision_virt", "--limit", "metal1")
     settle(lab)
     lab.command("writer", "start")
@@ -132,9 +132,9 @@ def test_a_master_moves_itself_and_takes_itself_back(lab: Lab) -> None:
         assert again.returncode == 0, again.stdout + again.stderr
         assert re.search(r"metal1\s+: ok=\d+\s+changed=0\s", again.stdout), again.stdout
 
-        # its own source is another machine now, so it is reached by ssh
+        # the source is another machine now, so it is reached by ssh
         start_detached(lab, "rollback_master", "-e", "ansible_connection=ssh")
-        eventually("the migration is taken back", lambda: journal(lab)["state"] == "rolled_back", 180)
+        eventually("the migration is rolled back", lambda: journal(lab)["state"] == "rolled_back", 180)
         eventually("the source serves", lambda: lab.ssh(lab.master, "systemd-detect-virt", check=False).strip() == "systemd-nspawn" and lab.writing(), 60)
     report = watch.report()
     assert report["seconds_two"] == 0, report

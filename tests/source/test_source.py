@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A source comes to rest, steps aside and returns: asked to, and when nobody asks any more."""
+"""A source stops its services, releases its address and returns: on request, and when requests stop."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 WATCH = "reduced-footprint-source-master.service"
 
 
-def test_all_is_everything_but_what_carries_the_migration(source: SourceMachine) -> None:
+def test_all_covers_every_service_except_those_of_the_migration(source: SourceMachine) -> None:
     before = lasting(source.running())
-    told = set(source.remote.ask("facts", {"services": ["all"], "address": source.admin})["facts"]["everything"])
-    assert set(SERVICES) <= told and not told & {"ssh.service", "dbus.service", "systemd-networkd.service", "systemd-journald.service"}
+    stopped = set(source.remote.ask("facts", {"services": ["all"], "address": source.admin})["facts"]["everything"])
+    assert set(SERVICES) <= stopped and not stopped & {"ssh.service", "dbus.service", "systemd-networkd.service", "systemd-journald.service"}
     source.quiesce(["all"], lease=60)
     left = lasting(source.running())
-    assert left == before - told and "ssh.service" in left
+    assert left == before - stopped and "ssh.service" in left
     assert source.listening() == {"22"}
-    # held means that nothing else can start it either
+    # held services cannot be started by other programs either
     source.lab.ssh("laptop", "systemctl", "start", "mariadb", check=False)
     assert "mariadb.service" not in source.running()
     source.remote.ask("restore", {"reason": "seen enough"})
@@ -35,7 +35,7 @@ def test_all_is_everything_but_what_carries_the_migration(source: SourceMachine)
     assert source.state()["failed"] == []
 
 
-def test_two_never_answer_and_the_dead_man_returns(source: SourceMachine) -> None:
+def test_address_has_one_owner_and_the_source_returns_after_the_lease(source: SourceMachine) -> None:
     nic = ("ip", "address", "add")
     source.lab.ssh("laptop", *nic, f"{source.lab.net}.77/24", "dev", NIC)
     source.lab.ssh("laptop", *nic, "2001:db8::2/64", "dev", NIC, "nodad")
@@ -43,13 +43,13 @@ def test_two_never_answer_and_the_dead_man_returns(source: SourceMachine) -> Non
         source.park()
         here = source.addresses()
         assert f"{source.temporary}/24" in here
-        # the copy has the other static addresses too
+        # the copy has the other static addresses as well
         assert not [each for each in (f"{source.admin}/24", f"{source.lab.net}.77/24", "2001:db8::2/64") if each in here]
-        eventually("nobody has the address", lambda: watch.holder() == (), 10)
-        # a manager of the network that means well
+        eventually("the address has no owner", lambda: watch.holder() == (), 10)
+        # another network manager sets the address again
         source.lab.ssh(source.temporary, *nic, f"{source.admin}/24", "dev", NIC)
-        eventually("it is taken off again", lambda: f"{source.admin}/24" not in source.addresses(), 6)
-        # its watch dies, and nobody renews
+        eventually("the address is removed again", lambda: f"{source.admin}/24" not in source.addresses(), 6)
+        # the watch is killed, and the lease is not renewed
         for unused in range(3):
             source.lab.ssh(source.temporary, "systemctl", "kill", "--signal=KILL", WATCH, check=False)
             time.sleep(1.2)
@@ -65,8 +65,8 @@ def test_two_never_answer_and_the_dead_man_returns(source: SourceMachine) -> Non
         source.lab.ssh("laptop", "ip", "address", "del", each, "dev", NIC)
 
 
-def test_it_does_not_return_to_an_address_that_somebody_has(source: SourceMachine) -> None:
-    # the lab's server stands for a VM that was not stopped in time
+def test_source_does_not_return_to_an_address_in_use(source: SourceMachine) -> None:
+    # the server of the lab acts as a VM that was not stopped in time
     other = ("metal1", "ip", "address")
     source.park()
     source.lab.ssh(*other, "add", f"{source.admin}/24", "dev", "eno1")
@@ -83,9 +83,9 @@ def test_it_does_not_return_to_an_address_that_somebody_has(source: SourceMachin
     assert [len(each["macs"]) for each in report["stretches"]][0] == 1
 
 
-def test_a_source_that_hands_over_returns_when_the_final_word_does_not_come(source: SourceMachine) -> None:
+def test_source_returns_if_the_hand_over_is_not_confirmed(source: SourceMachine) -> None:
     source.park()
-    # the first word may be said twice, for its answer may be lost
+    # the first request may be repeated, because its answer may be lost
     for unused in range(2):
         assert source.remote.ask("hand_over", {"lease": LEASE})["state"]["state"] == "handing_over"
     with source.watch() as watch:
@@ -100,18 +100,18 @@ def test_a_source_that_hands_over_returns_when_the_final_word_does_not_come(sour
     assert source.serves()
 
 
-def test_a_source_that_heard_the_final_word_stays_aside_until_it_is_asked_back(source: SourceMachine) -> None:
+def test_source_stays_handed_over_until_it_is_restored(source: SourceMachine) -> None:
     source.park()
     source.hand_over()
     with source.watch() as watch:
         time.sleep(2 * LEASE)
         assert source.state()["state"] == "handed_over" and watch.holder() == ()
-        source.remote.ask("restore", {"reason": "taken back"})
+        source.remote.ask("restore", {"reason": "rolled back"})
         source.await_serving(60)
     assert watch.report()["seconds_two"] == 0
 
 
-def test_a_maintenance_boot_serves_nothing_and_ends_by_itself(source: SourceMachine) -> None:
+def test_maintenance_boot_serves_nothing_and_ends_after_the_lease(source: SourceMachine) -> None:
     before = lasting(source.running())
     usual = source.lab.ssh("laptop", "systemctl", "get-default")
     with source.watch() as watch:
@@ -123,16 +123,16 @@ def test_a_maintenance_boot_serves_nothing_and_ends_by_itself(source: SourceMach
         # one more boot would be the usual one already
         assert source.lab.ssh("laptop", "systemctl", "get-default") == usual
         source.remote.ask("renew", {"lease": LEASE})
-        # and nobody is heard from again
+        # no further request follows
         source.await_serving(LEASE + 60)
     assert watch.report()["seconds_two"] == 0
     assert before <= lasting(source.running())
     assert source.state()["state"] == "serving"
     left = ("find", "/etc/systemd/system", "/run/systemd/system", "-name", "*reduced-footprint*")
-    eventually("nothing of ours is left", lambda: source.lab.ssh("laptop", *left).strip() == "", 10)
+    eventually("no unit of the migration is left", lambda: source.lab.ssh("laptop", *left).strip() == "", 10)
 
 
-def test_stepping_aside_in_a_maintenance_boot_and_coming_back(source: SourceMachine) -> None:
+def test_source_is_parked_in_a_maintenance_boot_and_restored(source: SourceMachine) -> None:
     before = lasting(source.running())
     source.quiesce([], "maintenance_boot", lease=60)
     source.await_state("quiesced", lambda state: state["maintenance"]["arrived"], 90)
@@ -147,7 +147,7 @@ def test_stepping_aside_in_a_maintenance_boot_and_coming_back(source: SourceMach
     eventually("everything runs again", lambda: before <= lasting(source.running()), 30)
 
 
-# The lab's laptop has no engine, so this one only remembers what it was told, in the engines' own words; test_containers.py has a real one.
+# The laptop of the lab has no engine; this program accepts the commands of the engines and records them. test_containers.py uses a real one.
 ENGINE = """#!/usr/bin/python3
 import pathlib, sys
 home = pathlib.Path("/var/lib/fake-engine")
@@ -167,7 +167,7 @@ elif words[0] == "ps":
 """
 
 
-def test_containers_rest_with_the_services_and_return_after_them(source: SourceMachine) -> None:
+def test_containers_are_stopped_with_the_services_and_started_after_them(source: SourceMachine) -> None:
     ssh = source.lab.ssh
     ssh("laptop", "tee", "/usr/local/bin/podman", stdin=ENGINE)
     ssh("laptop", "chmod", "755", "/usr/local/bin/podman")
@@ -182,7 +182,7 @@ def test_containers_rest_with_the_services_and_return_after_them(source: SourceM
         assert {each["name"] for each in facts["running_containers"]} == {"web", "db"}
         answer = source.quiesce(containers=named[:3])
         assert [each["name"] for each in answer["containers"]] == ["web", "db"]
-        # nobody speaks up any more
+        # no further request follows
         source.await_serving(LEASE + 30)
         source.await_state("serving")
         assert ssh("laptop", "cat", "/var/lib/fake-engine/log").split("\n")[:4] == ["stop web", "stop db", "start db", "start web"]
@@ -196,7 +196,7 @@ def test_containers_rest_with_the_services_and_return_after_them(source: SourceM
         ssh("laptop", "rm", "-rf", "/usr/local/bin/podman", "/var/lib/fake-engine")
 
 
-def test_a_copy_cannot_answer_for_the_source(source: SourceMachine) -> None:
+def test_copy_is_not_accepted_as_the_source(source: SourceMachine) -> None:
     source.quiesce(lease=60, new_mark="m1")
     source.remote.identity.mark = "m1"
     assert source.state()["state"] == "quiesced"
@@ -212,7 +212,7 @@ def test_a_copy_cannot_answer_for_the_source(source: SourceMachine) -> None:
     assert source.state()["state"] == "quiesced"
     source.remote.ask("restore", {"reason": "the test"})
     source.await_serving()
-    # it is still known, so that a source that returned is told from a copy that claims to serve
+    # the mark is kept, to distinguish a returned source from a serving copy
     assert source.state()["mark"] == "m1"
     source.remote.identity.mark = "m2"
     with pytest.raises(BackendError, match="a copy of the source"):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Power losses of a source at rest, a way back that is broken itself, and the end of a source."""
+"""Power losses of a stopped source, a restore that fails itself, and the removal of a source."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.whole
 
 
 def cut_power(source: SourceMachine) -> None:
-    """Power loss, and power again."""
+    """Cut the power and restore it."""
     source.lab.command("kill", "laptop")
     source.lab.command("start", "laptop", "--no-wait")
 
 
-def test_power_lost_while_parked(source: SourceMachine) -> None:
+def test_power_loss_while_parked(source: SourceMachine) -> None:
     source.park(lease=12)
     with source.watch() as watch:
         cut_power(source)
@@ -33,7 +33,7 @@ def test_power_lost_while_parked(source: SourceMachine) -> None:
     assert "lease expired" in source.state()["reason"]
 
 
-def test_power_lost_after_the_hand_over_stays_aside(source: SourceMachine) -> None:
+def test_source_stays_handed_over_after_a_power_loss(source: SourceMachine) -> None:
     source.park(services=["all"])
     source.hand_over()
     with source.watch() as watch:
@@ -45,26 +45,26 @@ def test_power_lost_after_the_hand_over_stays_aside(source: SourceMachine) -> No
     assert source.listening() == {"22"}
 
 
-def test_power_lost_while_handing_over_begins_the_lease_anew(source: SourceMachine) -> None:
+def test_power_loss_while_handing_over_restarts_the_lease(source: SourceMachine) -> None:
     source.park(lease=12)
     source.remote.ask("hand_over", {"lease": 12})
     with source.watch() as watch:
         cut_power(source)
         source.await_state("parked", lambda state: True, 40)
-        # a final word from before comes too late
+        # a delayed confirmation of the earlier hand-over has no effect
         assert source.remote.ask("confirm")["state"]["state"] == "parked"
         source.await_serving(60)
     assert watch.report()["seconds_two"] == 0
 
 
-def test_power_lost_while_the_services_rest(source: SourceMachine) -> None:
+def test_power_loss_while_quiesced(source: SourceMachine) -> None:
     source.quiesce(["all"])
     cut_power(source)
     source.await_serving(60)
     assert source.state()["state"] == "serving"
 
 
-def test_power_lost_in_a_maintenance_boot(source: SourceMachine) -> None:
+def test_power_loss_in_a_maintenance_boot(source: SourceMachine) -> None:
     before = lasting(source.running())
     source.quiesce([], "maintenance_boot", lease=600)
     source.await_state("quiesced", lambda state: state["maintenance"]["arrived"], 90)
@@ -74,16 +74,16 @@ def test_power_lost_in_a_maintenance_boot(source: SourceMachine) -> None:
     assert "rebooted" in source.state()["reason"]
 
 
-def test_power_lost_on_the_way_into_a_maintenance_boot(source: SourceMachine) -> None:
+def test_power_loss_before_a_maintenance_boot(source: SourceMachine) -> None:
     source.quiesce([], "maintenance_boot")
     eventually("the boot is armed", source.armed, 10)
     cut_power(source)
-    # it is there, nobody speaks up, it returns
+    # the source boots, receives no request, and returns
     source.await_serving(LEASE + 60)
     assert source.state()["state"] == "serving"
 
 
-def test_a_way_back_that_cannot_run_makes_one_more_boot(source: SourceMachine) -> None:
+def test_failing_restore_is_repeated_after_one_reboot(source: SourceMachine) -> None:
     library = source.root / "var" / "lib" / "reduced.footprint" / "lib"
     away = library.with_name("lib.away")
     source.quiesce([], "maintenance_boot", lease=600)
@@ -99,7 +99,7 @@ def test_a_way_back_that_cannot_run_makes_one_more_boot(source: SourceMachine) -
     assert source.lab.ssh("laptop", "systemctl", "is-active", "multi-user.target").strip() == "active"
 
 
-def test_leaving_withdraws_the_key_and_switches_off(source: SourceMachine) -> None:
+def test_leaving_source_removes_the_key_and_powers_off(source: SourceMachine) -> None:
     marker = "reduced.footprint-migrate-master"
     line = f"restrict ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl {marker}"
     source.lab.ssh("laptop", "tee", "-a", "/root/.ssh/authorized_keys", stdin=line + "\n")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A libvirt of these tests' own: one pool of files, real guests that need no image to run."""
+"""A separate libvirtd for these tests: one pool of files, real guests that run without an image."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SUPPORT = pathlib.Path(__file__).resolve().parents[1] / "support" / "libvirtd"
 
 @pytest.fixture(name="mounts", autouse=True)
 def fixture_mounts(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written down of the pools' mount points is this test's own."""
+    """Record the mount points of the pools in a folder of the test."""
     monkeypatch.setattr(io_pool_mounts, "STATE", tmp_path / "state" / "pool-mounts.json")
 
 
 @pytest.fixture(scope="session", name="daemon")
 def fixture_daemon() -> t.Iterator[dict[str, str]]:
-    """Started once; nothing of it is left afterwards."""
+    """Start libvirtd once; remove it completely afterwards."""
     folder = f"/var/tmp/footprint-storage-{os.getpid()}"
     started = subprocess.run([str(SUPPORT), "start", folder], check=True, capture_output=True, text=True).stdout
     libvirt.registerErrorHandler(lambda unused, error: None, None)
@@ -55,7 +55,7 @@ def fixture_host(daemon: dict[str, str]) -> t.Iterator[StorageHost]:
 
 @pytest.fixture(name="remote")
 def fixture_remote(daemon: dict[str, str], host: StorageHost) -> t.Iterator[RemoteHost]:
-    """The same libvirt as another host: over TCP, with a pool whose files exist only there."""
+    """Provide the same libvirtd as a remote host: over TCP, with a pool whose files exist only there."""
     folder = pathlib.Path(daemon["FOOTPRINT_TEST_POOL"]).parent
     with served(folder / "run" / "libvirt-sock") as port:
         remote = RemoteHost(port, folder)

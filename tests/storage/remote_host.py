@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A libvirt that is only reached over the network.
+"""A libvirtd that is reached only over the network.
 
-Its pool has the same path as a folder of this side, which has other content: whoever opens a file instead of asking libvirt gets a wrong one.
+Its pool has the same path as a local folder with other content: code that opens a file instead of using libvirt gets a wrong one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ IMAGES = "remote-images"
 
 @contextlib.contextmanager
 def served(path: pathlib.Path) -> t.Iterator[int]:
-    """The port at which libvirt's socket is served."""
+    """Return the TCP port that forwards to the socket of libvirtd."""
 
     class Handler(socketserver.BaseRequestHandler):
-        """One connection."""
+        """Forward one connection."""
 
         def handle(self) -> None:
             with socket.socket(socket.AF_UNIX) as inner:
@@ -40,7 +40,7 @@ def served(path: pathlib.Path) -> t.Iterator[int]:
                 back.join()
 
     class Server(socketserver.ThreadingTCPServer):
-        """Ends without waiting for a connection."""
+        """Stop without waiting for a connection."""
 
         daemon_threads = True
         block_on_close = False
@@ -60,7 +60,7 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
 
 
 class RemoteHost(StorageHost):
-    """``folder`` is the pool as this side sees it, ``files`` the same as libvirt sees it."""
+    """``folder`` is the path of the pool, ``files`` its content on the remote host."""
 
     def __init__(self, port: int, state: pathlib.Path) -> None:
         here, there = state / "remote", state / "remote-files"
@@ -81,19 +81,19 @@ class RemoteHost(StorageHost):
         subprocess.run(["nsenter", "--mount", f"--target={self._pid}", program, *argv], check=True)
 
     def call(self, *vms: t.Mapping[str, t.Any], kind: str = "qemu", check: bool = False, **options: t.Any) -> t.Any:
-        """One call about some VMs, with disks in the pool of the other host."""
+        """Run ``vm_define`` for some VMs, with disks in the pool of the remote host."""
         return super().call(*vms, kind=kind, check=check, **{"pool": POOL, **options})
 
     def volumes(self) -> list[str]:
-        """What stands in the pool beside the images."""
+        """List the files of the pool without the images."""
         return sorted(entry.name for entry in self.files.iterdir() if entry.name != "images")
 
     def ours(self) -> list[str]:
-        """What this side has at the path of the pool."""
+        """List the local files at the path of the pool."""
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
 
     def end(self) -> None:
-        """No domain, no pool, no mount."""
+        """Remove all domains, pools and mounts."""
         connection = self.connections["qemu"]
         for domain in connection.listAllDomains():
             if domain.isActive():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the storage tests have in common: a host to ask for VMs, and ways to look at what came of it."""
+"""Common helpers of the storage tests: a host for VMs, and functions that inspect the results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEMPLATE = re.sub(r"(?s) *<graphics.*?</graphics>\n", "", template_source("defau
 
 
 class StorageHost:
-    """A real libvirt."""
+    """A real libvirtd."""
 
     def __init__(self, qemu: str, lxc: str, folder: pathlib.Path) -> None:
         self.uris = {"qemu": qemu, "lxc": lxc}
@@ -36,12 +36,12 @@ class StorageHost:
         self.connections = {kind: libvirt.open(uri) for kind, uri in self.uris.items()}
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         for connection in self.connections.values():
             connection.close()
 
     def clear(self) -> None:
-        """No domain, no volume, no image."""
+        """Remove all domains, volumes and images."""
         for connection in self.connections.values():
             for domain in connection.listAllDomains():
                 persistent = domain.isPersistent()
@@ -57,37 +57,37 @@ class StorageHost:
         self.images.mkdir()
 
     def call(self, *vms: t.Mapping[str, t.Any], kind: str = "qemu", check: bool = False, **options: t.Any) -> DefineResult:
-        """One call about some VMs."""
+        """Run ``vm_define`` for some VMs."""
         details = [dict({"cpu": 1, "memory_mb": 32, "hypervisor": kind}, **vm) for vm in vms]
-        asked = dict({"cluster": "storage", "uri": self.uris[kind], "pool": POOL, "template": TEMPLATE, "shutdown_timeout": 0, "force": True}, **options)
-        return define_vms(DefineRequest(vms=details, **asked), check_mode=check)
+        given = dict({"cluster": "storage", "uri": self.uris[kind], "pool": POOL, "template": TEMPLATE, "shutdown_timeout": 0, "force": True}, **options)
+        return define_vms(DefineRequest(vms=details, **given), check_mode=check)
 
     def one(self, vm: t.Mapping[str, t.Any], **options: t.Any) -> VmResult:
-        """One call about one VM; in check mode first, which has to tell the same."""
+        """Run ``vm_define`` for one VM, first in check mode, which must report the same result."""
         foreseen = self.call(vm, check=True, **options)
         result = self.call(vm, **options)
-        told, said = result.vms[0], foreseen.vms[0]
-        assert told.error is None, told.error
+        applied, predicted = result.vms[0], foreseen.vms[0]
+        assert applied.error is None, applied.error
         assert foreseen.diff == result.diff
-        assert (said.changed, said.actions, said.changes, said.restart_required, said.state) == (
-            told.changed,
-            told.actions,
-            told.changes,
-            told.restart_required,
-            told.state,
+        assert (predicted.changed, predicted.actions, predicted.changes, predicted.restart_required, predicted.state) == (
+            applied.changed,
+            applied.actions,
+            applied.changes,
+            applied.restart_required,
+            applied.state,
         )
         assert not self.call(vm, **options).vms[0].changed
-        return told
+        return applied
 
     def image(self, name: str, form: str = "qcow2", size: str = "8M") -> pathlib.Path:
-        """A base image with something in it."""
+        """Create a base image with content."""
         path = self.images / name
         subprocess.run(["qemu-img", "create", "-q", "-f", form, str(path), size], check=True)
         subprocess.run(["qemu-io", "-f", form, "-c", "write -P 0x5a 1M 64k", str(path)], check=True, stdout=subprocess.DEVNULL)
         return path
 
     def root_image(self, name: str = "root") -> None:
-        """A root whose init does nothing but be there."""
+        """Create a root whose init only waits."""
         tree = self.folder / ".tree"
         for part in ("sbin", "bin", "dev", "proc", "sys", "etc", "tmp"):
             (tree / part).mkdir(parents=True)
@@ -97,14 +97,14 @@ class StorageHost:
         shutil.rmtree(tree)
 
     def facts(self, path: str | os.PathLike[str]) -> dict[str, t.Any]:
-        """What qemu-img says of a disk, also while a guest has it."""
+        """Return the information of qemu-img about a disk, also while a guest uses it."""
         argv = ["qemu-img", "info", "--force-share", "--output=json", str(path)]
         return json.loads(subprocess.run(argv, check=True, capture_output=True, text=True).stdout)
 
     def domain(self, name: str, kind: str = "qemu") -> t.Any:
-        """A domain as libvirt has it."""
+        """Return the record of a domain."""
         return self.connections[kind].lookupByName(name)
 
     def volumes(self) -> list[str]:
-        """What stands in the pool beside the images."""
+        """List the files of the pool without the images."""
         return sorted(entry.name for entry in self.folder.iterdir() if entry != self.images)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Pools that are not a folder.
+"""Pools other than folders.
 
 A volume group needs the device mapper, which not every kernel has. Where libvirt makes block
 devices, a pool of type ``disk`` (partitions of a loop device) stands in for ``logical`` here: the same
@@ -31,13 +31,13 @@ FORK = multiprocessing.get_context("fork")
 
 
 def run(*argv: str) -> str:
-    """What a command says."""
+    """Return the output of a command."""
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture(name="device")
 def fixture_device(tmp_path: pathlib.Path) -> t.Iterator[str]:
-    """A block device of our own."""
+    """Create a block device for the test."""
     backing = tmp_path / "device.img"
     with backing.open("wb") as stream:
         stream.truncate(128 * MIB)
@@ -49,7 +49,7 @@ def fixture_device(tmp_path: pathlib.Path) -> t.Iterator[str]:
 
 @contextlib.contextmanager
 def pool_of(host: StorageHost, xml: str, build: int | None = None) -> t.Iterator[t.Any]:
-    """A pool that is built and started, and taken away again."""
+    """Build and start a pool; remove it afterwards."""
     pool = host.connections["qemu"].storagePoolDefineXML(xml)
     try:
         if build is not None:
@@ -65,14 +65,14 @@ def pool_of(host: StorageHost, xml: str, build: int | None = None) -> t.Iterator
 
 @pytest.fixture(name="blocks")
 def fixture_blocks(host: StorageHost, device: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[str]:
-    """A pool of partitions; the name its next volume has to have."""
+    """Create a pool of partitions; return the required name of its next volume."""
     monkeypatch.setattr(io_volumes, "_MARKERS", tmp_path / "markers")
     xml = f"<pool type='disk'><name>blocks</name><source><device path='{device}'/><format type='gpt'/></source><target><path>/dev</path></target></pool>"
     with pool_of(host, xml, libvirt.VIR_STORAGE_POOL_BUILD_OVERWRITE):
         yield f"{pathlib.Path(device).name}p1"
 
 
-def test_empty_volumes_on_block_devices(host: StorageHost, blocks: str) -> None:
+def test_empty_volumes_are_created_on_block_devices(host: StorageHost, blocks: str) -> None:
     vm = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks}]}
     made = host.one(vm)
     assert made.actions == ["define", f"create_volume blocks/{blocks}", "autostart_on", "start"]
@@ -81,7 +81,7 @@ def test_empty_volumes_on_block_devices(host: StorageHost, blocks: str) -> None:
     assert int(run("blockdev", "--getsize64", f"/dev/{blocks}")) == 20 * MIB
 
 
-def test_an_image_is_copied_onto_a_block_device(host: StorageHost, blocks: str, tmp_path: pathlib.Path) -> None:
+def test_image_is_copied_to_a_block_device(host: StorageHost, blocks: str, tmp_path: pathlib.Path) -> None:
     # block devices have no folder for images: the call's pool lends its own
     host.image("tiny.qcow2")
     vm = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks, "image": "tiny"}]}
@@ -91,7 +91,7 @@ def test_an_image_is_copied_onto_a_block_device(host: StorageHost, blocks: str, 
     assert list((tmp_path / "markers").iterdir()) == []
 
 
-def test_a_copy_that_was_killed_is_done_again(host: StorageHost, blocks: str, tmp_path: pathlib.Path) -> None:
+def test_killed_copy_is_repeated(host: StorageHost, blocks: str, tmp_path: pathlib.Path) -> None:
     host.image("tiny.qcow2")
     vm = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks, "image": "tiny"}]}
 
@@ -116,7 +116,7 @@ def test_a_copy_that_was_killed_is_done_again(host: StorageHost, blocks: str, tm
     assert not list((tmp_path / "markers").iterdir())
 
 
-def test_a_block_device_is_wiped_before_it_goes(host: StorageHost, blocks: str, device: str) -> None:
+def test_block_device_is_wiped_before_its_removal(host: StorageHost, blocks: str, device: str) -> None:
     vm = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks}]}
     host.one(vm, state="present")
     run("qemu-io", "-f", "raw", "-c", "write -P 0x5a 1M 64k", f"/dev/{blocks}")
@@ -136,7 +136,7 @@ def test_a_block_device_is_wiped_before_it_goes(host: StorageHost, blocks: str, 
         assert host.call(vm, check=True, recreate_disks=(blocks,)).vms[0].actions[0] == f"create_volume blocks/{blocks}"
 
 
-def test_what_partitions_cannot_do_is_told(host: StorageHost, blocks: str) -> None:
+def test_unsupported_operations_of_partitions_are_reported(host: StorageHost, blocks: str) -> None:
     vm: dict[str, t.Any] = {"id": "a", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks}]}
     host.one(vm, state="present")
     larger = {"id": "a", "disks": [dict(vm["disks"][0], size="30 MiB")]}
@@ -147,7 +147,7 @@ def test_what_partitions_cannot_do_is_told(host: StorageHost, blocks: str) -> No
         host.call({"id": "box", "disks": [{"pool": "blocks"}]}, kind="lxc")
 
 
-def test_what_the_device_has_no_room_for_is_refused_before_anything_is_made(host: StorageHost, blocks: str) -> None:
+def test_volume_without_space_is_refused_before_any_change(host: StorageHost, blocks: str) -> None:
     others = [f"{blocks[:-1]}{number}" for number in (2, 3)]
     greedy = {"id": "a", "disks": [{"size": f"{size} MiB", "pool": "blocks", "name": name} for size, name in zip((20, 120), others)]}
     modest = {"id": "b", "disks": [{"size": "20 MiB", "pool": "blocks", "name": blocks}]}
@@ -159,7 +159,7 @@ def test_what_the_device_has_no_room_for_is_refused_before_anything_is_made(host
     assert not [name for name in others if pathlib.Path("/dev", name).exists()]
 
 
-def test_a_file_system_of_its_own(host: StorageHost, device: str, tmp_path: pathlib.Path) -> None:
+def test_pool_on_a_separate_file_system(host: StorageHost, device: str, tmp_path: pathlib.Path) -> None:
     run("mke2fs", "-q", device)
     folder = host.folder.parent / "mounted"
     folder.mkdir(exist_ok=True)
@@ -173,7 +173,7 @@ def test_a_file_system_of_its_own(host: StorageHost, device: str, tmp_path: path
         assert list(folder.glob("a-*")) == []
 
 
-def test_pools_that_cannot_be_used_are_told(host: StorageHost, tmp_path: pathlib.Path) -> None:
+def test_unusable_pools_are_reported(host: StorageHost, tmp_path: pathlib.Path) -> None:
     with pytest.raises(InputError) as raised:
         host.call({"id": "a", "disks": [{"size": "1 MiB", "pool": "nowhere"}]})
     assert raised.value.path == "vms[0].disks[0].pool"

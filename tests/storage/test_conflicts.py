@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""No two VMs write to one disk, however it is named and whoever defined the other one."""
+"""No two VMs write to the same disk, however it is named and regardless of which program defined the other VM."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ DISK = "<disk type='{kind}' device='{device}'>{driver}<source {source}/><target 
 
 
 def disk(source: str, kind: str = "file", device: str = "disk", form: str = "raw", target: str = "sdx", more: str = "") -> str:
-    """A disk by its source, in libvirt's words."""
+    """Return the libvirt XML of a disk with this source."""
     driver = f"<driver name='qemu' type='{form}'/>"
     return DISK.format(kind=kind, device=device, driver=driver, source=source, target=target, more=more)
 
 
 def foreign(host: StorageHost, device: str, *, name: str = "foreign", state: str = "off") -> t.Any:
-    """A domain nobody of ours made."""
+    """Define an unmanaged domain."""
     xml = f"<domain type='qemu'><name>{name}</name><memory unit='MiB'>32</memory><os><type>hvm</type></os><devices>{device}</devices></domain>"
     if state == "transient":
         return host.connections["qemu"].createXML(xml)
@@ -40,12 +40,12 @@ def foreign(host: StorageHost, device: str, *, name: str = "foreign", state: str
 
 
 def template(*devices: str) -> str:
-    """The packaged template with devices of somebody's own."""
+    """Return the packaged template with additional devices."""
     return TEMPLATE.replace("</devices>", f"{''.join(devices)}</devices>")
 
 
 def refused(host: StorageHost, *vms: t.Mapping[str, t.Any], **options: t.Any) -> str:
-    """Why the last VM is refused; the check mode has to say the same, and the VMs before it are done."""
+    """Return the error of the last VM; check mode must report the same, and the VMs before it must be done."""
     foreseen = host.call(*vms, check=True, **options).vms
     done = host.call(*vms, **options).vms
     assert [vm.error for vm in foreseen] == [vm.error for vm in done]
@@ -55,7 +55,7 @@ def refused(host: StorageHost, *vms: t.Mapping[str, t.Any], **options: t.Any) ->
 
 
 @pytest.mark.parametrize("pools", [(None, POOL), (POOL, None)])
-def test_a_pool_that_is_left_out_and_named(host: StorageHost, pools: t.Sequence[str | None]) -> None:
+def test_volume_in_the_default_pool_and_in_a_named_pool_conflict(host: StorageHost, pools: t.Sequence[str | None]) -> None:
     vms = [{"id": name, "disks": [{"size": "4 MiB", "name": "x", **({"pool": pool} if pool else {})}]} for name, pool in zip("ab", pools)]
     with pytest.raises(InputError, match=f"the volume {POOL}/x of the VM b is also the disk vms.0..disks.0. of the VM a"):
         host.call(*vms)
@@ -66,7 +66,7 @@ def test_a_pool_that_is_left_out_and_named(host: StorageHost, pools: t.Sequence[
 
 
 @pytest.mark.parametrize("state", ["running", "present"])
-def test_a_path_that_stands_in_the_template(host: StorageHost, state: str) -> None:
+def test_path_in_the_template_conflicts(host: StorageHost, state: str) -> None:
     subprocess.run(["qemu-img", "create", "-q", str(host.folder / "one.img"), "4M"], check=True)
     options = {"template": template(disk(f"file='{host.folder}/one.img'")), "state": state}
     error = refused(host, {"id": "a"}, {"id": "b"}, **options)
@@ -75,7 +75,7 @@ def test_a_path_that_stands_in_the_template(host: StorageHost, state: str) -> No
     assert not host.call({"id": "a"}, **options).vms[0].changed
 
 
-def test_the_seed_of_another_vm(host: StorageHost) -> None:
+def test_seed_of_another_vm_conflicts(host: StorageHost) -> None:
     host.one({"id": "web", "user_data": {"hostname": "web"}}, state="present")
     content = (host.folder / "web-seed.iso").read_bytes()
     error = refused(host, {"id": "b", "disks": [{"size": "4 MiB", "name": "web-seed.iso"}]})
@@ -83,7 +83,7 @@ def test_the_seed_of_another_vm(host: StorageHost) -> None:
     assert (host.folder / "web-seed.iso").read_bytes() == content
 
 
-def test_a_seed_is_not_written_over_the_disk_of_another_vm(host: StorageHost) -> None:
+def test_seed_does_not_overwrite_the_disk_of_another_vm(host: StorageHost) -> None:
     host.one({"id": "b", "disks": [{"size": "4 MiB", "name": "web-seed.iso"}]}, state="present")
     error = refused(host, {"id": "web", "user_data": {"hostname": "web"}})
     assert "web-seed.iso (sdz of the VM web) is also vda of the VM b" in error
@@ -92,7 +92,7 @@ def test_a_seed_is_not_written_over_the_disk_of_another_vm(host: StorageHost) ->
 
 @pytest.mark.parametrize("state", ["off", "running", "transient"])
 @pytest.mark.parametrize("how", ["file", "symlink", "hardlink", "volume"])
-def test_a_domain_of_somebody_else(host: StorageHost, state: str, how: str) -> None:
+def test_disk_of_an_unmanaged_domain_conflicts(host: StorageHost, state: str, how: str) -> None:
     image, link = host.folder / "a-disk0.img", host.folder / "link"
     subprocess.run(["qemu-img", "create", "-q", str(image), "4M"], check=True)
     source, kind = f"file='{link}'", "file"
@@ -112,7 +112,7 @@ def test_a_domain_of_somebody_else(host: StorageHost, state: str, how: str) -> N
     assert [domain.name() for domain in host.connections["qemu"].listAllDomains()] == ["foreign"]
 
 
-def test_what_is_behind_a_disk_of_another_domain(host: StorageHost) -> None:
+def test_backing_file_of_another_domain_conflicts(host: StorageHost) -> None:
     below, layer = host.folder / "below.img", host.folder / "layer.qcow2"
     subprocess.run(["qemu-img", "create", "-q", str(below), "4M"], check=True)
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(below), "-F", "raw", str(layer)], check=True)
@@ -126,7 +126,7 @@ def test_what_is_behind_a_disk_of_another_domain(host: StorageHost) -> None:
     assert "is a backing file of this disk, and the VM other writes to it" in error
 
 
-def test_what_a_guest_wrote_into_its_raw_disk_harms_no_other_vm(host: StorageHost) -> None:
+def test_image_header_in_a_raw_disk_is_ignored(host: StorageHost) -> None:
     host.one(A, state="present")
     # a header that claims the disk of the VM b to be behind this one
     claim = ["-f", "qcow2", "-u", "-b", str(host.folder / "b-disk0.img"), "-F", "raw"]
@@ -134,7 +134,7 @@ def test_what_a_guest_wrote_into_its_raw_disk_harms_no_other_vm(host: StorageHos
     host.one({"id": "b", "disks": [{"size": "4 MiB"}]})
 
 
-def test_a_base_image_is_not_written_to(host: StorageHost) -> None:
+def test_base_image_is_not_written(host: StorageHost) -> None:
     image = host.image("tiny.qcow2")
     written = template(disk(f"file='{image}'", form="qcow2"))
     assert "must not be written to by a VM: it is a base image of the storage pool footprint-test" in refused(host, {"id": "a"}, template=written)
@@ -142,7 +142,7 @@ def test_a_base_image_is_not_written_to(host: StorageHost) -> None:
     host.one({"id": "a"}, template=read)
 
 
-def test_layers_over_one_image_and_one_iso_in_two_drives(host: StorageHost) -> None:
+def test_shared_base_image_and_iso_are_permitted(host: StorageHost) -> None:
     host.image("tiny.qcow2")
     iso = host.folder / "install.iso"
     iso.write_bytes(b"\0" * 65536)
@@ -155,7 +155,7 @@ def test_layers_over_one_image_and_one_iso_in_two_drives(host: StorageHost) -> N
 SHARED: dict[str, t.Any] = {"size": "4 MiB", "name": "shared.img", "shareable": True}
 
 
-def test_a_disk_that_all_agree_to_share(host: StorageHost) -> None:
+def test_disk_shared_by_all_vms_is_permitted(host: StorageHost) -> None:
     vms = [{"id": name, "disks": [{"size": "4 MiB"}, SHARED]} for name in "ab"]
     result = host.call(*vms)
     assert [(vm.error, vm.state) for vm in result.vms] == [(None, "running")] * 2
@@ -169,7 +169,7 @@ def test_a_disk_that_all_agree_to_share(host: StorageHost) -> None:
 
 @pytest.mark.parametrize("theirs", ["<shareable/>", ""])
 @pytest.mark.parametrize("ours", [True, False])
-def test_both_definitions_and_the_details_have_to_agree(host: StorageHost, ours: bool, theirs: str) -> None:
+def test_sharing_requires_both_definitions_and_the_details(host: StorageHost, ours: bool, theirs: str) -> None:
     subprocess.run(["qemu-img", "create", "-q", str(host.folder / "shared.img"), "4M"], check=True)
     foreign(host, disk(f"file='{host.folder}/shared.img'", more=theirs), state="running")
     vm = {"id": "a", "disks": [dict(SHARED, shareable=ours)]}
@@ -185,7 +185,7 @@ def test_both_definitions_and_the_details_have_to_agree(host: StorageHost, ours:
     assert "is also sdx of the VM foreign" in error or "is also vda of the VM a" in error
 
 
-def test_what_two_vms_have_had_before_is_a_warning_until_one_is_to_start(host: StorageHost) -> None:
+def test_existing_conflict_is_a_warning_until_a_vm_is_started(host: StorageHost) -> None:
     host.one(A)
     other = foreign(host, disk(f"file='{host.folder}/a-disk0.img'"))
     result = host.call(A)
@@ -199,7 +199,7 @@ def test_what_two_vms_have_had_before_is_a_warning_until_one_is_to_start(host: S
     assert host.one(dict(A, memory_mb=48)).actions == ["start"]
 
 
-def test_one_root_of_two_containers(host: StorageHost) -> None:
+def test_root_of_two_containers_conflicts(host: StorageHost) -> None:
     host.root_image()
     host.one({"id": "a", "disks": [{"image": "root"}]}, kind="lxc")
     root = host.folder / "a-disk0"
@@ -210,7 +210,7 @@ def test_one_root_of_two_containers(host: StorageHost) -> None:
         assert says in error and str(folder) in error, error
 
 
-def test_a_folder_of_the_host_for_several_containers(host: StorageHost, tmp_path: pathlib.Path) -> None:
+def test_folder_of_the_host_for_several_containers_is_permitted(host: StorageHost, tmp_path: pathlib.Path) -> None:
     host.root_image()
     (tmp_path / "common").mkdir()
     os.chmod(tmp_path, 0o755)
@@ -221,14 +221,14 @@ def test_a_folder_of_the_host_for_several_containers(host: StorageHost, tmp_path
 
 @pytest.fixture(name="device")
 def fixture_device(tmp_path: pathlib.Path) -> t.Iterator[str]:
-    """A block device."""
+    """Create a block device."""
     (tmp_path / "back").write_bytes(b"\0" * 4 * 1024 * 1024)
     name = subprocess.run(["losetup", "--find", "--show", str(tmp_path / "back")], check=True, capture_output=True, text=True).stdout.strip()
     yield name
     subprocess.run(["losetup", "--detach", name], check=True)
 
 
-def test_a_block_device_by_another_name(host: StorageHost, device: str) -> None:
+def test_block_device_with_another_name_conflicts(host: StorageHost, device: str) -> None:
     alias = host.folder.parent / "alias"
     alias.unlink(missing_ok=True)
     os.mknod(alias, 0o600 | stat.S_IFBLK, os.stat(device).st_rdev)

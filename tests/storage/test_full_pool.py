@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A disk image in a pool that runs full: whoever writes into it is told nothing, so the migration asks."""
+"""A disk image in a pool that becomes full: writes to it do not fail, so the migration checks for lost writes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SPACE = "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11"
 
 @pytest.fixture(name="apart")
 def fixture_apart() -> t.Iterator[None]:
-    """As in the worker: other tests at the same time make namespaces, and would keep these mounts."""
+    """Use a separate mount namespace, as the worker does; namespaces of concurrent tests would keep these mounts."""
     with own_mounts():
         yield
 
 
 @pytest.fixture(name="disk", params=["ext4", "xfs"])
 def fixture_disk(request: pytest.FixtureRequest, apart: None, tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
-    """A disk of 1 GiB, with a file system of its own, in a pool that has room for 200 MiB."""
+    """Create a disk of 1 GiB with a file system, in a pool with space for 200 MiB."""
     pool = tmp_path / "pool"
     pool.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m", "pool", str(pool)], check=True)
@@ -52,13 +52,13 @@ def fixture_disk(request: pytest.FixtureRequest, apart: None, tmp_path: pathlib.
 
 
 def write(disk: DiskImage, name: str, size: int) -> bytes:
-    """Write a file as a copying program does; what was written."""
+    """Write a file as a copying program does; return its content."""
     content = os.urandom(size)
     (disk.root / name).write_bytes(content)
     return content
 
 
-def test_what_has_room_is_on_the_disk(disk: DiskImage) -> None:
+def test_data_within_the_space_are_on_the_disk(disk: DiskImage) -> None:
     content = write(disk, "some", 40 * MIB)
     disk.settle()
     disk.detach()
@@ -66,7 +66,7 @@ def test_what_has_room_is_on_the_disk(disk: DiskImage) -> None:
     assert (disk.root / "some").read_bytes() == content
 
 
-def test_what_has_no_room_in_the_pool_is_told_although_it_was_written_and_can_be_read(disk: DiskImage) -> None:
+def test_lost_write_is_reported_although_the_data_can_be_read(disk: DiskImage) -> None:
     content = write(disk, "much", 220 * MIB)
     assert (disk.root / "much").read_bytes() == content
     with pytest.raises(LostWriteError) as raised:
@@ -74,7 +74,7 @@ def test_what_has_no_room_in_the_pool_is_told_although_it_was_written_and_can_be
     assert raised.value.path == "pool" and str(disk.images[0]) in raised.value.message, raised.value
 
 
-def test_file_systems_made_anew_have_the_room_of_those_before(disk: DiskImage) -> None:
+def test_recreated_file_systems_reuse_the_space(disk: DiskImage) -> None:
     write(disk, "much", 220 * MIB)
     with pytest.raises(LostWriteError):
         disk.settle()
@@ -88,7 +88,7 @@ def test_file_systems_made_anew_have_the_room_of_those_before(disk: DiskImage) -
     assert (disk.root / "some").read_bytes() == content
 
 
-def test_a_boot_loader_beside_the_file_systems_is_settled_too(disk: DiskImage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boot_loader_outside_the_file_systems_is_flushed(disk: DiskImage, monkeypatch: pytest.MonkeyPatch) -> None:
     synced = []
     true = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.readlink(f"/proc/self/fd/{handle}")), true(handle))[1])
@@ -96,6 +96,6 @@ def test_a_boot_loader_beside_the_file_systems_is_settled_too(disk: DiskImage, m
     assert synced == [disk.loop, disk.images[0]]
 
 
-def test_a_disk_that_is_not_attached_has_nothing_to_settle(disk: DiskImage) -> None:
+def test_detached_disk_is_not_flushed(disk: DiskImage) -> None:
     disk.detach()
     disk.settle()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Volumes that exist: they grow, below running guests too, and never shrink or change."""
+"""Existing volumes are increased, also in running guests, and never shrunk or converted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def vm(mib: int, **disk: t.Any) -> dict[str, t.Any]:
 
 @pytest.mark.parametrize("state", ["running", "shutdown"])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_disk_grows_with_the_details(host: StorageHost, form: str, state: str) -> None:
+def test_disk_is_increased_with_the_details(host: StorageHost, form: str, state: str) -> None:
     host.image("tiny.qcow2")
     made = host.one(vm(16, **FORMS[form]), state=state)
     number = host.domain("a").ID()
@@ -35,7 +35,7 @@ def test_a_disk_grows_with_the_details(host: StorageHost, form: str, state: str)
     assert [action.split()[0] for action in grown.actions] == ["grow_volume"]
     assert grown.changes == [{"path": "disks[vda].size", "class": "live", "before": "16 MiB", "after": "24 MiB", "applied": "16 MiB"}]
     assert grown.disks[0]["capacity_bytes"] == host.facts(grown.disks[0]["path"])["virtual-size"] == 24 * MIB
-    # sparse: what nobody wrote takes no place
+    # sparse: unwritten blocks take no space
     assert grown.disks[0]["allocation_bytes"] < MIB
     assert not grown.restart_required
     # the guest was not touched, and its own block layer knows
@@ -44,7 +44,7 @@ def test_a_disk_grows_with_the_details(host: StorageHost, form: str, state: str)
         assert host.domain("a").blockInfo("vda")[0] == 24 * MIB
 
 
-def test_each_of_several_disks_on_its_own(host: StorageHost) -> None:
+def test_disks_are_increased_separately(host: StorageHost) -> None:
     disks = [{"size": "16 MiB"}, {"size": "16 MiB", "format": "qcow2"}]
     host.one({"id": "a", "disks": disks})
     grown = host.one({"id": "a", "disks": [disks[0], dict(disks[1], size="20 MiB")]})
@@ -53,7 +53,7 @@ def test_each_of_several_disks_on_its_own(host: StorageHost) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_disk_never_shrinks(host: StorageHost, form: str) -> None:
+def test_disk_is_never_shrunk(host: StorageHost, form: str) -> None:
     host.image("tiny.qcow2")
     host.one(vm(16, **FORMS[form]))
     for check in (True, False):
@@ -68,7 +68,7 @@ def test_a_disk_never_shrinks(host: StorageHost, form: str) -> None:
 
 @pytest.mark.parametrize("before, after", [("raw", "qcow2"), ("qcow2", "raw")])
 @pytest.mark.parametrize("name", [None, "mine"])
-def test_the_format_never_changes(host: StorageHost, before: str, after: str, name: str | None) -> None:
+def test_format_is_never_changed(host: StorageHost, before: str, after: str, name: str | None) -> None:
     named = {"name": name} if name else {}
     host.one(vm(16, format=before, **named))
     there = host.volumes()
@@ -77,7 +77,7 @@ def test_the_format_never_changes(host: StorageHost, before: str, after: str, na
     assert host.volumes() == there
 
 
-def test_what_a_guest_writes_into_a_raw_disk_is_no_header(host: StorageHost) -> None:
+def test_image_header_in_a_raw_disk_is_ignored(host: StorageHost) -> None:
     host.one(vm(16), state="shutdown")
     with (host.folder / "a-disk0.img").open("r+b") as stream:
         stream.write(b"QFI\xfb\x00\x00\x00\x03" + bytes(100))
@@ -85,16 +85,16 @@ def test_what_a_guest_writes_into_a_raw_disk_is_no_header(host: StorageHost) -> 
     assert (grown.error, grown.disks[0]["capacity_bytes"]) == (None, 24 * MIB)
 
 
-def test_another_image_is_told_and_changes_nothing(host: StorageHost) -> None:
+def test_different_image_is_reported_and_changes_nothing(host: StorageHost) -> None:
     for name in ("tiny.qcow2", "other.qcow2"):
         host.image(name)
     host.one(vm(16, image="tiny"))
-    told = host.call(vm(16, image="other"))
-    assert not told.vms[0].changed
-    assert len([warning for warning in told.warnings if "was created from the image tiny and is kept; image: other applies only" in warning]) == 1
+    result = host.call(vm(16, image="other"))
+    assert not result.vms[0].changed
+    assert len([warning for warning in result.warnings if "was created from the image tiny and is kept; image: other applies only" in warning]) == 1
 
 
-def test_an_image_behind_a_layer_that_changed_or_vanished_is_told(host: StorageHost) -> None:
+def test_changed_or_missing_backing_image_is_reported(host: StorageHost) -> None:
     image = host.image("tiny.qcow2")
     layer = vm(16, **FORMS["layer"])
     host.one(layer)
@@ -117,7 +117,7 @@ def test_serial_numbers_reach_the_guest(host: StorageHost) -> None:
     assert "<serial>ROOT 1</serial>" in host.domain("a").XMLDesc()
 
 
-def test_what_a_refused_definition_would_have_used_is_taken_back(host: StorageHost) -> None:
+def test_volume_of_a_refused_definition_is_removed(host: StorageHost) -> None:
     host.one(vm(16), state="present")
     more = {"id": "a", "machine": "no-such-machine", "disks": [{"size": "16 MiB"}, {"size": "16 MiB"}]}
     refused = host.call(more, state="present").vms[0]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An entry taken out of the list of disks or NICs of a VM: that one goes, from the running guest too, and no other changes."""
+"""An entry removed from the disks or NICs of a VM is detached, also from the running guest, and no other entry changes."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def paths(result: VmResult) -> list[tuple[str, str, bool]]:
 
 
 @pytest.mark.parametrize("order", [(1, 0), (0, 2)])
-def test_named_devices_of_a_running_guest_go_alone(host: StorageHost, template: tuple[str, pathlib.Path], order: tuple[int, int]) -> None:
+def test_named_devices_are_detached_from_a_running_guest(host: StorageHost, template: tuple[str, pathlib.Path], order: tuple[int, int]) -> None:
     options = {"template": template[0], "live_timeout": 60}
     made = host.one(vm(NAMED_DISKS, NAMED_NICS), **options)
     disks, nics, number = disks_of(host), nics_of(host), host.domain("a").ID()
@@ -129,14 +129,14 @@ def test_named_devices_of_a_running_guest_go_alone(host: StorageHost, template: 
         assert (host.domain("a").ID(), done.restart_required) == (number, False)
         # the inventory comes to the same MACs, without asking the host
         assert parse_vms([wanted], cluster="storage")[0].macs == tuple(nics_of(host))
-    # the volumes stay, and what is added gets what nobody has
+    # the volumes are kept, and a new entry gets an unused name
     assert all(disk["name"] in host.volumes() for disk in NAMED_DISKS)
     left = disks_of(host)
     host.one(vm([*without(NAMED_DISKS, *gone), {"name": "new.img", "size": "8 MiB"}], without(NAMED_NICS, *gone)), **options)
     assert disks_of(host) == {**left, {(1, 0): "vdd", (0, 2): "vdc"}[order]: ("new.img", 8)}
 
 
-def test_unnamed_devices_of_a_running_guest_go_once_the_others_are_named(host: StorageHost, template: tuple[str, pathlib.Path]) -> None:
+def test_unnamed_devices_are_detached_once_the_others_are_named(host: StorageHost, template: tuple[str, pathlib.Path]) -> None:
     options = {"template": template[0], "live_timeout": 60}
     host.one(vm(UNNAMED_DISKS, UNNAMED_NICS), **options)
     disks, nics, number = disks_of(host), nics_of(host), host.domain("a").ID()
@@ -160,7 +160,7 @@ def test_unnamed_devices_of_a_running_guest_go_once_the_others_are_named(host: S
 
 
 @pytest.mark.parametrize("index", [2, 0, 1])
-def test_the_last_of_unnamed_devices_goes_as_ever(host: StorageHost, index: int) -> None:
+def test_last_unnamed_device_is_detached(host: StorageHost, index: int) -> None:
     host.one(vm(UNNAMED_DISKS, UNNAMED_NICS), state="shutdown")
     disks, nics = disks_of(host), nics_of(host)
     if index < 2:
@@ -182,14 +182,14 @@ def test_the_last_of_unnamed_devices_goes_as_ever(host: StorageHost, index: int)
         lambda disks: [dict(disk, name=f"b{number}.img") for number, disk in enumerate(disks)],
         lambda disks: [dict(disks[0], size="20 MiB"), disks[1]],
     ],
-    ids=["inserted in front", "removed and appended", "moved up", "named anew", "removed and grown"],
+    ids=["inserted in front", "removed and appended", "moved up", "renamed", "removed and grown"],
 )
 def test_other_edits_of_unnamed_disks_are_refused(host: StorageHost, edit: t.Callable[[list[Entry]], list[Entry]]) -> None:
     host.one(vm(UNNAMED_DISKS), state="shutdown")
     assert "it is not certain which disk is which" in refused(host, vm(edit(UNNAMED_DISKS)), state="shutdown")
 
 
-def test_disks_that_look_the_same_cannot_be_told_apart(host: StorageHost) -> None:
+def test_ambiguous_identical_disks_are_refused(host: StorageHost) -> None:
     disks: list[Entry] = [{"size": "16 MiB"}] * 3
     host.one(vm(disks), state="shutdown")
     assert "it is not certain which disk is which" in refused(host, vm(disks[:2]), state="shutdown")
@@ -197,12 +197,12 @@ def test_disks_that_look_the_same_cannot_be_told_apart(host: StorageHost) -> Non
     assert disks_of(host) == {"vda": ("a-disk0.img", 16), "vdc": ("a-disk2.img", 16)}
 
 
-def test_a_disk_whose_name_is_taken_out_is_not_replaced(host: StorageHost) -> None:
+def test_disk_with_a_removed_name_is_not_replaced(host: StorageHost) -> None:
     host.one(vm(NAMED_DISKS[:1]), state="shutdown")
     assert "Write name: a-x.img into disks[0] to keep that disk" in refused(host, vm(UNNAMED_DISKS[:1]), state="shutdown")
 
 
-def test_edits_in_place_are_made(host: StorageHost) -> None:
+def test_changes_in_place_are_applied(host: StorageHost) -> None:
     host.one(vm(UNNAMED_DISKS, UNNAMED_NICS), state="shutdown")
     macs = list(nics_of(host))
     host.one(vm([dict(UNNAMED_DISKS[0], size="20 MiB"), *UNNAMED_DISKS[1:], {"size": "8 MiB"}], [*UNNAMED_NICS, UNNAMED_NICS[0]]), state="shutdown")
@@ -210,7 +210,7 @@ def test_edits_in_place_are_made(host: StorageHost) -> None:
     assert list(nics_of(host))[:3] == macs and len(nics_of(host)) == 4
 
 
-def test_a_nic_that_gets_a_name_keeps_its_mac(host: StorageHost) -> None:
+def test_nic_keeps_its_mac_when_named(host: StorageHost) -> None:
     host.one(vm(nics=UNNAMED_NICS), state="shutdown")
     before = nics_of(host)
     named = [dict(nic, name=f"n{number}") for number, nic in enumerate(UNNAMED_NICS)]
@@ -222,7 +222,7 @@ def test_a_nic_that_gets_a_name_keeps_its_mac(host: StorageHost) -> None:
     assert nics_of(host) == {list(before)[2]: NETWORKS[2]}
 
 
-def test_a_container_keeps_its_folders(host: StorageHost) -> None:
+def test_container_keeps_its_folders(host: StorageHost) -> None:
     host.root_image()
     disks: list[Entry] = [{"image": "root"}, {"mount": "/a"}, {"mount": "/b"}]
     made = {"id": "c", "disks": disks}
@@ -238,7 +238,7 @@ def test_a_container_keeps_its_folders(host: StorageHost) -> None:
     assert shown == {"/": "c-disk0", "/b": "c-disk2"}
 
 
-def test_a_domain_that_was_taken_over(host: StorageHost) -> None:
+def test_adopted_domain_keeps_its_devices(host: StorageHost) -> None:
     made = vm(NAMED_DISKS, [dict(nic, mac=f"52:54:00:77:00:0{number}") for number, nic in enumerate(UNNAMED_NICS)])
     host.one(made, state="shutdown")
     domain = host.domain("a")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A pool that runs full while a volume is created: the error says so with the sizes, and nothing half made is left."""
+"""A pool that becomes full while a volume is created: the error reports the sizes, and no partial volume is left."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_another_failure_keeps_its_own_words(pool: Pool) -> None:
     assert "nstall" not in str(raised.value)
 
 
-def test_vm_define_tells_it_of_the_vm_and_completes_it_later(host: StorageHost) -> None:
+def test_vm_define_reports_the_vm_and_completes_it_later(host: StorageHost) -> None:
     with own_mounts():
         # libvirt itself need not see this file system: nothing is started
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "pool", str(host.folder)], check=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Many at work in one pool, and killed at it: everybody gets a whole volume, and nothing is left lying about."""
+"""Concurrent processes in one pool, also killed: each gets a complete volume, and no remains are left."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ ROUNDS = int(os.environ.get("TORTURE_ROUNDS", "6"))
 
 @pytest.fixture(name="locks", autouse=True)
 def fixture_locks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks that nobody else on this machine holds."""
+    """Use a separate lock folder."""
     monkeypatch.setattr(io_lock, "lock_folder", lambda: tmp_path / "locks")
 
 
 def make(uri: str, name: str, disk: t.Mapping[str, t.Any], wait: float = 60) -> bool:
-    """One volume, over a connection of its own; whether it was this process that made it."""
+    """Create a volume over a separate connection; return whether this process created it."""
     with DomainHost(uri) as host:
         store = VolumeStore(host, lock_timeout=wait)
         pool = store.pool(POOL, "pool")
@@ -55,7 +55,7 @@ def _make(uri: str, name: str, disk: t.Mapping[str, t.Any], made: t.Any) -> None
 
 
 def together(uri: str, names: t.Sequence[str], disk: t.Mapping[str, t.Any]) -> tuple[list[int | None], int]:
-    """A process per name, all at once: their exit codes, and how many made something."""
+    """Run one process per name concurrently; return their exit codes and the number of created volumes."""
     made = FORK.Value("i", 0)
     workers = [FORK.Process(target=_make, args=(uri, name, disk, made)) for name in names]
     for worker in workers:
@@ -65,7 +65,7 @@ def together(uri: str, names: t.Sequence[str], disk: t.Mapping[str, t.Any]) -> t
     return [worker.exitcode for worker in workers], made.value
 
 
-def test_twenty_at_once_in_one_pool(host: StorageHost) -> None:
+def test_twenty_concurrent_creations_in_one_pool(host: StorageHost) -> None:
     host.image("tiny.qcow2", size="16M")
     names = [f"vm{number}" for number in range(MANY)]
     codes, made = together(host.uris["qemu"], names, {"size": "20 MiB", "image": "tiny", "format": "qcow2"})
@@ -77,14 +77,14 @@ def test_twenty_at_once_in_one_pool(host: StorageHost) -> None:
     assert set(host.volumes()) <= set(pool.listVolumes())
 
 
-def test_twenty_at_once_for_one_volume(host: StorageHost) -> None:
+def test_twenty_concurrent_creations_of_one_volume(host: StorageHost) -> None:
     host.image("tiny.qcow2")
     codes, made = together(host.uris["qemu"], ["same"] * MANY, {"size": "20 MiB", "image": "tiny"})
     assert (codes, made) == ([0] * MANY, 1)
     assert host.volumes() == ["same-disk0.img"]
 
 
-def test_who_waits_too_long_is_told(host: StorageHost) -> None:
+def test_lock_timeout_is_reported(host: StorageHost) -> None:
     with DomainHost(host.uris["qemu"]) as connection:
         store = VolumeStore(connection)
         with store.locked(store.pool(POOL, "pool")), pytest.raises(BackendError, match="another run has held .*pool-footprint-test"):
@@ -96,7 +96,7 @@ DISKS = [{"size": "160 MiB", "image": "large"}, {"size": "160 MiB", "image": "la
 
 
 @pytest.mark.parametrize("disk", DISKS, ids=["copy", "converted", "empty"])
-def test_killed_at_any_moment_nothing_half_is_used(host: StorageHost, disk: dict[str, t.Any]) -> None:
+def test_partial_volume_of_a_killed_process_is_not_used(host: StorageHost, disk: dict[str, t.Any]) -> None:
     image = host.image("large.qcow2", size="128M")
     subprocess.run(["qemu-io", "-f", "qcow2", "-c", "write -P 0x33 0 120M", str(image)], check=True, stdout=subprocess.DEVNULL)
     dice = random.Random(7)
@@ -119,13 +119,13 @@ def test_killed_at_any_moment_nothing_half_is_used(host: StorageHost, disk: dict
     assert host.facts(host.folder / name)["virtual-size"] == (4096 if "image" not in disk else 160) * MIB
 
 
-def test_what_others_left_half_done_is_cleared_by_the_next(host: StorageHost) -> None:
+def test_remains_of_other_processes_are_removed_by_the_next(host: StorageHost) -> None:
     (host.folder / ".gone-disk0.img.partial").write_bytes(b"half")
     (host.folder / ".tree.partial" / "etc").mkdir(parents=True)
     (host.folder / ".old.img.removing").write_bytes(b"half")
     wiping = host.folder / ".older.img.wiping"
     wiping.write_bytes(b"secret")
-    # not of our making: nobody's business
+    # not created by the collection: must be kept
     (host.folder / ".hidden").write_bytes(b"kept")
     with wiping.open("rb") as stream:
         make(host.uris["qemu"], "a", {"size": "1 MiB"})
@@ -133,7 +133,7 @@ def test_what_others_left_half_done_is_cleared_by_the_next(host: StorageHost) ->
     assert host.volumes() == [".hidden", "a-disk0.img"]
 
 
-def test_a_removal_killed_at_any_moment_is_finished(host: StorageHost) -> None:
+def test_killed_removal_is_completed(host: StorageHost) -> None:
     dice = random.Random(3)
     vm = {"id": "a", "disks": [{"size": "64 MiB"}, {"size": "64 MiB"}]}
     for wipe in (True, False):

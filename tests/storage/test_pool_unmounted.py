@@ -89,7 +89,7 @@ def all_of(host: StorageHost, *vms: t.Mapping[str, t.Any], **options: t.Any) -> 
     return results
 
 
-def test_nothing_is_created_below_a_mount_point_and_all_is_well_once_it_is_mounted(host: StorageHost, apart: Apart) -> None:
+def test_nothing_is_created_below_an_unmounted_mount_point(host: StorageHost, apart: Apart) -> None:
     old, new, bystander = {"id": "old", "disks": [DISK]}, {"id": "new", "disks": [DISK]}, {"id": "by", "disks": [{"size": "1 MiB"}]}
     host.one(old)
     with (apart.folder / "old-disk0.img").open("r+b") as stream:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Disks go only when that is asked for, wiped where that is asked for, and never those others need."""
+"""Disks are removed and wiped only on request, and never if other VMs need them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_disks_of_a_running_vm(host: StorageHost, wipe: bool) -> None:
         stream.flush()
         removed = gone(host, {"id": "a"}, wipe=wipe)
         stream.seek(0)
-        # whoever still has it open sees what is left on the disk below
+        # an open file handle shows the remaining content of the disk
         assert (b"secret" in stream.read()) is not wipe
     verb = "wipe" if wipe else "remove"
     assert removed.actions == ["shutdown", f"{verb}_volume footprint-test/a-disk0.img", f"{verb}_volume footprint-test/a-disk1.qcow2", "undefine"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Seeds of cloud-init: what a guest would find, when it is remade, and that its content shows nowhere else."""
+"""Seeds of cloud-init: their content for the guest, when they are created again, and that the content is not disclosed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_running_vm_gets_and_loses_its_seed(host: StorageHost) -> None:
     assert (unseeded.error, host.volumes()) == (None, [SEED])
 
 
-def test_a_seed_somebody_spoiled_is_remade(host: StorageHost, tmp_path: pathlib.Path) -> None:
+def test_damaged_seed_is_created_again(host: StorageHost, tmp_path: pathlib.Path) -> None:
     host.one(VM, state="present")
     (host.folder / SEED).write_bytes(b"spoiled" * 10000)
     assert host.one(VM, state="present").actions == [f"write_seed footprint-test/{SEED}"]
@@ -144,7 +144,7 @@ def test_no_root_no_seed(host: StorageHost) -> None:
         host.call({"id": "box", "user_data": "#!/bin/sh\n"}, kind="lxc", state="present")
 
 
-def test_a_template_that_attaches_nothing_is_told(host: StorageHost) -> None:
+def test_template_without_the_seed_is_reported(host: StorageHost) -> None:
     template = "<domain type='qemu'><name>{id}</name><memory unit='MiB'>32</memory><vcpu>1</vcpu></domain>"
     made = host.call(VM, template=template, state="present").vms[0]
     assert set(made.unused_attributes) >= {"user_data", "network_config"}

@@ -3,10 +3,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who answers for an address, asked again and again: how long two machines did, how long none.
+"""Continuously probe who answers for an address: for how long two machines did, for how long none.
 
-It asks by ARP as RFC 5227 does, with the sender 0.0.0.0, so that nobody's cache is touched, and counts
-only answers to its own questions: an announcement made in somebody's name is no claim. Its own machine
+It sends ARP probes as in RFC 5227, with the sender 0.0.0.0, so that no ARP cache is changed, and counts
+only answers to its own probes: an announcement for another host is not an answer. Its own machine
 must not have the address.
 
     address_watch.py INTERFACE ADDRESS    until SIGTERM or SIGINT, then one JSON document on standard output
@@ -37,20 +37,20 @@ PERIOD = 0.2
 
 
 class Round(t.NamedTuple):
-    """One question: when it was asked, in Unix seconds, and which MACs answered."""
+    """One probe: its time in Unix seconds, and the MACs that answered."""
 
     at: float
     macs: tuple[str, ...]
 
 
 def question(mac: bytes, address: str) -> bytes:
-    """A frame that asks who has an address."""
+    """Return an ARP probe for an address."""
     header = b"\xff" * 6 + mac + struct.pack("!H", ETH_P_ARP)
     return header + struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + mac + b"\0" * 4 + b"\0" * 6 + socket.inet_aton(address)
 
 
 def answerer(frame: bytes, mac: bytes, address: str) -> str | None:
-    """The MAC of who answers us for an address, ``None`` for any other frame."""
+    """Return the MAC of an answer to our probe, ``None`` for any other frame."""
     if len(frame) < 42 or frame[:6] != mac or frame[12:14] != b"\x08\x06" or frame[20:22] != b"\0\x02":
         return None
     if frame[28:32] != socket.inet_aton(address):
@@ -59,7 +59,7 @@ def answerer(frame: bytes, mac: bytes, address: str) -> str | None:
 
 
 def summary(rounds: t.Sequence[Round], period: float = PERIOD) -> dict[str, t.Any]:
-    """Seconds with two or more, with none, and the stretches: who answered from when to when."""
+    """Return the seconds with two or more answers, with none, and the periods: MACs, start and end."""
     stretches: list[dict[str, t.Any]] = []
     for one in rounds:
         if not stretches or stretches[-1]["macs"] != list(one.macs):
@@ -76,7 +76,7 @@ def summary(rounds: t.Sequence[Round], period: float = PERIOD) -> dict[str, t.An
 
 
 class AddressWatch:
-    """A thread that asks; use as a context manager."""
+    """A thread that sends probes; use as a context manager."""
 
     def __init__(self, interface: str, address: str, period: float = PERIOD) -> None:
         self.interface = interface
@@ -96,7 +96,7 @@ class AddressWatch:
         self._thread.join()
 
     def report(self) -> dict[str, t.Any]:
-        """The summary so far.
+        """Return the current summary.
 
         :raises AssertionError: nothing was asked, or asking failed: then silence proves nothing.
         """
@@ -105,7 +105,7 @@ class AddressWatch:
         return summary(self.rounds, self.period)
 
     def holder(self) -> tuple[str, ...]:
-        """Who answered the newest question."""
+        """Return the MACs that answered the last probe."""
         return self.rounds[-1].macs if self.rounds else ()
 
     def _work(self) -> None:

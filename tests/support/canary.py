@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Canaries: secrets that are recognised wherever they come out, in whatever they are packed."""
+"""Canaries: secrets that are recognised wherever they are disclosed, also encoded or compressed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LARGEST = 64 * 1024 * 1024
 
 
 class Finding(t.NamedTuple):
-    """A canary that came out: which one, and where."""
+    """A disclosed canary: its name and place."""
 
     name: str
     place: str
@@ -43,7 +43,7 @@ class Canaries:
         self._by_name: dict[str, str] = {}
 
     def __call__(self, name: str, length: int = 0) -> str:
-        """The canary of an input, the same when it is asked for again.
+        """Return the canary of an input, always the same one.
 
         :arg length: at most so many characters, where the input takes no more.
         """
@@ -55,7 +55,7 @@ class Canaries:
         return self._by_name[name]
 
     def in_bytes(self, data: bytes, place: str, depth: int = _DEPTH) -> list[Finding]:
-        """Canaries in data, in what it packs, and in what is written in base64 there."""
+        """Return the canaries in data, in compressed parts and in base64 text."""
         found = [Finding(name, place) for name, text in self._by_name.items() if any(form in data for form in _forms(text))]
         if depth:
             for inner, content in _unpacked(data):
@@ -63,9 +63,9 @@ class Canaries:
         return found
 
     def in_tree(self, folder: str | os.PathLike[str], readable: bool = False) -> list[Finding]:
-        """Canaries in the names and contents of all files below a folder.
+        """Return the canaries in the names and contents of all files below a folder.
 
-        :arg readable: only those that somebody else than their owner may read; the others are where secrets are kept.
+        :arg readable: only files that users other than the owner can read; the others may contain secrets.
         """
         found = []
         for place, folders, names in os.walk(folder):
@@ -81,7 +81,7 @@ class Canaries:
         return found
 
     def in_text(self, text: str, place: str) -> list[Finding]:
-        """Canaries in what a program wrote."""
+        """Return the canaries in the output of a program."""
         return self.in_bytes(text.encode("utf-8", errors="surrogateescape"), place)
 
 
@@ -154,7 +154,7 @@ class CommandLines:
 
 
 class Syslog:
-    """What programs send to the system's log, read from a socket of the test's own; a context manager."""
+    """Collects messages of programs to the system log from a socket of the test; a context manager."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path

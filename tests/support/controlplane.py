@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What controlplane_info returns of hosts that are well, for tests of what is made of it."""
+"""Results of controlplane_info for healthy hosts, as input of tests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def unit(state: str = "active", invocation: str = "a1") -> dict[str, t.Any]:
 
 
 def galera(state: str = "active", ready: bool = True, size: int = 3, seqno: int = 7, **facts: t.Any) -> dict[str, t.Any]:
-    told = {"ready": ready, "primary": ready, "running": True, "size": size, "seqno": seqno, "cluster_uuid": UUID, "local_state": "Synced", "problems": []}
-    return {"units": {"mariadb.service": unit(state)}, "facts": {**told, **facts} if state == "active" else None}
+    defaults = {"ready": ready, "primary": ready, "running": True, "size": size, "seqno": seqno, "cluster_uuid": UUID, "local_state": "Synced", "problems": []}
+    return {"units": {"mariadb.service": unit(state)}, "facts": {**defaults, **facts} if state == "active" else None}
 
 
 def balancer(held: bool = False, in_use: str | None = "c1", down: t.Sequence[str] = (), haproxy: str = "active", vrrp: str = "") -> dict[str, t.Any]:
@@ -36,10 +36,10 @@ def balancer(held: bool = False, in_use: str | None = "c1", down: t.Sequence[str
 
 
 def rabbitmq(running: t.Sequence[str] = ("c1", "c2", "c3"), state: str = "active", **facts: t.Any) -> dict[str, t.Any]:
-    told = {"members": ["c1", "c2", "c3"], "running": list(running), "partitions": {}, "alarms": [], "version": "3.10.8"}
-    return {"units": {"rabbitmq-server.service": unit(state)}, "facts": {**told, **facts} if state == "active" else None}
+    defaults = {"members": ["c1", "c2", "c3"], "running": list(running), "partitions": {}, "alarms": [], "version": "3.10.8"}
+    return {"units": {"rabbitmq-server.service": unit(state)}, "facts": {**defaults, **facts} if state == "active" else None}
 
 
 def look(held: bool = False, **services: t.Any) -> dict[str, t.Any]:
-    """One host: database and load balancer, and what is named besides or instead."""
+    """Return the result of one host with database and load balancer, with additions and changes."""
     return {"addresses": ["192.0.2.11", *([ADDRESS] if held else [])], "services": {"galera": galera(), "load_balancer": balancer(held), **services}}

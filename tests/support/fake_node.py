@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host that stands in for one that becomes a node."""
+"""A fake of the host that becomes a node."""
 
 from __future__ import annotations
 
@@ -53,35 +53,35 @@ class FakeHost:
 
 
 class FakeMounts:
-    """The mount points pools are on, and what was written down of them."""
+    """The mount points of pools, and the records of them."""
 
     def __init__(self):
         self.points = {}
-        self.told = {}
+        self.records = {}
 
     def point(self, path):
         return self.points.get(path)
 
     def recorded(self, path):
-        return self.told.get(path)
+        return self.records.get(path)
 
     def missing(self, path):
-        return self.told.get(path) if self.told.get(path) != self.points.get(path) else None
+        return self.records.get(path) if self.records.get(path) != self.points.get(path) else None
 
     def check(self, name, path, where):
         if self.missing(path):
             raise unmounted(name, path, self.missing(path), where)
 
     def remember(self, path):
-        if self.points.get(path) and self.told.get(path, "") is not None:
-            self.told[path] = self.points[path]
+        if self.points.get(path) and self.records.get(path, "") is not None:
+            self.records[path] = self.points[path]
 
     def declare(self, path, needed):
-        self.told[path] = self.points.get(path) if needed else None
+        self.records[path] = self.points.get(path) if needed else None
 
 
 class FakeBackend:
-    """A host that remembers what was done to it."""
+    """A host that records its changes."""
 
     def __init__(self):
         self.mounts = FakeMounts()

@@ -20,7 +20,7 @@ GIB = 1024**3
 
 
 def record(name, cluster="lab", *, state="running", protected=False, disk=None, network="default", autostart=True):
-    """A domain; without a cluster it is nobody's."""
+    """Return the record of a domain; without a cluster it is unmanaged."""
     ours = "" if cluster is None else (
         f"<metadata><f:vm xmlns:f='https://reduced.footprint/xmlns/domain/1' cluster='{cluster}' id='{name}' "
         f"protected='{'yes' if protected else 'no'}' origin='vm_define'><f:applied/></f:vm></metadata>"
@@ -35,7 +35,7 @@ def record(name, cluster="lab", *, state="running", protected=False, disk=None, 
 
 
 class Host:
-    """It remembers what was done to it, and can be cut off after any step."""
+    """A host that records its changes and can be interrupted after any step."""
 
     def __init__(self):
         self.records = {QEMU: [], LXC: []}
@@ -92,7 +92,7 @@ class Host:
     domains = libvirt
 
     def define(self, request, *, check_mode):
-        """What vm_define makes of state: absent; its own tests are elsewhere."""
+        """Act as vm_define with state: absent; vm_define has separate tests."""
         assert request.state == "absent"
         results = []
         for vm in request.vms:

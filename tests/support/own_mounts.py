@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Mounts of a test's own, as a worker's are its own.
+"""Private mounts of a test, as those of a worker.
 
-Whoever makes a mount namespace while a test has something mounted takes a copy of it along, and
-keeps file systems and loop devices busy for as long as that namespace lives.
+A process that creates a mount namespace while a test has file systems mounted gets copies of these mounts, which
+keep file systems and loop devices busy for the lifetime of that namespace.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _call(name: str, *arguments: int) -> None:
 
 @contextlib.contextmanager
 def own_mounts() -> t.Iterator[None]:
-    """The calling thread and what it starts see mounts that nobody else sees, and later again those of everybody."""
+    """Give the calling thread and its children private mounts, and restore the shared ones afterwards."""
     there = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     folder = os.getcwd()
     try:

@@ -12,6 +12,7 @@ identifiers are read too.
 
 from __future__ import annotations
 
+import fnmatch
 import pathlib
 import re
 import subprocess
@@ -19,10 +20,18 @@ import sys
 import typing as t
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-#: What is read. Tests may quote what they look for.
+#: What is read.
 FOLDERS = (
-    "plugins", "roles", "playbooks", "docs", "awx", "changelogs", "meta", "lab", "benchmarks", "extensions", "README.md", "CONTRIBUTING.md", "galaxy.yml",
+    "plugins", "roles", "playbooks", "docs", "awx", "changelogs", "meta", "lab", "benchmarks", "extensions", "tests",
+    "README.md", "CONTRIBUTING.md", "galaxy.yml",
 )
+#: What is not read, as patterns of paths, and why.
+EXCLUDED: t.Mapping[str, str] = {
+    "tests/support/wording.py": "contains the words themselves",
+    "tests/unit/test_wording.py": "contains planted words",
+    "tests/support/awx_schema.json": "names of AWX",
+    "tests/unit/**/golden*/*": "files and messages of other programs in their own format",
+}
 _TEXT = {".py", ".md", ".yml", ".yaml", ".j2", ".sh", ".cfg", ".ini", ".toml", ""}
 
 #: Each as a regular expression, and the words of this field for it.
@@ -71,7 +80,8 @@ def findings(text: str) -> t.Iterator[tuple[int, str, str]]:
 def tracked(paths: t.Sequence[str]) -> list[pathlib.Path]:
     """The text files below these paths that git knows."""
     names = subprocess.run(["git", "ls-files", "-z", "--", *paths], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
-    return [ROOT / name for name in names if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink() and pathlib.Path(name).suffix in _TEXT]
+    read = [name for name in names if name and pathlib.Path(name).suffix in _TEXT and not any(fnmatch.fnmatch(name, pattern) for pattern in EXCLUDED)]
+    return [ROOT / name for name in read if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
 
 
 def main(paths: t.Sequence[str]) -> int:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Broken templates, each with the line its user has to look at."""
+"""Broken templates, each with the line of the error."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ BRACES = """\
 
 @dataclasses.dataclass(frozen=True)
 class Broken:
-    """A template with one thing written wrong: ``old`` becomes ``new``.
+    """A template with one error: ``old`` is replaced by ``new``.
 
     ``line`` is the template's line to be named: the one where ``at`` (by default ``new``) begins; the
     message has ``says``.
@@ -99,13 +99,13 @@ class Broken:
 
     @property
     def template(self) -> str:
-        """The whole of it."""
+        """The complete template."""
         assert self.source.count(self.old) == 1, self.name
         return self.source.replace(self.old, self.new)
 
     @property
     def line(self) -> int:
-        """Where its user has to look."""
+        """The line of the error."""
         text = self.template
         return text[: text.index(self.at or self.new)].count("\n") + 1
 
@@ -121,19 +121,19 @@ SYNTAX = (
     Broken("XML: a tag closed by another", "<vcpu>{{ cpu }}</vcpu>", "<vcpu>{{ cpu }}</cpu>"),
     Broken("XML: a quote is missing, after a loop", "<model type='vga'/>", "<model type='vga/>", "    </video>"),
     Broken("XML: an attribute twice", "type='vnc' port='-1'", "type='vnc' type='x'"),
-    Broken("XML: an entity nobody knows", "<serial type='pty'/>", "<serial type='&pty;'/>"),
+    Broken("XML: an unknown entity", "<serial type='pty'/>", "<serial type='&pty;'/>"),
     Broken("braces: a tag closed by another", "{cpu}</vcpu>", "{cpu}</cpu>", "  <vcpu>", source=BRACES),
 )
 
 # what libvirt refuses
 REFUSED = (
-    Broken("memory that is no number", "{{ memory_mb }}</memory>", "much</memory>"),
-    Broken("a unit nobody knows", "<memory unit='MiB'>", "<memory unit='elephants'>"),
-    Broken("CPUs that are no number", "{{ cpu }}</vcpu>", "many</vcpu>"),
+    Broken("memory that is not a number", "{{ memory_mb }}</memory>", "much</memory>"),
+    Broken("an unknown unit", "<memory unit='MiB'>", "<memory unit='elephants'>"),
+    Broken("CPUs that are not a number", "{{ cpu }}</vcpu>", "many</vcpu>"),
     Broken("more CPUs now than there can be", "<vcpu>{{ cpu }}</vcpu>", "<vcpu current='9'>{{ cpu }}</vcpu>"),
-    Broken("an operating system type nobody knows", "hvm</type>", "hwm</type>"),
+    Broken("an unknown operating system type", "hvm</type>", "hwm</type>"),
     Broken("a machine this QEMU does not have", "machine='q35'", "machine='q36'"),
-    Broken("an architecture that is none", "<type machine='q35'>", "<type arch='x87' machine='q35'>"),
+    Broken("an unknown architecture", "<type machine='q35'>", "<type arch='x87' machine='q35'>"),
     Broken("a boot device that is none", "<boot dev='hd'/>", "<boot dev='disk'/>"),
     Broken("a CPU mode that is none", "<cpu mode='maximum'/>", "<cpu mode='fastest'/>"),
     Broken("a clock offset that is none", "<clock offset='utc'/>", "<clock offset='moon'/>"),
@@ -152,14 +152,14 @@ REFUSED = (
     Broken("a MAC that is none", NIC_MODEL, f"      <mac address='nonsense'/>\n{NIC_MODEL}", "      <mac "),
     Broken("a network card without a source", "      <source network='{{ nic.network }}'/>\n", "", "<interface type"),
     Broken("a VLAN tag that is too large", "<model type='{{ nic.model }}'/>", "<vlan><tag id='5000'/></vlan>"),
-    Broken("graphics that are none", "<graphics type='vnc' port='-1'", "<graphics type='vpn' port='-1'"),
-    Broken("a port that is no number", "port='-1'", "port='first'"),
-    Broken("a video model that is none", "<model type='vga'/>", "<model type='vgaa'/>"),
-    Broken("an rng backend that is none", "<backend model='random'>", "<backend model='dice'>"),
-    Broken("an rng model that is none", "<rng model='virtio'>", "<rng model='virtia'>"),
-    Broken("a serial device that is none", "<serial type='pty'/>", "<serial type='ptty'/>"),
-    Broken("a feature nobody knows", "<acpi/>", "<acpi/>\n    <turbo/>", "<turbo/>"),
-    Broken("a feature in a state that is none", "<acpi/>", "<acpi/><smm state='maybe'/>"),
+    Broken("an unknown type of graphics", "<graphics type='vnc' port='-1'", "<graphics type='vpn' port='-1'"),
+    Broken("a port that is not a number", "port='-1'", "port='first'"),
+    Broken("an unknown video model", "<model type='vga'/>", "<model type='vgaa'/>"),
+    Broken("an unknown rng backend", "<backend model='random'>", "<backend model='dice'>"),
+    Broken("an unknown rng model", "<rng model='virtio'>", "<rng model='virtia'>"),
+    Broken("an unknown serial device", "<serial type='pty'/>", "<serial type='ptty'/>"),
+    Broken("an unknown feature", "<acpi/>", "<acpi/>\n    <turbo/>", "<turbo/>"),
+    Broken("a feature with an unknown state", "<acpi/>", "<acpi/><smm state='maybe'/>"),
     Broken("firmware and loader that contradict", "<boot dev='hd'/>", "<loader type='pflash' readonly='yes'/>"),
     Broken("a PCI address in use twice", "<serial type='pty'/>", "<memballoon model='virtio'><address type='pci' slot='0x1f'/></memballoon>\n", "<memballoon"),
     Broken("braces: a bus that is none", "bus='{disk0_bus}'", "bus='omni'", source=BRACES),
@@ -167,11 +167,11 @@ REFUSED = (
     Broken("braces: a machine this QEMU does not have", "machine='q35'", "machine='q36'", source=BRACES),
 )
 
-# what only strict refuses: libvirt drops it without a word
+# refused only by strict: libvirt drops it silently
 SILENT = (
-    Broken("an element nobody knows", "<boot dev='hd'/>", "<boot dev='hd'/>\n    <boots/>", "<boots/>", "<boots> in <os>"),
-    Broken("a device nobody knows", "<serial type='pty'/>", "<cereal type='pty'/>", says="<cereal> in <devices>"),
-    Broken("an attribute nobody knows", "<rng model='virtio'>", "<rng model='virtio' speed='high'>", says="the attribute speed of <rng>"),
+    Broken("an unknown element", "<boot dev='hd'/>", "<boot dev='hd'/>\n    <boots/>", "<boots/>", "<boots> in <os>"),
+    Broken("an unknown device", "<serial type='pty'/>", "<cereal type='pty'/>", says="<cereal> in <devices>"),
+    Broken("an unknown attribute", "<rng model='virtio'>", "<rng model='virtio' speed='high'>", says="the attribute speed of <rng>"),
     Broken(
         "an element in the wrong place, in a loop",
         "<model type='{{ nic.model }}'/>",
@@ -181,5 +181,5 @@ SILENT = (
     ),
     Broken("a name with a capital", "<serial type='pty'/>", "<Serial type='pty'/>", says="<Serial> in <devices>"),
     Broken("an element beside the devices", "</domain>", "<disks/></domain>", says="<disks> in <domain>"),
-    Broken("braces: an attribute nobody knows", "<disk type=", "<disk color='blue' type=", says="the attribute color of <disk>", source=BRACES),
+    Broken("braces: an unknown attribute", "<disk type=", "<disk color='blue' type=", says="the attribute color of <disk>", source=BRACES),
 )

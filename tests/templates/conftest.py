@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A libvirt of the templates' own, with a network."""
+"""A separate libvirtd for the templates, with a network."""
 
 from __future__ import annotations
 
@@ -47,26 +47,26 @@ class Host:
                 path.unlink()
 
     def left(self) -> tuple[list[str], list[str]]:
-        """What there is: names of domains, names of volumes."""
+        """Return the names of domains and of volumes."""
         domains = [domain.name() for connection in self.connections.values() for domain in connection.listAllDomains(0)]
         return sorted(domains), sorted(path.name for path in self.pool.iterdir() if path.is_file())
 
 
 @pytest.fixture(scope="session", name="daemon")
 def fixture_daemon() -> t.Iterator[Host]:
-    """Started once; nothing of it is left afterwards."""
+    """Start libvirtd once; remove it completely afterwards."""
     folder = f"/var/tmp/footprint-templates-{os.getpid()}"
     started = subprocess.run([str(SUPPORT), "start", folder], check=True, capture_output=True, text=True).stdout
-    told = dict(pair.split("=", 1) for pair in shlex.split(started))
+    variables = dict(pair.split("=", 1) for pair in shlex.split(started))
     libvirt.registerErrorHandler(lambda unused, error: None, None)
-    uris = {"qemu": told["FOOTPRINT_TEST_QEMU_URI"], "lxc": told["FOOTPRINT_TEST_LXC_URI"]}
+    uris = {"qemu": variables["FOOTPRINT_TEST_QEMU_URI"], "lxc": variables["FOOTPRINT_TEST_LXC_URI"]}
     connections = {driver: libvirt.open(uri) for driver, uri in uris.items()}
     bridge = f"rftp{os.getpid() % 0xFFFFF:05x}"
     networks = [connections["qemu"].networkDefineXML(NETWORK.format(name="default", bridge=bridge))]
     networks[0].create()
     networks.append(connections["qemu"].networkDefineXML(NETWORK.format(name="asleep", bridge=f"{bridge}s")))
     try:
-        yield Host(connections, uris, pathlib.Path(told["FOOTPRINT_TEST_POOL"]), bridge)
+        yield Host(connections, uris, pathlib.Path(variables["FOOTPRINT_TEST_POOL"]), bridge)
     finally:
         networks[0].destroy()
         for connection in connections.values():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Broken templates on real libvirt: told with the VM, the line and libvirt's words; nothing half-done."""
+"""Broken templates on real libvirt: reported with the VM, the line and libvirt's message; nothing is left incomplete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DETAILS = {
 
 
 def ask(host: Host, template: str, *, check_mode: bool = False, strict: bool = False, **details: t.Any) -> DefineResult:
-    """One VM of a template."""
+    """Run ``vm_define`` for one VM of a template."""
     vm = {key: value for key, value in {**DETAILS, **details}.items() if value is not None}
     request = DefineRequest(
         cluster="lab", vms=[vm], template=template, uri=host.uris["qemu"], pool="footprint-test", state="present", strict=strict
@@ -36,14 +36,14 @@ def ask(host: Host, template: str, *, check_mode: bool = False, strict: bool = F
 
 
 @pytest.mark.parametrize("source", [JINJA2, BRACES], ids=["jinja2", "braces"])
-def test_whole_they_are_fine(host: Host, source: str) -> None:
+def test_unbroken_templates_are_valid(host: Host, source: str) -> None:
     result = ask(host, source)
     assert (result.vms[0].error, result.vms[0].state) == (None, "shutdown")
 
 
 @pytest.mark.parametrize("case", SYNTAX, ids=lambda case: case.name)
 @pytest.mark.parametrize("check_mode", [False, True], ids=["run", "check"])
-def test_what_jinja2_or_xml_refuses(host: Host, case: Broken, check_mode: bool) -> None:
+def test_errors_of_jinja2_and_xml_are_reported(host: Host, case: Broken, check_mode: bool) -> None:
     with pytest.raises(TemplateError) as raised:
         ask(host, case.template, check_mode=check_mode)
     assert f"template line {case.line}: " in str(raised.value)
@@ -51,21 +51,21 @@ def test_what_jinja2_or_xml_refuses(host: Host, case: Broken, check_mode: bool) 
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
-def test_what_libvirt_refuses(host: Host, case: Broken) -> None:
+def test_refusal_by_libvirt_is_reported(host: Host, case: Broken) -> None:
     result = ask(host, case.template)
     assert (result.vms[0].error or "").startswith(f"VM 'c1', template line {case.line}: libvirt refuses the document: ")
     assert (result.vms[0].state, result.vms[0].actions, result.vms[0].changed) == ("absent", [], False)
     assert host.left() == ([], [])
 
 
-def test_another_document(host: Host) -> None:
+def test_other_xml_document_is_refused(host: Host) -> None:
     with pytest.raises(TemplateError, match="^VM 'c1': the outermost element is <network>, not <domain>"):
         ask(host, "<network><name>{id}</name></network>")
     assert host.left() == ([], [])
 
 
 @pytest.mark.parametrize("case", [case for case in REFUSED if case.source is JINJA2][::6], ids=lambda case: case.name)
-def test_what_libvirt_refuses_of_a_vm_that_is_there(host: Host, case: Broken) -> None:
+def test_refusal_by_libvirt_leaves_an_existing_vm_unchanged(host: Host, case: Broken) -> None:
     assert not ask(host, case.source, disks=[]).failed
     before = host.connections["qemu"].lookupByName("c1").XMLDesc(0)
     result = ask(host, case.template)
@@ -75,7 +75,7 @@ def test_what_libvirt_refuses_of_a_vm_that_is_there(host: Host, case: Broken) ->
 
 
 @pytest.mark.parametrize("case", SILENT, ids=lambda case: case.name)
-def test_what_only_strict_refuses(host: Host, case: Broken) -> None:
+def test_silently_dropped_elements_are_refused_by_strict(host: Host, case: Broken) -> None:
     details = {"note": None} if case.source is JINJA2 else {}
     with pytest.raises(TemplateError, match=f"^VM 'c1', template line {case.line}: strict: libvirt's schema does not allow ") as raised:
         ask(host, case.template, strict=True, check_mode=True, **details)
@@ -84,7 +84,7 @@ def test_what_only_strict_refuses(host: Host, case: Broken) -> None:
     assert not ask(host, case.template).failed
 
 
-def test_strict_names_all_that_is_wrong(host: Host) -> None:
+def test_strict_reports_all_dropped_elements(host: Host) -> None:
     template = JINJA2.replace("<acpi/>", "<acpi/>\n    <pae old='1'/>").replace("<serial type='pty'/>", "<cereal/>\n<serial type='pty' x='1'/>")
     with pytest.raises(TemplateError) as raised:
         ask(host, template, strict=True, note=None)
@@ -93,7 +93,7 @@ def test_strict_names_all_that_is_wrong(host: Host) -> None:
 
 
 def foreign(host: Host, mac: str) -> None:
-    """A domain of somebody else."""
+    """Define an unmanaged domain."""
     nic = f"<interface type='network'><mac address='{mac}'/><source network='default'/></interface>"
     text = f"<domain type='qemu'><name>foreign</name><memory>32768</memory><os><type>hvm</type></os><devices>{nic}</devices></domain>"
     host.connections["qemu"].defineXML(text)
@@ -110,7 +110,7 @@ NICS = (
 
 @pytest.mark.parametrize("check_mode", [False, True], ids=["run", "check"])
 @pytest.mark.parametrize("details, says", NICS, ids=[str(case[0]) for case in NICS])
-def test_what_the_host_does_not_have(host: Host, details: dict[str, t.Any], says: str, check_mode: bool) -> None:
+def test_missing_resources_of_the_host_are_reported(host: Host, details: dict[str, t.Any], says: str, check_mode: bool) -> None:
     foreign(host, "52:54:00:00:00:77")
     with pytest.raises(InputError) as raised:
         ask(host, "default", check_mode=check_mode, **details)
@@ -118,13 +118,13 @@ def test_what_the_host_does_not_have(host: Host, details: dict[str, t.Any], says
     assert host.left() == (["foreign"], [])
 
 
-def test_a_bridge_of_linux_is_no_bridge_of_open_vswitch(host: Host) -> None:
+def test_linux_bridge_is_refused_for_open_vswitch(host: Host) -> None:
     with pytest.raises(InputError, match="is a Linux bridge, not an Open vSwitch bridge"):
         ask(host, "default", nics=[{"bridge": host.bridge, "virtualport": "openvswitch"}])
     assert not ask(host, "default", nics=[{"bridge": host.bridge}]).failed
 
 
-def test_a_mac_or_a_name_in_the_template_is_no_thing_for_two(host: Host) -> None:
+def test_fixed_mac_or_name_in_the_template_conflicts(host: Host) -> None:
     vms = [dict(DETAILS, id=name, disks=[]) for name in ("a", "b")]
     request = DefineRequest(cluster="lab", vms=vms, uri=host.uris["qemu"], state="present")
     mac = JINJA2.replace("<interface type='network'>", "<interface type='network'>\n<mac address='52:54:00:00:00:0{{ loop.index }}'/>")
@@ -140,7 +140,7 @@ def test_a_mac_or_a_name_in_the_template_is_no_thing_for_two(host: Host) -> None
         assert host.left() == ([], [])
 
 
-def test_a_network_that_went_away_stops_only_the_vm_that_is_to_start(host: Host) -> None:
+def test_missing_network_fails_only_the_vm_to_be_started(host: Host) -> None:
     vms = [dict(DETAILS, id="a", disks=[], nics=[{"network": "asleep"}]), dict(DETAILS, id="b", disks=[], nics=[])]
     template = JINJA2.replace("    <graphics type='vnc' port='-1' autoport='yes' listen='127.0.0.1'/>\n", "")
     network = host.connections["qemu"].networkLookupByName("asleep")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Machines with UEFI firmware, really booted: it runs, its NVRAM comes, stays and goes."""
+"""Machines with UEFI firmware are booted: the firmware runs, its NVRAM is created, kept and removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SOURCE = PACKAGED["default"][: PACKAGED["default"].index("    <graphics")] + PAC
 
 
 def make(host: Host, state: str = "running", template: str = SOURCE, **details: t.Any) -> VmResult:
-    """The machine, as details and template say."""
+    """Define the machine."""
     uri, pool = host.uris["qemu"], "footprint-test"
     vms = [{**DETAILS, **details}]
     request = DefineRequest(cluster="lab", vms=vms, uri=uri, pool=pool, state=state, template=template, force=True, shutdown_timeout=1)
@@ -38,12 +38,12 @@ def make(host: Host, state: str = "running", template: str = SOURCE, **details: 
 
 
 def nvram_of(host: Host) -> pathlib.Path:
-    """Where its variables stand, as seen from outside of the daemon's own namespace."""
+    """Return the path of the NVRAM outside of the mount namespace of libvirtd."""
     return host.pool.parent / "lib" / "qemu" / "nvram" / "u1_VARS.fd"
 
 
 def said(host: Host, words: bytes, timeout: float) -> bytes:
-    """What the firmware writes to the serial console until certain words come."""
+    """Return the output of the firmware on the serial console up to the given text."""
     console = parse(host.connections["qemu"].lookupByName("u1").XMLDesc(0)).find("devices/serial/source").get("path")
     heard = b""
     until = time.monotonic() + timeout
@@ -59,7 +59,7 @@ def said(host: Host, words: bytes, timeout: float) -> bytes:
     return heard
 
 
-def test_a_uefi_machine_boots_and_keeps_its_variables(host: Host) -> None:
+def test_uefi_machine_boots_and_keeps_its_variables(host: Host) -> None:
     assert make(host).state == "running"
     # the disk is empty: the firmware says so
     assert b"BdsDxe" in said(host, b"BdsDxe", 120)
@@ -92,7 +92,7 @@ def test_secure_boot_selects_the_firmware_that_checks_signatures(host: Host) -> 
     assert not make(host, secure_boot=True).changed
 
 
-def test_firmware_that_is_not_installed_is_told_before_anything_is_touched(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_firmware_is_reported_before_any_change(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(io_firmware, "fitting", lambda *unused: False)
     with pytest.raises(InputError) as raised:
         make(host, secure_boot=True)

@@ -3,12 +3,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files that a careless copy loses. Runs on the machine itself, standard library only.
+"""Corpus of files that are difficult to copy. Runs on the machine itself, uses the standard library only.
 
-``corpus.py plant DIR`` makes them, ``corpus.py describe DIR`` prints a manifest as JSON: content hash, type, owner,
+``corpus.py plant DIR`` creates them, ``corpus.py describe DIR`` prints a manifest as JSON: content hash, type, owner,
 mode, times, extended attributes (ACLs and capabilities among them), hard links, sparseness, flags. ``corpus.py flag DIR``
-makes some of them immutable or append-only, which nobody can remove before ``corpus.py unflag DIR``; ``corpus.py change DIR``
-goes on rewriting one of them for ten seconds.
+makes some of them immutable or append-only; they can be removed only after ``corpus.py unflag DIR``; ``corpus.py change DIR``
+rewrites one of them for ten seconds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FLAGGED = {"flagged/immutable": 0x10, "flagged/append-only": 0x20, "flagged": 0x
 
 
 def flags_of(path: str, give: int | None = None) -> int:
-    """The flags of a file or folder; with ``give`` these instead."""
+    """Return the flags of a file or folder; set the flags ``give``, if given."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         buffer = bytearray(8)
@@ -52,7 +52,7 @@ def flags_of(path: str, give: int | None = None) -> int:
 
 
 def flag(base: str, on: bool) -> None:
-    """Immutable and append-only files, in a folder that is immutable itself; or none of that any more."""
+    """Set or clear the flags of immutable and append-only files in a folder that is immutable itself."""
     inner = os.path.join(base, "flagged")
     if on and not os.path.isdir(inner):
         os.mkdir(inner)

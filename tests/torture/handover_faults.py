@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Faults of a hand-over that a cut link or a killed host does not cover: lost answers, stopped workers, full state directories."""
+"""Faults of a hand-over other than a cut link or a killed host: lost answers, stopped workers, full state directories."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from migration_kill import DESTINATION, LAB, UNIT, ssh
 FILE_SYSTEMS = ("ext4", "xfs", "btrfs")
 STATE = "/var/lib/reduced.footprint"
 _IMAGE, _FILLER = "/var/tmp/state.img", f"{STATE}/filler"
-# what the smallest xfs takes
+# the minimum size of an xfs file system
 _STATE_SIZE = 320 << 20
-# read by every start of Debian's interpreter
+# read at every start of Debian's Python interpreter
 _HOOK, _HELD = "/usr/lib/python3/dist-packages/hold.pth", "/var/tmp/answer-is-held"
 _TABLE = "migration_fault"
 
 
 def _ports(bridge: str) -> dict[str, str]:
-    """Name of a machine → its port of the lab's bridge."""
+    """Map the names of the machines to their ports of the lab's bridge."""
     links = json.loads(subprocess.run(["ip", "-json", "link", "show", "master", bridge], check=True, capture_output=True).stdout)
     return {each["ifname"].rpartition("-")[2]: each["ifname"] for each in links}
 
 
 def part(bridge: str) -> None:
-    """From now on the source and the host hear nothing of each other, not even ARP; everybody else hears both."""
+    """Drop all frames between source and host, including ARP; other hosts reach both."""
     ports = _ports(bridge)
     source, host = ports["laptop"], ports[DESTINATION]
     table = f"{_TABLE}_{bridge.replace('-', '_')}"
@@ -41,29 +41,29 @@ def part(bridge: str) -> None:
 
 
 def join(bridge: str) -> None:
-    """They hear each other again."""
+    """Reconnect source and host."""
     subprocess.run(["nft", "delete", "table", "bridge", f"{_TABLE}_{bridge.replace('-', '_')}"], check=False, capture_output=True)
 
 
-def hold_the_answer() -> None:
-    """The source does what the final word asks for, and keeps its answer to itself, once."""
-    # before the interpreter ends, and what it printed leaves it
+def hold_answer() -> None:
+    """Make the source act on the final hand-over message but hold its answer, once."""
+    # runs at exit, before the interpreter flushes its output
     hold = f"lambda: (open({_HELD!r}, 'w').close(), __import__('time').sleep(600))"
-    # behind the forced command of the one-time key, or run by name
-    asked = "sys.orig_argv + os.environ.get('SSH_ORIGINAL_COMMAND', '').split()"
-    line = f"import atexit, os, sys; 'confirm' in {asked} and not os.path.exists({_HELD!r}) and atexit.register({hold})\n"
+    # invoked through the forced command of the one-time key, or by name
+    arguments = "sys.orig_argv + os.environ.get('SSH_ORIGINAL_COMMAND', '').split()"
+    line = f"import atexit, os, sys; 'confirm' in {arguments} and not os.path.exists({_HELD!r}) and atexit.register({hold})\n"
     ssh("laptop", "rm", "-f", _HELD)
     ssh("laptop", "mkdir", "-p", str(pathlib.Path(_HOOK).parent))
     ssh("laptop", "tee", _HOOK, given=line.encode())
 
 
 def answer_is_held(temporary: str) -> bool:
-    """Whether the source has heard the final word."""
+    """Whether the source has received the final hand-over message."""
     return bool(_at(temporary, "ls", _HELD, ok=False).strip())
 
 
-def give_answers(machines: t.Iterable[str]) -> None:
-    """Nothing is held any more, on the source nor in its copy."""
+def release_answers(machines: t.Iterable[str]) -> None:
+    """Remove the hook that holds answers, from the source and from its copy."""
     for each in machines:
         _at(each, "rm", "-f", _HOOK, ok=False)
 
@@ -73,12 +73,12 @@ def _at(machine: str, *command: str, ok: bool = True) -> str:
 
 
 def main_pid() -> int:
-    """The worker's process, 0 when there is none."""
+    """Return the process id of the worker, 0 if it is not running."""
     return int(ssh(DESTINATION, "systemctl", "show", "--value", "-p", "MainPID", UNIT, ok=False).strip() or 0)
 
 
 def freeze(seconds: float) -> None:
-    """Stop the worker, and let it go on if it is still there."""
+    """Stop the worker, and continue it after this time if it still exists."""
     pid = main_pid()
     ssh(DESTINATION, "kill", "-STOP", str(pid))
     time.sleep(seconds)
@@ -86,8 +86,8 @@ def freeze(seconds: float) -> None:
         ssh(DESTINATION, "kill", "-CONT", str(pid), ok=False)
 
 
-def kill_again_and_again(times: int) -> int:
-    """Kill the worker each time it was started again; returns how often that was."""
+def kill_repeatedly(times: int) -> int:
+    """Kill the worker each time it is started again; return the number of kills."""
     done, last = 0, 0
     until = time.monotonic() + 120
     while done < times and time.monotonic() < until:
@@ -100,8 +100,8 @@ def kill_again_and_again(times: int) -> int:
     return done
 
 
-def state_on(fs: str | None) -> None:
-    """Give the state directory a small file system of its own, or take it away again."""
+def mount_state(fs: str | None) -> None:
+    """Mount a small file system over the state directory, or unmount it."""
     ssh(DESTINATION, "umount", STATE, ok=False)
     if fs is None:
         return
@@ -115,12 +115,12 @@ def state_on(fs: str | None) -> None:
 
 
 def fill_state() -> None:
-    """Not a byte is left in the state directory."""
+    """Fill the state directory completely."""
     for size in ("1M", "4k", "512"):
         ssh(DESTINATION, "dd", "if=/dev/urandom", f"of={_FILLER}.{size}", f"bs={size}", ok=False)
         ssh(DESTINATION, "sync", ok=False)
 
 
 def empty_state() -> None:
-    """There is room again."""
+    """Remove the files that fill the state directory."""
     ssh(DESTINATION, "rm", "-f", *(f"{_FILLER}.{size}" for size in ("1M", "4k", "512")), ok=False)

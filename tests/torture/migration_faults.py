@@ -3,7 +3,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Faults in every phase of a migration, in a lab that is up and whose writer writes.
+"""Inject faults into every phase of a migration, in a running lab whose writer continuously writes rows.
 
 A hook of the migration suspends it in the phase of the fault. Then the migration runs without intervention until it ends; the fault is
 removed, and the playbook is run until the master serves from the VM or, for a fault before the pause, until the copy is complete.
@@ -24,7 +24,7 @@ import sys
 import time
 import typing as t
 
-from migration_kill import DESTINATION, LAB, ROOT, UNIT, journal, key_left, last_acknowledged, playbook, ssh, start_anew
+from migration_kill import DESTINATION, LAB, ROOT, UNIT, journal, key_left, last_acknowledged, playbook, ssh, discard_migration
 
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "lab")]
 
@@ -33,18 +33,18 @@ from address_watch import AddressWatch  # noqa: E402
 from cells import Cells  # noqa: E402
 from rflab import settings  # noqa: E402
 
-# a lease short enough to wait for, and the time a phase is held still: longer than the lease
+# a short lease, and the time for which a phase is suspended: longer than the lease
 LEASE = int(os.environ.get("FAULT_LEASE", "40"))
 HELD = LEASE + 35
 MARK = "/var/tmp/fault-strikes"
-# a pool of its own, which can be filled up; and what fills it
+# a separate file system for the pool, which can be filled, and the file that fills it
 POOL, POOL_SIZE = "/var/lib/libvirt/images", "7g"
 FILLER = f"{POOL}/filler"
 SERVICE_TIMEOUT = 400
 
 
 class Cell(t.NamedTuple):
-    """One fault in one phase; ``ends`` are the states it may come to by itself."""
+    """One fault in one phase; ``ends`` are the permitted final states without intervention."""
 
     fault: str
     phase: str
@@ -53,44 +53,44 @@ class Cell(t.NamedTuple):
 
 
 BEFORE = ("preflight", "define", "prepare", "partition", "precopy", "rehearse")
-#: A migration that goes on with the copy of an earlier one has these behind it.
+#: Phases that are already complete in a migration that continues with the copy of an earlier one.
 ONCE = ("define", "prepare", "partition")
-STILL = ("quiesce", "final", "fixup", "verify")
+PAUSED = ("quiesce", "final", "fixup", "verify")
 CELLS = (
     *(Cell("host", phase, "before", ("stopped",)) for phase in BEFORE),
-    *(Cell("host", phase, "before", ("done", "rolled_back")) for phase in STILL),
+    *(Cell("host", phase, "before", ("done", "rolled_back")) for phase in PAUSED),
     Cell("host", "cutover", "before", ("done", "rolled_back")),
     Cell("host", "cutover", "after", ("done", "rolled_back")),
     Cell("host", "commit", "after", ("done",)),
     *(Cell("link", phase, "before", ("failed",)) for phase in BEFORE[:-1]),
-    # the copy boots without the source
+    # the rehearsal boots the copy without the source
     Cell("link", "rehearse", "before", ("stopped",)),
-    *(Cell("link", phase, "before", ("failed", "rolled_back")) for phase in STILL),
+    *(Cell("link", phase, "before", ("failed", "rolled_back")) for phase in PAUSED),
     Cell("link", "cutover", "before", ("failed", "rolled_back")),
     Cell("link", "cutover", "after", ("failed", "rolled_back")),
     Cell("link", "commit", "after", ("done",)),
     *(Cell("controller", phase, "before", ("stopped",)) for phase in BEFORE),
-    *(Cell("controller", phase, "before", ("done",)) for phase in (*STILL, "cutover", "commit")),
+    *(Cell("controller", phase, "before", ("done",)) for phase in (*PAUSED, "cutover", "commit")),
     Cell("two", "precopy", "before", ("stopped",)),
     *(Cell("two", phase, "before", ("done",)) for phase in ("quiesce", "cutover")),
     *(Cell("full", phase, "before", ("failed",)) for phase in ("precopy", "rehearse")),
     Cell("full", "final", "before", ("rolled_back",)),
     *(Cell("full", phase, "before", ("done", "rolled_back")) for phase in ("verify", "cutover")),
-    # the state directory runs full, with a file system of its own
-    *(Cell(f"state-{fs}", phase, "before", ("done", "rolled_back")) for fs in handover.FILE_SYSTEMS for phase in (*STILL, "cutover", "commit")),
-    # the worker is stopped for longer than the lease, and goes on
+    # the state directory is full, on a separate file system
+    *(Cell(f"state-{fs}", phase, "before", ("done", "rolled_back")) for fs in handover.FILE_SYSTEMS for phase in (*PAUSED, "cutover", "commit")),
+    # the worker is stopped for longer than the lease, then continued
     Cell("frozen", "verify", "before", ("failed", "rolled_back")),
     Cell("frozen", "cutover", "after", ("done", "failed", "rolled_back")),
-    # source and host hear nothing of each other, while others hear both
+    # source and host are separated, while other hosts reach both
     Cell("parted", "verify", "before", ("failed", "rolled_back")),
     Cell("parted", "cutover", "after", ("failed", "rolled_back")),
-    # killed as soon as it is there again
+    # the worker is killed as soon as it is started again
     Cell("kills", "verify", "before", ("rolled_back",)),
     Cell("kills", "cutover", "after", ("rolled_back",)),
-    # the answer to the final word is lost with the link, for less and for more than the lease
+    # the answer to the final hand-over message is lost with the link, for less and for more than the lease
     Cell("answer", "commit", "before", ("done",)),
     Cell("answer-late", "commit", "before", ("done",)),
-    # the host loses its power when the source has let go and nobody knows it yet
+    # the host loses power after the source has released the address and before the host received the answer
     Cell("answer-host", "commit", "before", ("done",)),
     Cell("unbootable", "fixup", "after", ("rolled_back",)),
     Cell("unhealthy", "rehearse", "before", ("failed",)),
@@ -108,21 +108,21 @@ SLICE = {
 
 
 def lab(*command: str) -> None:
-    """One command of the lab."""
+    """Run a command of the lab."""
     subprocess.run([str(ROOT / "lab/lab"), *command], check=True, capture_output=True)
 
 
 def options(cell: Cell) -> list[str]:
-    """Extra variables that hold the migration still, once, in the phase."""
+    """Return the extra variables that suspend the migration once, in the phase of the cell."""
     hold = f"test -e {MARK} || {{ touch {MARK}; sync; sleep {HELD}; }}"
     hooks = [{"phase": cell.phase, "when": cell.when, "command": ["sh", "-c", hold], "command_timeout": HELD + 30}]
     given: dict[str, t.Any] = {"master_migrate_hooks": hooks, "master_migrate_lease_timeout": LEASE}
     given["master_migrate_rehearse"] = "rehearse" == cell.phase
     if cell.phase in BEFORE:
-        # what follows is what follows without a fault
+        # the rest is the same as without the fault
         given["master_migrate_stop_after"] = "rehearse"
     else:
-        # the fault comes later, and more passes only make the pause shorter
+        # the fault comes after the copy, and more passes would only shorten the pause
         given["master_migrate_max_passes"] = 1
     if cell.fault in ("unbootable", "unhealthy", "full"):
         given["master_migrate_boot_timeout"] = 90 if cell.fault != "full" else 240
@@ -136,8 +136,8 @@ def options(cell: Cell) -> list[str]:
     return ["-e", json.dumps(given)]
 
 
-def strike(cell: Cell, here: settings.Lab, run: subprocess.Popen[bytes], more: t.Sequence[str]) -> subprocess.Popen[bytes] | None:
-    """Let the fault happen; returns a second run of the playbook where there is one."""
+def inject(cell: Cell, here: settings.Lab, run: subprocess.Popen[bytes], more: t.Sequence[str]) -> subprocess.Popen[bytes] | None:
+    """Inject the fault; return the second run of the playbook, if the fault consists of one."""
     network = here.net
     if cell.fault == "host":
         lab("kill", DESTINATION)
@@ -159,11 +159,11 @@ def strike(cell: Cell, here: settings.Lab, run: subprocess.Popen[bytes], more: t
     elif cell.fault == "frozen":
         handover.freeze(LEASE + 20)
     elif cell.fault == "kills":
-        handover.kill_again_and_again(5)
+        handover.kill_repeatedly(5)
     elif cell.fault == "parted":
         handover.part(here.bridge)
     elif cell.fault.startswith("answer"):
-        # the source has let go, and keeps the answer until nobody hears it any more
+        # the source has released the address; its answer is held until the link is cut
         handover.part(here.bridge)
         if cell.fault == "answer-host":
             lab("kill", DESTINATION)
@@ -176,12 +176,12 @@ def strike(cell: Cell, here: settings.Lab, run: subprocess.Popen[bytes], more: t
 
 
 def remove_fault(cell: Cell, here: settings.Lab) -> None:
-    """The fault is over."""
+    """Remove the fault."""
     handover.join(here.bridge)
     if cell.fault.startswith("state-"):
         handover.empty_state()
     if cell.fault.startswith("answer"):
-        handover.give_answers((f"{here.net}.2", f"{here.net}.3"))
+        handover.release_answers((f"{here.net}.2", f"{here.net}.3"))
     if cell.fault == "link":
         ssh(DESTINATION, "nft", "delete", "table", "inet", "fault", ok=False)
     elif cell.fault == "full":
@@ -189,8 +189,8 @@ def remove_fault(cell: Cell, here: settings.Lab) -> None:
 
 
 def small_pool(wanted: bool) -> None:
-    """Give the server a pool that has room for this migration and little else, or the usual one back."""
-    start_anew()
+    """Mount a pool with just enough space for this migration, or restore the usual pool."""
+    discard_migration()
     if wanted:
         ssh(DESTINATION, "mount", "-t", "tmpfs", "-o", f"size={POOL_SIZE}", "pool", POOL)
     else:
@@ -198,10 +198,10 @@ def small_pool(wanted: bool) -> None:
     ssh(DESTINATION, "virsh", "pool-refresh", "default")
 
 
-def await_true(what: str, true: t.Callable[[], bool], seconds: float) -> float:
-    """Wait until something is so; how long that took."""
+def await_true(what: str, condition: t.Callable[[], bool], seconds: float) -> float:
+    """Wait until the condition is met; return the seconds that took."""
     began = time.monotonic()
-    while not true():
+    while not condition():
         if time.monotonic() - began > seconds:
             raise RuntimeError(f"{what}: not within {seconds:.0f} s")
         time.sleep(0.5)
@@ -209,56 +209,56 @@ def await_true(what: str, true: t.Callable[[], bool], seconds: float) -> float:
 
 
 def at_rest() -> bool:
-    """Whether the migration has come to an end by itself."""
+    """Whether the migration has ended."""
     active = ssh(DESTINATION, "systemctl", "is-active", UNIT, ok=False).strip()
     return active in ("inactive", "failed", "unknown") and journal().get("state") in ("done", "failed", "rolled_back", "stopped")
 
 
 def longest_pause(since: float) -> float:
-    """The longest time without an acknowledged row."""
+    """Return the longest time in seconds without an acknowledged row."""
     times = [float(each["t"]) for each in map(json.loads, (LAB / "writer.jsonl").read_text(encoding="utf-8").splitlines()) if float(each["t"]) >= since]
     return round(max((after - before for before, after in zip(times, times[1:])), default=0.0), 1)
 
 
 def lost(first_row: int) -> int:
-    """Acknowledged rows that the master lacks."""
+    """Return the number of acknowledged rows that are missing on the master."""
     rows = {int(each["n"]) for each in map(json.loads, (LAB / "writer.jsonl").read_text(encoding="utf-8").splitlines()) if int(each["n"]) > first_row}
     return len(rows - {int(each) for each in ssh("laptop", "mariadb", "-N", "-e", "'SELECT n FROM footprint.events'").split()})
 
 
-def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
-    """One cell from beginning to end."""
+def run_cell(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
+    """Run one cell; return its row of the table."""
     if journal().get("state") == "done" and playbook("rollback_master").wait() != 0:
-        raise RuntimeError("the cell before could not be taken back")
+        raise RuntimeError("the migration of the previous cell could not be rolled back")
     if cell.fault == "full":
         small_pool(True)
     elif cell.fault.startswith("state-"):
-        start_anew()
-        handover.state_on(cell.fault.partition("-")[2])
+        discard_migration()
+        handover.mount_state(cell.fault.partition("-")[2])
     elif cell.phase in ONCE:
-        start_anew()
+        discard_migration()
     if cell.fault.startswith("answer"):
-        handover.hold_the_answer()
+        handover.hold_answer()
     ssh(DESTINATION, "rm", "-f", MARK)
     more = options(cell)
     first_row, since = last_acknowledged(), time.time()
     with AddressWatch(here.bridge, f"{here.net}.2") as watch:
         run = playbook("migrate_master", *more)
         if cell.fault.startswith("answer"):
-            await_true("the final word", lambda: handover.answer_is_held(f"{here.net}.3"), 900)
+            await_true("the final hand-over message", lambda: handover.answer_is_held(f"{here.net}.3"), 900)
         elif cell.fault not in ("unbootable", "unhealthy"):
             await_true("the phase", lambda: bool(ssh(DESTINATION, "ls", MARK, ok=False).strip()), 900)
-        second = strike(cell, here, run, more)
+        second = inject(cell, here, run, more)
         began = time.monotonic()
         if cell.fault in ("unbootable", "unhealthy"):
-            # nothing holds it still, and the migration before is at rest as well
+            # the migration is not suspended, and the previous migration has ended as well: wait for the playbook
             run.wait()
-        # a host that was switched off is asked again when it is up
-        await_true("its own end", at_rest, 900)
+        # a host that was powered off is queried again after its boot
+        await_true("the end of the migration", at_rest, 900)
         took = time.monotonic() - began
         run.wait()
         ended, serves = journal(), ""
-        await_true("somebody who serves", writing, SERVICE_TIMEOUT)
+        await_true("a master that serves", writing, SERVICE_TIMEOUT)
         serves = ssh("laptop", "systemd-detect-virt", ok=False).strip()
         remove_fault(cell, here)
         if second is not None and second.wait() != 0:
@@ -267,7 +267,7 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
         for runs in range(1, 5):
             if playbook("migrate_master", "-e", json.dumps(rest)).wait() == 0:
                 break
-    whole = "stopped" if cell.phase in BEFORE else "done"
+    expected = "stopped" if cell.phase in BEFORE else "done"
     seen, keys = watch.report(), key_left()
     row: dict[str, t.Any] = {
         "fault": cell.fault,
@@ -281,13 +281,13 @@ def suffer(cell: Cell, here: settings.Lab) -> dict[str, t.Any]:
         "rows lost": lost(first_row),
         "key left": ", ".join(keys),
         "reason": ended.get("reason"),
-        "held": ended["state"] in cell.ends and journal().get("state") == whole and seen["seconds_two"] == 0 and not keys,
+        "held": ended["state"] in cell.ends and journal().get("state") == expected and seen["seconds_two"] == 0 and not keys,
     }
     if cell.fault == "full":
         small_pool(False)
     if cell.fault.startswith("state-"):
-        start_anew()
-        handover.state_on(None)
+        discard_migration()
+        handover.mount_state(None)
     return row
 
 
@@ -310,13 +310,13 @@ def main() -> int:
     cells = [each for each in CELLS if (arguments.whole or only or (each.fault, each.phase, each.when) in SLICE)]
     cells = [each for each in cells if not only or any(fault == each.fault and phase in ("", each.phase) for fault, _colon, phase in only)]
     if not arguments.keep:
-        start_anew()
+        discard_migration()
     results, good = Cells("migration-faults", ("held", "reason")), True
     for cell in cells:
         key = (cell.fault, cell.when, cell.phase)
         if arguments.resume and results.held(key):
             continue
-        row = suffer(cell, settings.current())
+        row = run_cell(cell, settings.current())
         row["held"] = row["held"] and row["rows lost"] == 0
         results.add(key, row)
         good = good and row["held"]

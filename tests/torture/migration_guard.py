@@ -3,10 +3,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard of a VM that runs on a lease, with the systemd, the libvirtd and the QEMU of a server of the lab.
+"""Test the guard of a VM that runs on a lease, with the systemd, libvirtd and QEMU of a server of the lab.
 
-A small machine without a disk stands for the VM, a worker that only sleeps for the migration's. ``LAB_NAME`` and
-``LAB_NETWORK`` choose the lab, as for ``lab/lab``. Prints one line per story; exit code 0 when every one held.
+The VM is a small domain without a disk, the worker of the migration is a process that only sleeps. ``LAB_NAME`` and
+``LAB_NETWORK`` select the lab, as for ``lab/lab``. Prints one line per scenario; exit code 0 if every scenario passed.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ END = f"from {PACKAGE}._migrate.phases.io_vm_guard import VmGuard; VmGuard({NAME
 
 
 def python(text: str) -> None:
-    """Run something with the collection's code on the server."""
+    """Run Python code with the collection's modules on the server."""
     ssh(DESTINATION, "env", f"PYTHONPATH={ZIP}", "python3", "-", given=text.encode())
 
 
 def property_of(unit: str, name: str) -> str:
-    """What systemd says of a unit."""
+    """Return a property of a systemd unit."""
     return ssh(DESTINATION, "systemctl", "show", "--value", "-p", name, unit, ok=False).strip()
 
 
 def runs() -> bool:
-    """Whether the VM's process is there; libvirtd may not be able to tell."""
+    """Whether the process of the VM exists; libvirtd may not be able to answer."""
     return bool(ssh(DESTINATION, "pgrep", "-f", UUID, ok=False).strip())
 
 
-def within(seconds: float, true: t.Callable[[], bool]) -> float | None:
-    """Seconds until something is so, ``None`` when it does not come to be."""
+def within(seconds: float, condition: t.Callable[[], bool]) -> float | None:
+    """Return the seconds until the condition is met, ``None`` after the time limit."""
     began = time.monotonic()
     while time.monotonic() - began < seconds:
-        if true():
+        if condition():
             return round(time.monotonic() - began, 1)
         time.sleep(0.2)
     return None
 
 
 def start(worker: str) -> None:
-    """The VM on a lease, and a worker that never renews it."""
+    """Start the VM on a lease, and a worker that never renews it."""
     clear()
     ssh(DESTINATION, "virsh", "create", "/dev/stdin", given=XML.encode())
     python(BEGIN)
@@ -81,7 +81,7 @@ def start(worker: str) -> None:
 
 
 def clear() -> None:
-    """Nothing of an earlier story is left."""
+    """Remove everything of an earlier scenario."""
     ssh(DESTINATION, "systemctl", "stop", WORKER, ok=False)
     python(END)
     ssh(DESTINATION, "systemctl", "stop", GUARD, ok=False)
@@ -89,17 +89,17 @@ def clear() -> None:
 
 
 def frozen() -> tuple[bool, str]:
-    """A worker that is stopped for ever."""
+    """The worker is stopped with SIGSTOP and never continued."""
     start("sleep 1000")
     pid = property_of(WORKER, "MainPID")
     ssh(DESTINATION, "kill", "-STOP", pid)
     took = within(LEASE, lambda: not runs())
-    anew = within(20, lambda: property_of(WORKER, "MainPID") not in (pid, "0", ""))
-    return took is not None and anew is not None, f"VM stopped after {took} s of a lease of {LEASE} s, worker started anew"
+    restarted = within(20, lambda: property_of(WORKER, "MainPID") not in (pid, "0", ""))
+    return took is not None and restarted is not None, f"VM stopped after {took} s of a lease of {LEASE} s, worker started again"
 
 
 def hanging_libvirtd() -> tuple[bool, str]:
-    """A libvirtd that answers nobody."""
+    """libvirtd hangs and does not answer."""
     start("sleep 1000")
     daemon = property_of("libvirtd.service", "MainPID")
     ssh(DESTINATION, "kill", "-STOP", daemon)
@@ -111,7 +111,7 @@ def hanging_libvirtd() -> tuple[bool, str]:
 
 
 def killed_guard() -> tuple[bool, str]:
-    """The guard itself is killed, again and again."""
+    """The guard itself is killed repeatedly."""
     start("sleep 1000")
     for unused in range(4):
         ssh(DESTINATION, "systemctl", "kill", "--signal=KILL", GUARD, ok=False)
@@ -121,14 +121,14 @@ def killed_guard() -> tuple[bool, str]:
 
 
 def failed_worker() -> tuple[bool, str]:
-    """A worker that ends with an error, for example because it can write nothing."""
+    """The worker ends with an error, for example because it cannot write its journal."""
     start("false")
     took = within(10, lambda: not runs())
     return took is not None and took < 10, f"VM stopped {took} s after its worker"
 
 
 def stopped_worker() -> tuple[bool, str]:
-    """A worker that somebody ends."""
+    """The unit of the worker is stopped."""
     start("sleep 1000")
     ssh(DESTINATION, "systemctl", "stop", WORKER)
     took = within(10, lambda: not runs())
@@ -136,38 +136,38 @@ def stopped_worker() -> tuple[bool, str]:
 
 
 def killed_worker() -> tuple[bool, str]:
-    """A worker that is killed and follows itself: its VM goes on."""
+    """The worker is killed and restarted by systemd: its VM continues."""
     start("sleep 1000")
     pid = property_of(WORKER, "MainPID")
     ssh(DESTINATION, "kill", "-KILL", pid)
-    anew = within(10, lambda: property_of(WORKER, "MainPID") not in (pid, "0", ""))
-    return anew is not None and runs(), "worker started anew, VM runs on"
+    restarted = within(10, lambda: property_of(WORKER, "MainPID") not in (pid, "0", ""))
+    return restarted is not None and runs(), "worker started again, VM continues"
 
 
 def handed_over() -> tuple[bool, str]:
-    """Nobody stops a VM whose source let go, however the worker ends."""
+    """The VM is not stopped after the source released the address, however the worker ends."""
     start("sleep 1000")
     python(END)
     ssh(DESTINATION, "systemctl", "stop", WORKER)
     time.sleep(LEASE)
-    return runs() and property_of(GUARD, "ActiveState") != "active", "VM runs on, no guard is left"
+    return runs() and property_of(GUARD, "ActiveState") != "active", "VM continues, no guard is left"
 
 
-STORIES = (frozen, hanging_libvirtd, killed_guard, failed_worker, stopped_worker, killed_worker, handed_over)
+SCENARIOS = (frozen, hanging_libvirtd, killed_guard, failed_worker, stopped_worker, killed_worker, handed_over)
 
 
 def main() -> int:
-    """All stories, or those that are named."""
+    """Run all scenarios, or those named on the command line."""
     with tempfile.TemporaryDirectory() as folder:
         code = io_units.keep_code(pathlib.Path(folder))
         ssh(DESTINATION, "tee", ZIP, given=code.read_bytes())
     held = True
-    for story in STORIES:
-        if sys.argv[1:] and story.__name__ not in sys.argv[1:]:
+    for scenario in SCENARIOS:
+        if sys.argv[1:] and scenario.__name__ not in sys.argv[1:]:
             continue
-        good, what = story()
+        good, result = scenario()
         held = held and good
-        sys.stdout.write(json.dumps({"story": story.__name__, "held": good, "what": what}) + "\n")
+        sys.stdout.write(json.dumps({"scenario": scenario.__name__, "held": good, "result": result}) + "\n")
         sys.stdout.flush()
     clear()
     return 0 if held else 1

@@ -3,13 +3,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A migration whose worker is killed in every phase, in a lab that is up and whose writer writes.
+"""Kill the worker of a migration in every phase, in a running lab whose writer continuously writes rows.
 
-One migration suffers one ``kill -9`` per phase. systemd starts the worker again; when it has had enough of that, or when
-the kill ends the run, the playbook is run again. At the end the master must serve from the VM, the corpus of awkward files
-must be equal, no acknowledged row may be lost, and neither machine has anything left of the one-time key.
+The worker of one migration is killed with ``kill -9`` once per phase. systemd restarts it; if systemd reaches its restart limit or
+the kill ends the run, the playbook is run again. At the end the master must serve from the VM, the corpus of difficult files
+must be equal, no acknowledged row may be lost, and no part of the one-time key may be left on either machine.
 
-``LAB_NAME`` and ``LAB_NETWORK`` choose the lab, as for ``lab/lab``. Exit code 0 when everything held.
+``LAB_NAME`` and ``LAB_NETWORK`` select the lab, as for ``lab/lab``. Exit code 0 if every check passed.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ PHASES = (
 )
 CORPUS = "/srv/corpus"
 MARKER = "reduced.footprint-migrate"
-# where the source is found once it stepped aside
+# address of the source after it released the admin address
 SOURCE_ASIDE = os.environ.get("LAB_NETWORK", "10.213.0.0/24").rpartition(".")[0] + ".3"
 
 
 def ssh(machine: str, *command: str, given: bytes | None = None, ok: bool = True) -> str:
-    """One command on a machine of the lab."""
+    """Run a command on a machine of the lab."""
     done = subprocess.run([str(ROOT / "lab/lab"), "ssh", machine, *command], input=given, capture_output=True, check=False)
     if ok and done.returncode != 0:
         raise RuntimeError(f"{machine}: {' '.join(command)}: {done.stderr.decode(errors='replace')}")
@@ -65,7 +65,7 @@ def playbook(name: str, *more: str) -> subprocess.Popen:
 
 
 def journal() -> dict:
-    """The journal as it is now; empty when there is none."""
+    """Return the current journal; empty if there is none."""
     text = ssh(DESTINATION, "cat", JOURNAL, ok=False)
     try:
         return json.loads(text)
@@ -85,7 +85,7 @@ while waiting and time.monotonic() < until:
     except (OSError, ValueError):
         now = {}
     if now.get("state") == "running" and now["phase"] == waiting[0]:
-        # systemd may just be starting it again after the kill before
+        # systemd may still be restarting the unit after the previous kill
         if subprocess.run(["systemctl", "kill", "--kill-who=main", "--signal=KILL", unit], stderr=subprocess.DEVNULL, check=False).returncode == 0:
             print(waiting.pop(0) + ": killed", flush=True)
             time.sleep(0.5)
@@ -100,7 +100,7 @@ for phase in waiting:
 
 
 def killer() -> subprocess.Popen:
-    """Kill the worker once in every phase, from now on."""
+    """Start killing the worker once in every phase."""
     argv = [str(ROOT / "lab/lab"), "ssh", DESTINATION, "python3", "-", UNIT, JOURNAL, *PHASES]
     started = subprocess.Popen(argv, stdin=subprocess.PIPE)
     assert started.stdin
@@ -109,47 +109,47 @@ def killer() -> subprocess.Popen:
     return started
 
 
-def start_anew(*more: str) -> None:
-    """Take an earlier migration back and forget it, so that every phase has something to do."""
+def discard_migration(*more: str) -> None:
+    """Roll back an earlier migration and remove its files, so that no phase is skipped."""
     if journal().get("state") == "done" and playbook("rollback_master", *more).wait() != 0:
-        raise RuntimeError("the earlier migration could not be taken back")
+        raise RuntimeError("the earlier migration could not be rolled back")
     ssh(DESTINATION, "systemctl", "stop", UNIT, ok=False)
     ssh(DESTINATION, "virsh", "undefine", "master", ok=False)
     ssh(DESTINATION, "rm", "-rf", str(pathlib.Path(JOURNAL).parent), "/var/lib/libvirt/images/master-disk0.img")
 
 
 def last_acknowledged() -> int:
-    """The number of the newest row the writer was promised."""
+    """Return the number of the newest acknowledged row of the writer."""
     lines = (LAB / "writer.jsonl").read_text(encoding="utf-8").splitlines()
     return int(json.loads(lines[-1])["n"]) if lines else 0
 
 
 def key_left() -> list[str]:
-    """What is still there of the one-time key and of the fence, once the master serves from the VM or the source serves again."""
+    """List remains of the one-time key and of the fence, after the master serves from the VM or the source serves again."""
     where = [SOURCE_ASIDE, "laptop"] if journal().get("state") == "done" else ["laptop"]
     left = [f"{each}: {MARKER}" for each in where if MARKER in ssh(each, "cat", "/root/.ssh/authorized_keys")]
     folder = str(pathlib.Path(JOURNAL).parent)
-    look = f"find {folder} -name 'id_*' -o -name 'known_hosts*'; nft list tables bridge; ls /etc/systemd/system | grep -- -fence"
-    left += ssh(DESTINATION, look, ok=False).split()
+    list_remains = f"find {folder} -name 'id_*' -o -name 'known_hosts*'; nft list tables bridge; ls /etc/systemd/system | grep -- -fence"
+    left += ssh(DESTINATION, list_remains, ok=False).split()
     return left
 
 
 def corpus(action: str, machine: str) -> str:
-    """Plant or describe the awkward files."""
+    """Create or describe the corpus of difficult files."""
     return ssh(machine, "python3", "-", action, CORPUS, given=(ROOT / "tests/torture/corpus.py").read_bytes())
 
 
 def main() -> int:
-    """The whole story."""
+    """Run one migration with a kill in every phase and print the result."""
     more = sys.argv[1:]
-    start_anew(*more)
+    discard_migration(*more)
     corpus("plant", "laptop")
     before = json.loads(corpus("describe", "laptop"))
-    # an earlier migration that was taken back lost what its VM was told, and says so; that does not count here
+    # a rollback discards the rows written to the VM and reports them; rows of earlier migrations are not counted here
     first_row = last_acknowledged()
     watcher = killer()
     for runs in range(1, 13):
-        # a run that a kill ended is run again, as its user would
+        # run the playbook again if a kill ended it, as a user would
         if playbook("migrate_master", *more).wait() == 0 and journal().get("state") == "done":
             break
     try:

@@ -3,11 +3,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Migrations with the options combined: boot × quiesce × sync × source_after, in a lab that is up and whose writer writes.
+"""Run migrations with combined options: boot × quiesce × sync × source_after, in a running lab whose writer continuously writes rows.
 
-Each one is rehearsed, done, run again without a change, and taken back, with a source that was switched off switched on before.
-Without ``--whole`` as many as have every pair of values. ``--only WORD`` chooses those with an option of this value.
-``LAB_NAME`` and ``LAB_NETWORK`` choose the lab, as for ``lab/lab``. Writes a table to tests/output; exit code 0 when all held.
+Each combination is rehearsed, run, run again without a change, and rolled back; a source that was shut down is powered on before
+the rollback. Without ``--whole`` the combinations cover every pair of values. ``--only VALUE`` selects the combinations with this value.
+``LAB_NAME`` and ``LAB_NETWORK`` select the lab, as for ``lab/lab``. Writes a table to tests/output; exit code 0 if all passed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import time
 import typing as t
 
 from migration_faults import SERVICE_TIMEOUT, AddressWatch, await_true, lab, longest_pause, lost, settings, writing
-from migration_kill import ROOT, journal, last_acknowledged, playbook, ssh, start_anew
+from migration_kill import ROOT, journal, last_acknowledged, playbook, ssh, discard_migration
 
 sys.path.insert(0, str(ROOT / "lab"))
 
@@ -35,7 +35,7 @@ OPTIONS = {
     "source_after": ("temp_address", "shutdown"),
 }
 ALL = tuple(itertools.product(*OPTIONS.values()))
-#: Every two values of two options meet in one of these.
+#: Contains every pair of values of two options.
 PAIRS = (
     ("image", "stop_services", "rsync", "temp_address"),
     ("image", "maintenance_boot", "rsync_dd", "shutdown"),
@@ -45,42 +45,42 @@ PAIRS = (
 )
 
 
-def silent(address: str) -> bool:
-    """Whether nobody is reached there."""
+def unreachable(address: str) -> bool:
+    """Whether no machine answers at the address."""
     return not ssh(address, "true; echo reached", ok=False).strip()
 
 
-def taken_back() -> None:
-    """The source serves again, whatever the migration before made of it."""
+def roll_back() -> None:
+    """Roll back the previous migration, if it is done, and wait until the source serves."""
     if journal().get("state") != "done":
         return
     here = settings.current()
-    if silent(f"{here.net}.3"):
+    if unreachable(f"{here.net}.3"):
         lab("start", "laptop")
-        await_true("the source at its temporary address", lambda: not silent(f"{here.net}.3"), 180)
+        await_true("the source at its temporary address", lambda: not unreachable(f"{here.net}.3"), 180)
     if playbook("rollback_master").wait() != 0:
-        raise RuntimeError("the migration before could not be taken back")
+        raise RuntimeError("the previous migration could not be rolled back")
     await_true("the source that serves", writing, SERVICE_TIMEOUT)
 
 
 def migrate(combination: t.Sequence[str], here: settings.Lab) -> dict[str, t.Any]:
-    """One combination from beginning to end."""
+    """Run one combination; return its row of the table."""
     given = {f"master_migrate_{name}": value for name, value in zip(OPTIONS, combination)}
     extra = ["-e", json.dumps({**given, "master_migrate_rehearse_timeout": 900})]
     log = here.state / "log" / f"options-{'-'.join(combination)}.log"
     first_row, since = last_acknowledged(), time.time()
     with AddressWatch(here.bridge, f"{here.net}.2") as watch:
         done = play("reduced.footprint.migrate_master", *extra, log=log)
-        told = journal()
+        result = journal()
         if done.rc == 0:
             await_true("the VM that serves", writing, SERVICE_TIMEOUT)
         again = play("reduced.footprint.migrate_master", *extra, log=log)
-    seen, source_off = watch.report(), silent(f"{here.net}.3")
+    seen, source_off = watch.report(), unreachable(f"{here.net}.3")
     row: dict[str, t.Any] = dict(zip(OPTIONS, combination))
     row |= {
-        "state": told.get("state"),
-        "rehearsed": bool(told["facts"].get("rehearsal", {}).get("passed")),
-        "pause (s)": round(float(told["downtime"].get("seconds") or 0), 1),
+        "state": result.get("state"),
+        "rehearsed": bool(result["facts"].get("rehearsal", {}).get("passed")),
+        "pause (s)": round(float(result["downtime"].get("seconds") or 0), 1),
         "longest gap of the client (s)": longest_pause(since),
         "rows lost": lost(first_row),
         "two on the address (s)": seen["seconds_two"],
@@ -88,16 +88,16 @@ def migrate(combination: t.Sequence[str], here: settings.Lab) -> dict[str, t.Any
         "changed when run again": again.changed if again.rc == 0 else "failed",
     }
     serves = ssh("laptop", "systemd-detect-virt", ok=False).strip()
-    held = (done.rc, told.get("state"), told.get("verified"), row["rehearsed"], serves in ("qemu", "kvm")) == (0, "done", True, True, True)
+    held = (done.rc, result.get("state"), result.get("verified"), row["rehearsed"], serves in ("qemu", "kvm")) == (0, "done", True, True, True)
     clean = (row["rows lost"], seen["seconds_two"], row["changed when run again"]) == (0, 0, 0)
     row["held"] = held and clean and source_off == (combination[3] == "shutdown")
     return row
 
 
 def main() -> int:
-    """Run the combinations; those with the same ``boot`` follow each other and use one copy."""
+    """Run the combinations; those with the same ``boot`` run one after the other and use the same copy."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", action="append", default=[], metavar="WORD", help="only combinations with this value")
+    parser.add_argument("--only", action="append", default=[], metavar="VALUE", help="only combinations with this value")
     parser.add_argument("--whole", action="store_true", help="all combinations, for hours")
     parser.add_argument("--resume", action="store_true", help="skip the combinations that passed with the same code")
     arguments = parser.parse_args()
@@ -106,14 +106,14 @@ def main() -> int:
     for combination in sorted(wanted):
         if arguments.resume and results.held(combination):
             continue
-        taken_back()
+        roll_back()
         if combination[0] != boot:
-            start_anew()
+            discard_migration()
             boot = combination[0]
         row = migrate(combination, settings.current())
         results.add(combination, row)
         good = good and row["held"]
-    taken_back()
+    roll_back()
     return 0 if good else 1
 
 

@@ -43,7 +43,7 @@ def _machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib
 # Names and networks
 
 
-def test_names_tell_gate_and_checkout_and_are_names_a_lab_can_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_contain_gate_and_checkout_and_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {labs.name(gate, root) for gate in (*WITH_A_LAB, "a-very-long-gate-name") for root in (ROOT, pathlib.Path("/elsewhere"))}
     assert len(names) == 10
     for one in names:
@@ -53,7 +53,7 @@ def test_names_tell_gate_and_checkout_and_are_names_a_lab_can_have(monkeypatch: 
     assert labs.name("lab") == labs.name("lab")
 
 
-def test_the_chosen_network_touches_nothing_that_is_in_use() -> None:
+def test_chosen_network_does_not_overlap_networks_in_use() -> None:
     free = labs.choose("e2e", [])
     assert labs.choose("e2e", []) == free
     assert labs.choose("lab", []) != free
@@ -63,7 +63,7 @@ def test_the_chosen_network_touches_nothing_that_is_in_use() -> None:
         assert not any(other.overlaps(one) for one in taken)
 
 
-def test_a_search_goes_on_elsewhere_when_a_whole_range_is_in_use() -> None:
+def test_search_continues_when_a_range_is_in_use() -> None:
     assert labs.choose("lab", [net("10.0.0.0/8")]).subnet_of(net("172.16.0.0/12"))
     assert labs.choose("lab", [net("10.0.0.0/8"), net("172.16.0.0/12")]).subnet_of(net("192.168.0.0/16"))
     last = [net("10.0.0.0/9"), net("10.128.0.0/9"), net("172.16.0.0/12"), *(one for one in net("192.168.0.0/16").subnets(new_prefix=24))]
@@ -81,7 +81,7 @@ def test_the_documented_networks_are_not_chosen() -> None:
 # Claims
 
 
-def test_an_occupied_network_and_another_labs_are_left_alone(machine: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_occupied_networks_are_not_chosen(machine: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = labs.GateLab("mine")
     first = labs.choose("mine", [])
     monkeypatch.setattr(network, "in_use", lambda: [(first, "eth7 has it")])
@@ -110,7 +110,7 @@ def test_two_claims_never_get_one_network(machine: pathlib.Path, monkeypatch: py
     assert not registry.REGISTRY.exists()
 
 
-def test_a_promise_ends_with_its_process(machine: pathlib.Path) -> None:
+def test_reservation_ends_with_its_process(machine: pathlib.Path) -> None:
     script = f"import sys; sys.path[:0] = {[str(ROOT / 'lab')]!r}\nimport pathlib\nfrom rflab import registry\n"
     script += f"registry.REGISTRY = pathlib.Path({str(registry.REGISTRY)!r})\n"
     script += "with registry.locked():\n    registry.promise('mine', '10.192.0.0/24')\nprint('promised', flush=True)\nsys.stdin.read()\n"
@@ -165,7 +165,7 @@ def entry(title: str, state: pathlib.Path, **facts: t.Any) -> None:
         registry.write(title, {"state": str(state), "bridge": "rflab-none", "cidr": "10.192.0.0/24", **facts})
 
 
-def test_a_dead_lab_of_a_checkout_that_is_gone_is_told_and_cleared(machine: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dead_lab_of_a_missing_checkout_is_reported_and_removed(machine: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     entry("ghost", machine / "gone" / ".lab-ghost")
     teardown.sweep(settings.Lab("mine", "10.192.1"))
     said = capsys.readouterr().out
@@ -173,7 +173,7 @@ def test_a_dead_lab_of_a_checkout_that_is_gone_is_told_and_cleared(machine: path
     assert "ghost" not in registry.entries()
 
 
-def test_one_that_runs_is_left_alone_until_it_is_meant(machine: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_running_lab_is_kept_unless_it_is_named(machine: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     home = machine / "gone"
     entry("ghost", home / ".lab-ghost")
     environment = {"LAB_NAME": "ghost", "PYTHONPATH": str(home / "lab"), "PATH": os.environ["PATH"]}
@@ -209,7 +209,7 @@ def test_labs_of_checkouts_that_are_there_are_not_swept(machine: pathlib.Path) -
     teardown.sweep(settings.Lab("up", "10.192.1"))
     assert set(registry.entries()) == {"up", "dead"}
     assert teardown.elsewhere(settings.Lab("up", "10.192.1")) == str(machine / ".lab-up")
-    # Nobody is left there who could take it down.
+    # The lab program of that checkout is missing, so the lab cannot be taken down there.
     (machine / "lab" / "lab").unlink()
     assert teardown.elsewhere(settings.Lab("up", "10.192.1")) is None
     teardown.sweep(settings.Lab("up", "10.192.1"))

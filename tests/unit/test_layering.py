@@ -47,7 +47,7 @@ SUBJECTS = (
 KINDS = ("model", "xml", "plan", "io", "run")
 _DECIDES = {"run", "plan", "xml", "model", "plugin_utils"}
 
-#: Kind → kinds of ours it may import. ``model`` holds the error tree, so everybody sees it.
+#: Kind → kinds it may import. ``model`` contains the error tree, so every kind may import it.
 MAY_IMPORT: t.Mapping[str, t.AbstractSet[str]] = {
     "modules": {"run", "model"},
     "action": {"run", "model"},
@@ -83,7 +83,7 @@ class Place(t.NamedTuple):
 def place_of(path: pathlib.PurePosixPath) -> Place | None:
     """The place of a file; ``None`` outside plugins/ and of a package's ``__init__``.
 
-    :raises ValueError: a file of ``module_utils`` whose name or folder tells neither subject nor kind.
+    :raises ValueError: a file of ``module_utils`` whose name or folder has no known subject or kind.
     """
     if not path.parts or path.parts[0] != "plugins" or path.name == "__init__.py":
         return None
@@ -152,7 +152,7 @@ def violations(source: str, path: str) -> list[str]:
         found.append(f"{path}:{line}: {text}")
 
     if place.kind not in MAY_IMPORT:
-        return [f"{path}:1: {place.kind} is not a type of plugin of ours"]
+        return [f"{path}:1: {place.kind} is not a known type of plugin"]
     for line, name in imported(tree, where):
         if is_a(name, ONLY_IO) and place.kind != "io":
             bad(line, f"only io may import {name.split('.')[0]}")

@@ -22,15 +22,15 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FQCN = "reduced.footprint"
 DOCUMENTED = ("modules", "inventory", "filter", "action", "lookup", "callback")
-#: Hosts an address in the repository may name; anything else is a slip of somebody's own network.
+#: Hosts an address in the repository may name; other names may come from a private network.
 HOSTS = (
     "gnu.org", "spdx.org", "ansible.com", "redhat.com", "github.com", "libvirt.org", "debian.org", "ubuntu.com", "rabbitmq.com", "qemu.org", "python.org",
     "mariadb.com", "mariadb.org", "galeracluster.com", "haproxy.org", "keepalived.org", "openstack.org", "opensource.org", "w3.org",
     "semver.org", "keepachangelog.com", "readthedocs.io", "pytest.org", "ietf.org", "rfc-editor.org", "kernel.org", "freedesktop.org", "fsf.org",
     "reduced.footprint", "example.com", "example.org", "example.net", "localhost",
 )
-#: Where somebody's checkout or scratch files live, and numbers only a tracker understands.
-# Written in two halves, or this file would accuse itself.
+#: Paths of private checkouts and scratch files, and numbers of a tracker.
+# Written in two halves, because this file is checked as well.
 FORBIDDEN = [re.compile(one + other) for one, other in (
     (r"(?<![\w.}])/wor", r"k/\w"), (r"(?<![\w.}])/hom", r"e/\w+/"), (r"(?<![\w.}])/User", r"s/\w+/"), (r"/tmp/", r"rf\b"), (r"\b[Ii]ssue", r"s? #?\d+\b"),
     # numbers of requirements belong into design documents
@@ -84,7 +84,7 @@ def undocumented_plugins(root: pathlib.Path) -> list[str]:
                 try:
                     value = next(iter(yaml.safe_load_all(texts.get(wanted, ""))), None)
                 except yaml.YAMLError as error:
-                    found.append(f"{name}: {wanted} is no YAML: {error}")
+                    found.append(f"{name}: {wanted} is not valid YAML: {error}")
                     continue
                 if not value:
                     found.append(f"{name}: no {wanted}")
@@ -152,7 +152,7 @@ def careless_roles(root: pathlib.Path) -> list[str]:
 
 
 def slips(root: pathlib.Path) -> list[str]:
-    """Words and addresses that belong to somebody's machine or desk, not to the project."""
+    """List paths, numbers and addresses of a private machine, which do not belong to the project."""
     found = []
     for file in tracked(root):
         try:
@@ -190,14 +190,14 @@ def dead_links(root: pathlib.Path) -> list[str]:
     return found
 
 
-def strangers_in_the_mirror(root: pathlib.Path) -> list[str]:
-    """Unit tests of plugins that lie in a folder the plugins do not have."""
+def unmatched_unit_tests(root: pathlib.Path) -> list[str]:
+    """List folders of unit tests without a folder of plugins."""
     mirror = root / "tests" / "unit" / "plugins"
     folders = {file.parent.relative_to(mirror) for file in mirror.rglob("test_*.py")}
     return [f"tests/unit/plugins/{folder}" for folder in sorted(folders) if not (root / "plugins" / folder).is_dir()]
 
 
-CONVENTIONS = [undocumented_plugins, modules_without_attributes, thick_modules, careless_roles, slips, dead_links, strangers_in_the_mirror]
+CONVENTIONS = [undocumented_plugins, modules_without_attributes, thick_modules, careless_roles, slips, dead_links, unmatched_unit_tests]
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda function: function.__name__)
@@ -250,7 +250,7 @@ def test_a_careful_tree_passes(tmp_path: pathlib.Path) -> None:
         (slips, {"docs/a.md": "made for two servers (F" + "3, X1-X4).\n"}),
         (slips, {"docs/a.md": "http:/" + "/registry.corp.internal/simple\n"}),
         (dead_links, {"docs/a.md": "[x](b.md)\n"}),
-        (strangers_in_the_mirror, {"tests/unit/plugins/module_utils/_none/test_x.py": "\n"}),
+        (unmatched_unit_tests, {"tests/unit/plugins/module_utils/_none/test_x.py": "\n"}),
     ],
 )
 def test_a_planted_fault_is_found(convention: t.Callable[[pathlib.Path], list[str]], files: dict[str, str], tmp_path: pathlib.Path) -> None:

@@ -97,7 +97,7 @@ VALID = {
     "own variables": "servers: {metal1: {rack: 2, zone: a, ansible_ssh_common_args: -4, ansible_remote_tmp: /tmp}}",
     "memory with a unit": "servers: {metal1: {roles: [virt], vms: [{id: c1, ram: 4096 MiB}, {id: c2, ram: 768 GiB}, {id: c3, ram: 256}]}}",
     "keys for templates": "servers: {metal1: {roles: [virt], vms: [{id: c1, rack: 4, nics: [{bridge: br0, queues: 4}]}]}}",
-    "own service with the name of one of ours": "services: {keystone: {role: my.own.keystone, configs: {anything: 1}}}",
+    "own service with the name of an included one": "services: {keystone: {role: my.own.keystone, configs: {anything: 1}}}",
 }
 
 

@@ -19,7 +19,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
-#: Parts of Ansible's own wording around a message, and internal names, which an error of ours must not need.
+#: Parts of Ansible's own wording around a message, and internal names, which an error of the collection must not contain.
 NOISE = ("Finalization of task args", "_Ansible", "Traceback", "object has no attribute")
 
 NODES = """

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Words that the collection does not use, in names, messages, comments and documentation."""
+"""Words that the collection and its tests do not use, in names, messages, comments and documentation."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.wording import FOLDERS, ROOT, findings, tracked
+from tests.support.wording import EXCLUDED, FOLDERS, ROOT, findings, tracked
 
 
 def test_collection_uses_no_unwanted_words() -> None:
@@ -18,6 +18,11 @@ def test_collection_uses_no_unwanted_words() -> None:
         for number, word, instead in findings(path.read_text("utf-8"))
     ]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("pattern", EXCLUDED)
+def test_excluded_files_exist(pattern: str) -> None:
+    assert list(ROOT.glob(pattern))
 
 
 @pytest.mark.parametrize(

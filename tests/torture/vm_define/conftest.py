@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One host for all of it, and a table of what was tried."""
+"""One host for all tests, and a table of the results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS: list[tuple[str, str, str]] = []
 
 @pytest.fixture(scope="session", name="only_host")
 def fixture_only_host() -> t.Iterator[Host]:
-    """Started once; nothing of it is left afterwards."""
+    """Start the host once; remove it completely afterwards."""
     host = Host(pathlib.Path(f"/var/tmp/footprint-harden-{os.getpid()}"))
     try:
         yield host
@@ -34,7 +34,7 @@ def fixture_only_host() -> t.Iterator[Host]:
 
 @pytest.fixture(name="host")
 def fixture_host(only_host: Host) -> t.Iterator[Host]:
-    """The host, empty."""
+    """Return the host without domains and volumes."""
     only_host.start_daemon()
     only_host.clear()
     yield only_host
@@ -42,7 +42,7 @@ def fixture_host(only_host: Host) -> t.Iterator[Host]:
 
 @pytest.fixture(name="network")
 def fixture_network(host: Host) -> t.Iterator[str]:
-    """A network without the world behind it; its name."""
+    """Create an isolated network; return its name."""
     name = "torture"
     with host.libvirt() as there:
         there.connection.networkDefineXML(NETWORK.format(name=name, bridge=f"rfha{os.getpid()}")).create()
@@ -55,17 +55,17 @@ def fixture_network(host: Host) -> t.Iterator[str]:
         network.undefine()
 
 
-@pytest.fixture(name="tell")
-def fixture_tell() -> t.Callable[[str, str, str], None]:
-    """Adds a row to the table: what was done, how often, what came of it."""
-    return lambda what, count, result: ROWS.append((what, count, result))
+@pytest.fixture(name="add_row")
+def fixture_add_row() -> t.Callable[[str, str, str], None]:
+    """Add a row to the table: fault, number of runs, result."""
+    return lambda fault, runs, result: ROWS.append((fault, runs, result))
 
 
 def pytest_terminal_summary(terminalreporter: t.Any, config: pytest.Config) -> None:
-    """The table, for the eye and for the documentation."""
+    """Print the table and write it to a file."""
     if not ROWS:
         return
-    lines = ["| what was done | how often | what came of it |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in ROWS)]
+    lines = ["| fault | runs | result |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in ROWS)]
     OUTPUT.mkdir(exist_ok=True)
     whole = config.getoption("--whole")
     name = "vm_define-whole.md" if whole else "vm_define-slice.md"

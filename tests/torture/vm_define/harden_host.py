@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A host of its own for the torture: a private libvirtd, pools, images, and the module in processes that may die."""
+"""A host for fault injection: a private libvirtd, pools, images, and the module in processes that may be killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLUSTER = "torture"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of one process of the module; ``steps`` are those it began."""
+    """Result of one process of the module; ``steps`` are the steps it started."""
 
     code: int
     result: t.Mapping[str, t.Any]
@@ -45,17 +45,17 @@ class Outcome:
 
     @property
     def killed(self) -> bool:
-        """Whether it died on its way."""
+        """Whether the process was killed."""
         return self.code == -signal.SIGKILL
 
     @property
     def ok(self) -> bool:
-        """Whether it came to a good end."""
+        """Whether the module succeeded."""
         return self.code == 0 and not self.result.get("failed")
 
     @property
     def message(self) -> str:
-        """What it said when it failed."""
+        """The error message of the module."""
         return str(self.result.get("msg", ""))
 
     def vm(self, number: int = 0) -> t.Mapping[str, t.Any]:
@@ -65,7 +65,7 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class Started:
-    """A module on its way."""
+    """A running module."""
 
     pid: int
     output: pathlib.Path
@@ -73,7 +73,7 @@ class Started:
     since: float
 
     def wait(self, limit: float = 120) -> Outcome:
-        """Its end; one that does not come in time is a failure."""
+        """Wait for the end of the process; exceeding the limit in seconds is a failure."""
         while True:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -94,7 +94,7 @@ class Started:
 
 
 class Host:
-    """The host and what is asked of it."""
+    """The host and its operations."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
@@ -106,10 +106,10 @@ class Host:
         io_lock.lock_folder = lambda: folder / "lock"
 
     def start_daemon(self) -> None:
-        """Start libvirtd, also one that was stopped or killed."""
+        """Start libvirtd, also after it was stopped or killed."""
         started = subprocess.run([str(SUPPORT), "start", str(self.folder)], check=True, capture_output=True, text=True).stdout
-        told = dict(pair.split("=", 1) for pair in shlex.split(started))
-        self.uri, self.lxc, self.pool = told["FOOTPRINT_TEST_QEMU_URI"], told["FOOTPRINT_TEST_LXC_URI"], pathlib.Path(told["FOOTPRINT_TEST_POOL"])
+        values = dict(pair.split("=", 1) for pair in shlex.split(started))
+        self.uri, self.lxc, self.pool = values["FOOTPRINT_TEST_QEMU_URI"], values["FOOTPRINT_TEST_LXC_URI"], pathlib.Path(values["FOOTPRINT_TEST_POOL"])
 
     def end_daemon(self, number: int) -> None:
         """Send libvirtd a signal and wait until it is gone."""
@@ -121,16 +121,16 @@ class Host:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """End all of it."""
+        """Stop libvirtd and remove the folder."""
         subprocess.run([str(SUPPORT), "stop", str(self.folder)], check=True)
 
     def image(self, name: str) -> None:
-        """A base image of 1 MiB."""
+        """Create a base image of 1 MiB."""
         path = self.pool / "images" / f"{name}.qcow2"
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(path), "1M"], check=True)
 
     def root(self, name: str) -> None:
-        """A root for containers whose init only waits."""
+        """Create a root file system for containers; its init only waits."""
         with tempfile.TemporaryDirectory() as made:
             root = pathlib.Path(made)
             (root / "sbin").mkdir()
@@ -143,13 +143,13 @@ class Host:
             subprocess.run(["tar", "--create", "--file", str(self.pool / "images" / f"{name}.tar"), "--directory", made, "."], check=True)
 
     def begin(self, *vms: t.Any, check: bool = False, death: Death | None = None, prelude: t.Callable[[], None] | None = None, **params: t.Any) -> Started:
-        """The module in a process of its own, as Ansible runs it.
+        """Start the module in a separate process, as Ansible runs it.
 
         :arg prelude: is called in that process first; ``vms_text`` in ``params`` are details as JSON text.
         """
         text = params.pop("vms_text", None)
-        asked = list(vms) if text is None else text
-        arguments = {"cluster": CLUSTER, "uri": self.uri, "pool": POOL, "vms": asked, "lock_timeout": 60, "shutdown_timeout": 1, **params}
+        requested = list(vms) if text is None else text
+        arguments = {"cluster": CLUSTER, "uri": self.uri, "pool": POOL, "vms": requested, "lock_timeout": 60, "shutdown_timeout": 1, **params}
         handle, output = tempfile.mkstemp(dir=self.scratch)
         log = f"{output}.steps"
         pathlib.Path(log).touch()
@@ -179,18 +179,18 @@ class Host:
             os._exit(code)
 
     def run(self, *vms: t.Any, **params: t.Any) -> Outcome:
-        """The module from its beginning to its end, whichever that is."""
+        """Run the module and return its outcome, also after an error."""
         return self.begin(*vms, **params).wait()
 
     def done(self, *vms: t.Any, **params: t.Any) -> Outcome:
-        """A run that has to succeed."""
+        """Run the module; it must succeed."""
         outcome = self.run(*vms, **params)
         assert outcome.ok, outcome.output
         return outcome
 
     @contextlib.contextmanager
     def libvirt(self, uri: str | None = None) -> t.Iterator[DomainHost]:
-        """A short connection; none is open when a process is forked."""
+        """Open a connection for a short time; none may be open when a process is forked."""
         host = DomainHost(uri or self.uri)
         try:
             yield host
@@ -198,26 +198,26 @@ class Host:
             host.close()
 
     def domain(self, uuid: str, uri: str | None = None) -> DomainRecord | None:
-        """A domain as it is."""
+        """Return the current record of a domain."""
         with self.libvirt(uri) as host:
             return host.domain(uuid)
 
     def domain_id(self, uuid: str, uri: str | None = None) -> int:
-        """The number libvirt gave a running domain; -1 when it is off."""
+        """Return the libvirt id of a running domain, -1 if it is off."""
         with self.libvirt(uri) as host:
             return host.connection.lookupByUUIDString(uuid).ID()
 
     def pid(self, name: str) -> int:
-        """The process of a machine."""
+        """Return the process id of a VM."""
         return int((self.folder / "run" / "qemu" / f"{name}.pid").read_text())
 
     def leftovers(self) -> list[str]:
-        """What an unfinished piece of work would leave: hidden files in the pool and beside its images and domains."""
+        """List files an incomplete operation would leave: hidden files in the pool and next to its images and domains."""
         places = (self.pool, self.pool / "images", self.folder / "etc" / "qemu")
         return [str(path) for place in places for path in place.glob(".*")]
 
     def clear(self) -> None:
-        """No domain, no volume."""
+        """Remove all domains and volumes."""
         for uri in (self.uri, self.lxc):
             with self.libvirt(uri) as host, concurrent.futures.ThreadPoolExecutor(8) as pool:
                 list(pool.map(lambda domain: _forget(host, domain), host.connection.listAllDomains(0)))
@@ -234,20 +234,20 @@ def _forget(host: DomainHost, domain: t.Any) -> None:
 
 
 def guest(vm_id: t.Any, memory: int | None = 32, /, **more: t.Any) -> dict[str, t.Any]:
-    """A machine of the smallest kind."""
+    """Return the details of a small VM."""
     return {"id": vm_id, "cpu": 1, "memory_mb": memory, "hypervisor": "qemu", **more}
 
 
 def memory_of(xml: str | None) -> int:
-    """Memory in MiB, as a document has it."""
+    """Return the memory of a document in MiB."""
     return int(etree.fromstring(xml or "").findtext("memory")) // 1024
 
 
 def disks_of(xml: str | None) -> list[str]:
-    """Names of the files a document attaches."""
+    """Return the names of the disk files of a document."""
     return [pathlib.Path(source.get("file") or "").name for source in etree.fromstring(xml or "").iterfind("devices/disk/source")]
 
 
 def macs_of(xml: str | None) -> list[str]:
-    """MACs of a document."""
+    """Return the MACs of a document."""
     return [mac.get("address") for mac in etree.fromstring(xml or "").iterfind("devices/interface/mac")]

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a run stands, step by step, and its death at one of them.
+"""Count the steps of a run and kill it at one of them.
 
-Nothing of this is in the product: the process of the module is watched from outside of its code,
-by Python's audit hooks (files, commands, locks) and by a go-between at libvirt's C functions.
+The code of the module is not changed: its process is observed by Python's audit hooks (files, commands, locks) and
+by a wrapper of libvirt's C functions.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ import typing as t
 
 import libvirt
 
-# calls that change something; a death at one that only reads is a death at the next that does not
+# calls that change something; a kill at a call that only reads has the same effect as one at the next change
 _CHANGES = re.compile(
     r"Create|Define|Undefine|Set[A-Z]|Attach|Detach|Update|Shutdown|Destroy|Resume|Resize|Refresh|Delete|Wakeup|Upload|Wipe"
 )
 _FILES = frozenset(("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.chmod", "os.setxattr", "os.link", "os.symlink", "fcntl.flock"))
 _COMMANDS = frozenset(("subprocess.Popen", "os.posix_spawn"))
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-# the bindings' own life is no step of a run
+# initialization of the bindings is not a step of a run
 _NO_STEPS = ("virRegisterErrorHandler", "virEvent")
 
 
 @dataclasses.dataclass(frozen=True)
 class Death:
-    """Where a run is killed: right before step ``at``, or ``later`` seconds into it."""
+    """The point of a kill: immediately before step ``at``, or ``later`` seconds after it started."""
 
     at: int
     later: float = 0
 
 
 class Watch:
-    """Counts the steps of the process it is installed in, writes their names down and kills it at one of them."""
+    """Counts the steps of its process, writes their names to a log and kills the process at one of them."""
 
     def __init__(self, log: str, death: Death | None) -> None:
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -50,8 +50,8 @@ class Watch:
         self._numbers = itertools.count(1)
 
     def install(self) -> None:
-        """From here on every step counts."""
-        libvirt.libvirtmod = _Between(libvirt.libvirtmod, self)
+        """Start counting steps."""
+        libvirt.libvirtmod = _Wrapper(libvirt.libvirtmod, self)
         real = os.fsync
 
         def fsync(handle: int) -> None:
@@ -62,7 +62,7 @@ class Watch:
         sys.addaudithook(self._hear)
 
     def step(self, name: str) -> None:
-        """One step begins."""
+        """Record the start of a step; kill the process if requested."""
         number = next(self._numbers)
         os.write(self._log, f"{name}\n".encode())
         death = self._death
@@ -89,8 +89,8 @@ def _kill_later(seconds: float) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class _Between:
-    """Stands where libvirt.py finds its C functions."""
+class _Wrapper:
+    """Wrapper of the C functions that libvirt.py calls."""
 
     def __init__(self, real: t.Any, watch: Watch) -> None:
         self._real = real

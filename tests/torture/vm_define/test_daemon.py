@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""libvirtd stopped, restarted and killed in the middle of a run: the guests run on, the run says what broke, the next finishes."""
+"""libvirtd is stopped, restarted or killed during a run: guests continue, the run reports the error, the next run completes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typing as t
 import pytest
 from harden_host import Host, Outcome, guest
 
-Tell = t.Callable[[str, str, str], None]
+AddRow = t.Callable[[str, str, str], None]
 COUNT = 3
 
 
@@ -34,7 +34,7 @@ def _vms(memory: int, disks: int) -> list[dict[str, t.Any]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["restarted", "killed"])
-def test_in_the_middle_of_an_update(host: Host, tell: Tell, number: int, whole: bool) -> None:
+def test_update_interrupted_by_libvirtd_is_completed_by_the_next_run(host: Host, add_row: AddRow, number: int, whole: bool) -> None:
     host.done(*_vms(32, 1))
     rounds, hit = 12 if whole else 1, 0
     for turn in range(rounds):
@@ -55,9 +55,9 @@ def test_in_the_middle_of_an_update(host: Host, tell: Tell, number: int, whole: 
         again = host.done(*_vms(memory, disks))
         assert not again.result["changed"], again.output
         assert _guests(host) == before and not host.leftovers()
-    what = "stopped and started" if number == signal.SIGTERM else "killed with signal 9"
-    came = "error that says so, same ids and processes, next run finishes"
-    tell(f"libvirtd {what} in the middle of an update of {COUNT} running guests", f"{rounds} times, {hit} runs met it", came)
+    fault = "stopped and started" if number == signal.SIGTERM else "killed with signal 9"
+    result = "error reported, same ids and processes, next run completes"
+    add_row(f"libvirtd {fault} during an update of {COUNT} running guests", f"{rounds} times, {hit} runs affected", result)
 
 
 def _clear_error(outcome: Outcome) -> None:
@@ -69,7 +69,7 @@ def _clear_error(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["restarted", "killed"])
-def test_in_the_middle_of_creations(host: Host, tell: Tell, number: int, whole: bool) -> None:
+def test_creations_interrupted_by_libvirtd_are_completed_by_the_next_run(host: Host, add_row: AddRow, number: int, whole: bool) -> None:
     rounds, hit = 6 if whole else 1, 0
     for turn in range(rounds):
         vms = [guest(f"made{turn}-{each}", disks=[{"size": "2 MiB"}]) for each in range(4)]
@@ -89,11 +89,11 @@ def test_in_the_middle_of_creations(host: Host, tell: Tell, number: int, whole: 
         assert not again.result["changed"] and all(vm["state"] == "running" for vm in again.result["vms"]), again.output
         assert _guests(host)["bystander"] == before["bystander"] and not host.leftovers()
         host.clear()
-    what = "stopped and started" if number == signal.SIGTERM else "killed with signal 9"
-    tell(f"libvirtd {what} in the middle of creations", f"{rounds} times, {hit} runs met it", "error that says so, next run finishes")
+    fault = "stopped and started" if number == signal.SIGTERM else "killed with signal 9"
+    add_row(f"libvirtd {fault} during creations", f"{rounds} times, {hit} runs affected", "error reported, next run completes")
 
 
-def test_nobody_there(host: Host, tell: Tell) -> None:
+def test_stopped_libvirtd_is_reported_and_guests_continue(host: Host, add_row: AddRow) -> None:
     host.done(guest("calm"))
     before = _guests(host)
     host.end_daemon(signal.SIGTERM)
@@ -103,11 +103,11 @@ def test_nobody_there(host: Host, tell: Tell) -> None:
     host.start_daemon()
     assert _guests(host) == before
     assert host.done(guest("calm", 40)).vm()["actions"]
-    tell("libvirtd not there at all", "1", "error that says so, guests run on")
+    add_row("libvirtd not running", "1", "error reported, guests continue")
 
 
-def test_a_daemon_that_does_not_answer(host: Host, tell: Tell) -> None:
-    """It stands still for some seconds, as under a heavy load: the run waits and goes on."""
+def test_suspended_libvirtd_is_waited_for(host: Host, add_row: AddRow) -> None:
+    """libvirtd does not answer for some seconds, as under heavy load: the run waits and continues."""
     host.done(guest("calm"))
     pid = int((host.folder / "run" / "libvirtd.pid").read_text())
     started = host.begin(guest("calm", 40))
@@ -119,4 +119,4 @@ def test_a_daemon_that_does_not_answer(host: Host, tell: Tell) -> None:
         os.kill(pid, signal.SIGCONT)
     assert started.wait(60).ok
     assert not host.done(guest("calm", 40)).result["changed"]
-    tell("libvirtd stands still for 2 s", "1", "the run goes on afterwards")
+    add_row("libvirtd suspended for 2 s", "1", "the run continues afterwards")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A pool without room: that VM says so, nothing half-made is left, the others are done, and with room the next run finishes."""
+"""A pool without space: error for that VM, no partial file is left, the other VMs are done, and with space the next run completes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import typing as t
 import pytest
 from harden_host import Host, disks_of, guest
 
-Tell = t.Callable[[str, str, str], None]
+AddRow = t.Callable[[str, str, str], None]
 SMALL = "small"
 
 
 @pytest.fixture(name="small")
 def fixture_small(host: Host) -> t.Iterator[pathlib.Path]:
-    """A pool of 3 MiB beside the other one."""
+    """Create a second pool of 3 MiB."""
     folder = host.folder / SMALL
     folder.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,mode=0711", "tmpfs", str(folder)], check=True)
-    # the daemon's own view of the mounts is settled when it starts
+    # libvirtd reads the mounts of its mount namespace at its start
     host.end_daemon(signal.SIGTERM)
     host.start_daemon()
     with host.libvirt() as there:
         pool = there.connection.storagePoolCreateXML(f"<pool type='dir'><name>{SMALL}</name><target><path>{folder}</path></target></pool>", 0)
     (folder / "images").mkdir()
     image = folder / "images" / "fat.img"
-    # an image that fits once, with content in all of it
+    # the pool has space for one copy; no part of the image is sparse
     image.write_bytes(bytes(range(256)) * 4096 * 2)
     try:
         yield folder
@@ -47,7 +47,7 @@ def _empty(folder: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["raw", "qcow2"])
-def test_a_copy_that_does_not_fit(host: Host, small: pathlib.Path, tell: Tell, form: str) -> None:
+def test_copy_without_space_is_refused_and_completed_later(host: Host, small: pathlib.Path, add_row: AddRow, form: str) -> None:
     host.image("base")
     wide = guest("wide", disks=[{"image": "fat", "pool": SMALL, "format": form}])
     slim = guest("slim", disks=[{"image": "base", "format": "qcow2"}])
@@ -62,10 +62,11 @@ def test_a_copy_that_does_not_fit(host: Host, small: pathlib.Path, tell: Tell, f
     last = host.done(wide, slim)
     assert last.vm()["state"] == "running" and disks_of((host.domain(last.vm()["uuid"]) or last).config_xml)
     assert not host.done(wide, slim).result["changed"]
-    tell(f"a pool without room for a {form} copy", "2 runs, 1 with room", "clear error, nothing half-made, the other VM done; with room the next run finishes")
+    result = "clear error, no partial file, the other VM done; with space the next run completes"
+    add_row(f"a pool without space for a {form} copy", "2 runs, 1 with space", result)
 
 
-def test_a_new_disk_for_a_running_guest_does_not_fit(host: Host, small: pathlib.Path, tell: Tell) -> None:
+def test_new_disk_without_space_leaves_the_running_guest_unchanged(host: Host, small: pathlib.Path, add_row: AddRow) -> None:
     first = host.done(guest("grows")).vm()
     before = host.domain(first["uuid"])
     outcome = host.run(guest("grows", 40, disks=[{"image": "fat", "pool": SMALL}]))
@@ -74,4 +75,4 @@ def test_a_new_disk_for_a_running_guest_does_not_fit(host: Host, small: pathlib.
     assert before is not None and after is not None
     assert (after.state, after.config_xml) == (before.state, before.config_xml)
     _empty(small)
-    tell("a running guest's new disk does not fit", "1", "clear error, definition and guest as before")
+    add_row("a running guest's new disk does not fit", "1", "clear error, definition and guest unchanged")

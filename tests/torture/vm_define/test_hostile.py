@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hostile details and templates through the real module: a clear refusal, in time and memory that are bounded, and no file touched elsewhere."""
+"""Hostile details and templates with the real module: refused with a clear error, within limits of time and memory, and no other file is changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typing as t
 import pytest
 from harden_host import CLUSTER, Host, guest
 
-Tell = t.Callable[[str, str, str], None]
+AddRow = t.Callable[[str, str, str], None]
 LIMIT = 20.0
 MEMORY = 1 << 30
 SECRET = "do-not-read-me"
@@ -32,7 +32,7 @@ def _laughs() -> str:
     return f"<!DOCTYPE domain [<!ENTITY l0 'ha'>{entities}]>{D}<description>&l9;</description></domain>"
 
 
-# details that are not such, each with a word of the refusal
+# invalid details, each with a part of the error message
 DETAILS: t.Mapping[str, tuple[t.Any, str]] = {
     "id above": ([guest("../../etc/evil")], "valid name"),
     "id with a slash": ([guest("a/b")], "valid name"),
@@ -52,7 +52,7 @@ DETAILS: t.Mapping[str, tuple[t.Any, str]] = {
     "pool unknown": ([guest("a", disks=[{"size": "2 MiB", "pool": "nowhere"}])], "pool"),
     "image above": ([guest("a", disks=[{"image": "../../../../etc/passwd"}])], "image"),
     "image absolute": ([guest("a", disks=[{"image": "/etc/passwd"}])], "image"),
-    "image in JSON's own words": ([guest("a", disks=[{"image": "json:{\"driver\":\"file\"}", "format": "qcow2"}])], "image"),
+    "image as a json: address": ([guest("a", disks=[{"image": "json:{\"driver\":\"file\"}", "format": "qcow2"}])], "image"),
     "volume above": ([guest("a", disks=[{"size": "2 MiB", "name": "../../etc/evil"}])], "name"),
     "volume hidden": ([guest("a", disks=[{"size": "2 MiB", "name": ".hidden.partial"}])], "name"),
     "mount above": ([guest("a", hypervisor="lxc", disks=[{"image": "x", "mount": "/../etc"}])], "mount point"),
@@ -77,19 +77,19 @@ DETAILS: t.Mapping[str, tuple[t.Any, str]] = {
     "disk of nothing": ([guest("a", disks=[{"size": 0}])], "size"),
     "disks by the thousand": ([guest("a", disks=[{"size": "2 MiB"}] * 1000)], "disk"),
     "disks no list": ([guest("a", disks="x" * 100000)], "list"),
-    "the same id by the thousand": ([guest("a")] * 5000, "already used"),
+    "duplicate id 5000 times": ([guest("a")] * 5000, "already used"),
     "not JSON": ("[{", "JSON"),
     "JSON nested deeply": (_deep(100000), "JSON"),
     "JSON a number": ("1" * 100000, "vms"),
     "JSON endless": ('[{"id": "a", "cpu": 1, "ram": Infinity}]', "ram"),
     "JSON no number": ('[{"id": "a", "cpu": 1, "ram": NaN}]', "ram"),
-    "a key that is no name": ([guest("a", **{"x y": 1})], "variable"),
+    "a key that is not a valid name": ([guest("a", **{"x y": 1})], "variable"),
     "a key of Python's own": ([guest("a", **{"__class__": 1, "a.b": 1})], "variable"),
-    "the word of a firmware": ([guest("a", boot_firmware="../../OVMF")], "boot_firmware"),
+    "firmware above": ([guest("a", boot_firmware="../../OVMF")], "boot_firmware"),
     "user data a number": ([guest("a", user_data=5)], "user_data"),
 }
 
-# templates that are no such, or worse
+# invalid or malicious templates
 TEMPLATES: t.Mapping[str, tuple[str, str]] = {
     "billion laughs": (_laughs(), "entit"),
     "external entity": (f"<!DOCTYPE domain [<!ENTITY x SYSTEM 'file://SECRETFILE'>]>{D}<description>&x;</description></domain>", ""),
@@ -145,7 +145,7 @@ def _bounded() -> None:
 
 
 def _tree(host: Host) -> list[str]:
-    """Every file of this host's folder a run may not touch."""
+    """List the files of this host's folder that a run must not change."""
     places = [host.pool, host.folder / "etc", host.folder / "lib"]
     found = (path for place in places for path in place.rglob("*") if path.is_file())
     return sorted(str(path) for path in found if "/qemu/channel" not in str(path) and "/storage" not in str(path))
@@ -153,50 +153,50 @@ def _tree(host: Host) -> list[str]:
 
 @pytest.fixture(name="secret")
 def fixture_secret(host: Host) -> pathlib.Path:
-    """A file whose content nobody may see."""
+    """Create a file whose content must not appear anywhere."""
     path = host.scratch / "secret"
     path.write_text(SECRET)
     return path
 
 
 def _check(host: Host, secret: pathlib.Path, before: list[str], vms: t.Any, word: str, params: dict[str, t.Any]) -> str | None:
-    """Run it; what is wrong with the answer, nothing when all is well."""
+    """Run the module; return the problem with its outcome, ``None`` if the input was refused as expected."""
     try:
         listed = isinstance(vms, list)
-        asked = {"state": "present", **({} if listed else {"vms_text": vms}), **params}
-        outcome = host.begin(*(vms if listed else ()), prelude=_bounded, **asked).wait(200)
+        options = {"state": "present", **({} if listed else {"vms_text": vms}), **params}
+        outcome = host.begin(*(vms if listed else ()), prelude=_bounded, **options).wait(200)
     except (AssertionError, ValueError) as error:
         return str(error)[:200]
     if "TRACEBACK" in outcome.output or "Traceback" in outcome.output:
         return f"a traceback: {outcome.output[-300:]}"
     if outcome.code < 0:
-        return f"died of signal {-outcome.code}"
+        return f"killed by signal {-outcome.code}"
     if SECRET in outcome.output or (secret.parent / "secret.touched").exists():
-        return "the secret got out"
-    told = outcome.message
+        return "the secret was disclosed"
+    message = outcome.message
     if outcome.ok:
         return "was accepted" if word else None if _tree(host) == before or not host.clear() else None
-    if not told or len(told) > 20000:
-        return f"a message of {len(told)} characters"
-    if word and word.lower() not in told.lower():
-        return f"does not name {word!r}: {told[:300]}"
-    if any(ord(letter) < 32 and letter not in "\n\t" for letter in told):
-        return f"control characters in its message: {told[:200]!r}"
+    if not message or len(message) > 20000:
+        return f"a message of {len(message)} characters"
+    if word and word.lower() not in message.lower():
+        return f"does not name {word!r}: {message[:300]}"
+    if any(ord(letter) < 32 and letter not in "\n\t" for letter in message):
+        return f"control characters in its message: {message[:200]!r}"
     with host.libvirt() as there:
         if there.domains():
             return "left a domain"
     return None if _tree(host) == before else "left files"
 
 
-def test_details(host: Host, secret: pathlib.Path, tell: Tell) -> None:
+def test_hostile_details_are_refused(host: Host, secret: pathlib.Path, add_row: AddRow) -> None:
     before = _tree(host)
     found = {name: _check(host, secret, before, vms, word, {}) for name, (vms, word) in DETAILS.items()}
     bad = {name: wrong for name, wrong in found.items() if wrong}
     assert not bad, "\n".join(f"{name}: {wrong}" for name, wrong in bad.items())
-    tell("hostile details", f"{len(found)} inputs", "refused with the path of the value, nothing touched")
+    add_row("hostile details", f"{len(found)} inputs", "refused with the path of the value, nothing changed")
 
 
-def test_templates(host: Host, secret: pathlib.Path, tell: Tell) -> None:
+def test_hostile_templates_are_refused_or_harmless(host: Host, secret: pathlib.Path, add_row: AddRow) -> None:
     before = _tree(host)
     found = {}
     for name, (template, word) in TEMPLATES.items():
@@ -204,18 +204,18 @@ def test_templates(host: Host, secret: pathlib.Path, tell: Tell) -> None:
         host.clear()
     bad = {name: wrong for name, wrong in found.items() if wrong}
     assert not bad, "\n".join(f"{name}: {wrong}" for name, wrong in bad.items())
-    tell("hostile templates", f"{len(found)} inputs", "refused with the line or harmless; no file read, nothing left, no hang")
+    add_row("hostile templates", f"{len(found)} inputs", "refused with the line or harmless; no file read, no remains, no hang")
 
 
-def test_names_of_pool_and_cluster(host: Host, secret: pathlib.Path, tell: Tell) -> None:
+def test_hostile_names_of_pool_and_cluster_are_refused(host: Host, secret: pathlib.Path, add_row: AddRow) -> None:
     before = _tree(host)
     wrong = {
-        f"{key} {value!r}"[:60]: said
+        f"{key} {value!r}"[:60]: problem
         for key in ("pool", "cluster", "template", "uri")
         for value in ("../../etc", "a\0b", "\x1b[2J", "x" * 100000, "'/><x/>")
-        for said in [_check(host, secret, before, [guest("victim", disks=[{"size": "2 MiB"}])], "", {key: value})]
-        if said
+        for problem in [_check(host, secret, before, [guest("victim", disks=[{"size": "2 MiB"}])], "", {key: value})]
+        if problem
     }
     assert not wrong, wrong
     assert CLUSTER and os.listdir(host.pool) == ["images"]
-    tell("hostile names of pool, cluster, template, address", "20 inputs", "refused, nothing touched")
+    add_row("hostile names of pool, cluster, template, address", "20 inputs", "refused, nothing changed")

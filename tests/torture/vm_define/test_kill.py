@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""vm_define killed with signal 9 at each of its steps: nothing is lost, the next run finishes, the one after does nothing."""
+"""vm_define is killed with signal 9 at each of its steps: nothing is lost, the next run completes, the one after changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BRIDGED = {"nics": [{"network": "torture"}]}
 
 @dataclasses.dataclass
 class Torn:
-    """One life in a scenario: the host, the VM's id, its UUID and how it was before the run that dies."""
+    """One VM of a scenario: the host, the id, the UUID and the state before the run that is killed."""
 
     host: Host
     id: str
@@ -32,9 +32,9 @@ class Torn:
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """What is there before (``first``), the run that dies (``then``, finished by the same), and what must be in the end.
+    """The preparation (``first``), the run that is killed (``then``, repeated to complete), and the check of the result (``end``).
 
-    ``always``: whether a domain has to be there and startable after every death.
+    ``always``: whether a startable domain must exist after every kill.
     """
 
     name: str
@@ -160,10 +160,10 @@ SCENARIOS = (
         ),
         _end_live,
     ),
-    Scenario("growing a disk, running", _first, lambda torn: (_machine(torn, disks=[{"size": "6 MiB"}]), {}), _end_grown),
-    Scenario("growing a disk, off", lambda torn: _first(torn, "present"), lambda torn: (_machine(torn, disks=[{"size": "6 MiB"}]), {}), _end_grown),
+    Scenario("increasing a disk, running", _first, lambda torn: (_machine(torn, disks=[{"size": "6 MiB"}]), {}), _end_grown),
+    Scenario("increasing a disk, off", lambda torn: _first(torn, "present"), lambda torn: (_machine(torn, disks=[{"size": "6 MiB"}]), {}), _end_grown),
     Scenario("restart for a change", _first, _restarted, _end_restarted),
-    Scenario("back to the previous", _first_two, lambda torn: ({"id": torn.id, "hypervisor": "qemu"}, {"state": "rolled_back"}), _end_previous),
+    Scenario("rollback to the previous definition", _first_two, lambda torn: ({"id": torn.id, "hypervisor": "qemu"}, {"state": "rolled_back"}), _end_previous),
     Scenario("adoption", _first_theirs, lambda torn: (_machine(torn, 48), {"adopt": True}), _end_adopted),
     Scenario("removal with disks", _first, lambda torn: (_machine(torn), {"state": "absent", "remove_disks": True}), _end_absent, always=False),
     Scenario(
@@ -178,29 +178,29 @@ SCENARIOS = (
 
 @pytest.fixture(autouse=True)
 def fixture_needs(host: Host, network: str) -> None:
-    """What every scenario stands on."""
+    """Create the base image and the network that every scenario uses."""
     assert network
     host.image("base")
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name.replace(" ", "-"))
-def test_killed_at_each_step(host: Host, tell: t.Callable[[str, str, str], None], scenario: Scenario, whole: bool) -> None:
-    killed, unused, steps = _life(host, scenario, None, 0)
+def test_run_killed_at_each_step_is_completed_by_the_next_run(host: Host, add_row: t.Callable[[str, str, str], None], scenario: Scenario, whole: bool) -> None:
+    killed, unused, steps = _run_scenario(host, scenario, None, 0)
     assert not killed and steps > 3
     if whole:
-        # right before each step, then some time into it; steps more than at first are tried until no run dies any more
+        # immediately before each step, then shortly after it; a few more steps than in the first run
         deaths = [Death(number, later) for later in (0.0, 0.01) for number in range(1, steps + 3)]
     else:
         deaths = [Death(number) for number in sorted({steps // 2, steps - 1})]
-    died = [_life(host, scenario, death, number)[0] for number, death in enumerate(deaths, 1)]
-    # into the last steps a run may end before its death comes
+    died = [_run_scenario(host, scenario, death, number)[0] for number, death in enumerate(deaths, 1)]
+    # in the last steps a run may end before it is killed
     assert sum(died) >= min(steps, len(deaths)) - 1
     promise = "defined and startable each time, " if scenario.always else ""
-    tell(f"killed at each of its {steps} steps: {scenario.name}", f"{sum(died)} deaths", f"{promise}the next run finishes, the one after changes nothing")
+    add_row(f"killed at each of its {steps} steps: {scenario.name}", f"{sum(died)} kills", f"{promise}the next run completes, the one after changes nothing")
 
 
-def _life(host: Host, scenario: Scenario, death: Death | None, number: int) -> tuple[bool, str, int]:
-    """One VM's life with a death in it: whether and where the run died, and how many steps it began."""
+def _run_scenario(host: Host, scenario: Scenario, death: Death | None, number: int) -> tuple[bool, str, int]:
+    """Run the scenario with a kill; return whether and where the run was killed, and the number of its steps."""
     if number % 8 == 7:
         host.clear()
     torn = Torn(host, f"torn{number}x")
@@ -217,7 +217,7 @@ def _life(host: Host, scenario: Scenario, death: Death | None, number: int) -> t
         assert first.ok, first.output
     at = f"{death} ({first.steps[-1] if first.steps else 'none'})"
     try:
-        _after_death(torn, scenario, number, "restart" in scenario.name)
+        _check_after_kill(torn, scenario, number, "restart" in scenario.name)
         last = host.done(details, **params)
         torn.uuid = torn.uuid or last.vm()["uuid"]
         scenario.end(torn)
@@ -234,8 +234,8 @@ def _life(host: Host, scenario: Scenario, death: Death | None, number: int) -> t
     return first.killed, at, len(first.steps)
 
 
-def _after_death(torn: Torn, scenario: Scenario, number: int, restarts: bool) -> None:
-    """What has to hold at once, before anybody fixes anything."""
+def _check_after_kill(torn: Torn, scenario: Scenario, number: int, restarts: bool) -> None:
+    """Check the conditions that hold immediately after the kill, before the next run."""
     if not scenario.always:
         return
     record = torn.host.domain(torn.uuid)
@@ -244,7 +244,7 @@ def _after_death(torn: Torn, scenario: Scenario, number: int, restarts: bool) ->
     if torn.running and not restarts:
         assert record.state == "running" and torn.host.domain_id(torn.uuid) == torn.domain_id, "the guest was stopped"
     if number % 3 == 1:
-        # what is defined now has to start, really; the others go on as they run
+        # every third time, power the VM off and on to check that the definition starts
         with torn.host.libvirt() as there:
             domain = there.connection.lookupByUUIDString(torn.uuid)
             if domain.isActive():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Passwords of displays on a real daemon: a user who may only read sees none, also after a change, and after an upgrade of this collection."""
+"""Passwords of displays on a real libvirtd: no read-only client gets one, also after a change, and after an upgrade of this collection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VNC_ONLY = "\n".join(line for line in TEMPLATE.splitlines() if "spice" not in li
 
 
 def _readable(host: Host, name: str) -> str:
-    """What libvirt shows to whoever may look, read-only or not, without asking for secrets."""
+    """Return the XML that libvirt shows to read-only and other clients without ``--security-info``."""
     texts = []
     for only in ("-r",), ():
         for which in ((), ("--inactive",)):
@@ -51,14 +51,14 @@ def _guest(secret: str) -> dict[str, t.Any]:
 
 @pytest.fixture(name="display", params=["both", "vnc"])
 def fixture_display(request: pytest.FixtureRequest) -> str:
-    """A template; not every QEMU has SPICE."""
+    """Return a template; not every QEMU supports SPICE."""
     helped = subprocess.run(["qemu-system-x86_64", "-spice", "help"], capture_output=True, text=True, check=False)
     if request.param == "both" and "invalid option" in helped.stderr + helped.stdout:
         return VNC_ONLY
     return TEMPLATE if request.param == "both" else VNC_ONLY
 
 
-def test_nobody_reads_a_password(host: Host, display: str) -> None:
+def test_passwords_are_not_readable_without_security_info(host: Host, display: str) -> None:
     first, second, third = CANARIES
     outcomes = [host.done(_guest(first), template=display)]
     assert _password(host, "seen") == [first] and xml_hidden.HIDDEN in _readable(host, "seen")
@@ -79,7 +79,7 @@ def test_nobody_reads_a_password(host: Host, display: str) -> None:
     assert not [canary for canary in CANARIES if canary in shown]
 
 
-def test_what_an_earlier_release_wrote_is_cleaned_in_the_running_guest(host: Host, display: str) -> None:
+def test_passwords_written_by_an_earlier_release_are_removed_from_the_running_guest(host: Host, display: str) -> None:
     def earlier() -> None:
         xml_hidden.concealed = lambda text: text
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nothing changed, so nothing is changed: ten runs and check mode over a mixed population, whatever happens to the host in between."""
+"""Runs without a change of the input change nothing: ten runs and check mode with a mixed population, with restarts of libvirtd and guests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typing as t
 import pytest
 from harden_host import Host, guest
 
-Tell = t.Callable[[str, str, str], None]
+AddRow = t.Callable[[str, str, str], None]
 
 BRACES = """<domain type='kvm'>
   <name>{id}</name>
@@ -26,7 +26,7 @@ BRACES = """<domain type='kvm'>
 </domain>
 """
 
-# what libvirt drops, spells otherwise, adds to or puts elsewhere
+# elements that libvirt drops, normalizes, extends or moves
 ODD = """<domain type='{{ hypervisor }}'>
   <!-- a comment --><?odd processing?>
   <vcpu>{{ cpu }}</vcpu>
@@ -78,7 +78,7 @@ lines &amp; an entity, ä, \u2028 and 'quotes'</description>
 
 
 def _population(host: Host) -> list[tuple[list[dict[str, t.Any]], dict[str, t.Any]]]:
-    """Calls that make everything there is: their VMs and parameters."""
+    """Return the calls that create the population: their VMs and parameters."""
     disk, layer = {"size": "2 MiB", "serial": "S 1"}, {"image": "base", "format": "qcow2", "backing": True}
     nic = {"network": "torture"}
     machines = [
@@ -100,15 +100,15 @@ def _population(host: Host) -> list[tuple[list[dict[str, t.Any]], dict[str, t.An
 
 
 def _nothing(host: Host, calls: t.Sequence[tuple[t.Any, t.Any]], runs: int) -> int:
-    """Runs that may not find anything to do; their number."""
+    """Run the calls, which must not change anything; return the number of runs."""
     number = 0
     for turn in range(runs):
         for vms, params in calls:
             for check in (False, True) if turn == 0 else (False,):
                 outcome = host.done(*vms, check=check, **params)
                 number += 1
-                told = outcome.result["vms"]
-                found = [(vm["name"], vm["actions"], vm["changes"], vm["drift"]) for vm in told if vm["actions"] or vm["changed"] or vm["drift"]]
+                reported = outcome.result["vms"]
+                found = [(vm["name"], vm["actions"], vm["changes"], vm["drift"]) for vm in reported if vm["actions"] or vm["changed"] or vm["drift"]]
                 assert not outcome.result["changed"] and not found and not outcome.result["diff"], (found, outcome.result["diff"])
                 assert not any(vm["restart_required"] for vm in outcome.result["vms"]), outcome.output
     return number
@@ -116,7 +116,7 @@ def _nothing(host: Host, calls: t.Sequence[tuple[t.Any, t.Any]], runs: int) -> i
 
 @pytest.fixture(name="population")
 def fixture_population(host: Host, network: str) -> t.Iterator[list[tuple[t.Any, t.Any]]]:
-    """All of them, made."""
+    """Create the population."""
     assert network
     host.image("base")
     host.root("root")
@@ -126,7 +126,7 @@ def fixture_population(host: Host, network: str) -> t.Iterator[list[tuple[t.Any,
     yield calls
 
 
-def test_nothing_changes(host: Host, population: list[tuple[t.Any, t.Any]], tell: Tell, whole: bool) -> None:
+def test_population_is_not_changed(host: Host, population: list[tuple[t.Any, t.Any]], add_row: AddRow, whole: bool) -> None:
     count = sum(len(vms) for vms, unused in population)
     runs = _nothing(host, population, 10 if whole else 2)
 
@@ -143,7 +143,7 @@ def test_nothing_changes(host: Host, population: list[tuple[t.Any, t.Any]], tell
                 domain.reboot(0)
     runs += _nothing(host, population, 1)
 
-    # an outsider switches all off and on; those that do not come up tell of it themselves
+    # another client powers all guests off and on; create() raises an error if a guest does not start
     for uri in (host.uri, host.lxc):
         with host.libvirt(uri) as there:
             for domain in there.connection.listAllDomains(1):
@@ -151,14 +151,14 @@ def test_nothing_changes(host: Host, population: list[tuple[t.Any, t.Any]], tell
                 domain.create()
     runs += _nothing(host, population, 1)
 
-    # a pause and a change of memory that are taken back again
+    # pause and resume
     with host.libvirt() as there:
         for domain in there.connection.listAllDomains(1):
             domain.suspend()
             domain.resume()
     runs += _nothing(host, population, 1)
-    tell(
-        f"nothing to do on {count} VMs: BIOS, UEFI, secure boot, containers, seeds, both syntaxes, a template libvirt alters",
-        f"{runs} runs, some in check mode; after libvirtd stopped, killed; guests reset, rebooted, switched off and on, paused",
-        "0 changes, 0 drift, no restart due",
+    add_row(
+        f"no change for {count} VMs: BIOS, UEFI, secure boot, containers, seeds, both syntaxes, a template libvirt alters",
+        f"{runs} runs, some in check mode; after libvirtd stopped, killed; guests reset, rebooted, powered off and on, paused",
+        "0 changes, 0 drift, no restart required",
     )

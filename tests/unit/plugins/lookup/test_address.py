@@ -45,9 +45,9 @@ def test_address_in_a_play(tmp_path: pathlib.Path) -> None:
         {
             "name": f"Case {number}",
             "vars": {key: value.format(folder=tmp_path) if isinstance(value, str) else value for key, value in variables.items()},
-            "ansible.builtin.assert": {"that": f"{asked} == '{told}'", "fail_msg": f"{number}: {{{{ {asked} }}}}"},
+            "ansible.builtin.assert": {"that": f"{asked} == '{expected}'", "fail_msg": f"{number}: {{{{ {asked} }}}}"},
         }
-        for number, (asked, variables, told) in enumerate(CASES)
+        for number, (asked, variables, expected) in enumerate(CASES)
     ]
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "c1", "gather_facts": False, "tasks": tasks}]), "utf-8")
     settings = {"ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_NOCOLOR": "1"}

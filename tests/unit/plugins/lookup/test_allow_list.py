@@ -49,7 +49,7 @@ def test_peers_and_clients():
     (found,) = lookup("galera")
     assert found["served"] == ["192.0.2.11", "198.51.100.12"]
     assert allowed(found, "4567") == ["192.0.2.11", "198.51.100.12"]
-    # all hosts of the control plane by all their addresses, and nobody else
+    # all addresses of all hosts of the control plane, and no others
     assert set(allowed(found, "3306")) == {"192.0.2.11", "192.0.2.12", "198.51.100.12", "192.0.2.21", "203.0.113.21"}
 
 
@@ -78,7 +78,7 @@ def test_a_client_without_an_address_is_left_out():
     assert "shop.example.com" not in allowed(found, "5672")
 
 
-def test_the_group_a_role_was_told_to_use():
+def test_group_given_to_a_role_is_used():
     (found,) = lookup("memcached", memcached_group="keystone")
     assert found["served"] == ["192.0.2.21"]
 

@@ -49,8 +49,8 @@ def shake_hands(tmp_path, server, client, name):
 def test_members_believe_each_other(tmp_path, name):
     one, two = ask(tmp_path / "s"), ask(tmp_path / "s", "galera/metal2", addresses=["192.0.2.8"])
     assert one["ca"] == two["ca"] and one["key"] != two["key"]
-    told = shake_hands(tmp_path, one, two, name)
-    assert [dict(entry[0] for entry in peer["subject"])["commonName"] for peer in told] == ["metal2", "metal1"]
+    peers = shake_hands(tmp_path, one, two, name)
+    assert [dict(entry[0] for entry in peer["subject"])["commonName"] for peer in peers] == ["metal2", "metal1"]
 
 
 def test_certificate_of_another_authority_is_rejected(tmp_path):
@@ -80,7 +80,7 @@ def test_all_who_ask_at_once_get_the_same(tmp_path):
     assert len(set(answers)) == 1
 
 
-def test_one_that_lacks_an_address_or_a_name_is_made_anew(tmp_path, monkeypatch):
+def test_certificate_without_an_address_or_name_is_created_again(tmp_path, monkeypatch):
     first = ask(tmp_path)
     assert ask(tmp_path, addresses=["192.0.2.7", "192.0.2.20"], check_mode=True) == first
     second = ask(tmp_path, addresses=["192.0.2.7", "192.0.2.20"], names=["cloud.example.net"])
@@ -146,7 +146,7 @@ def test_files_that_hold_something_else(tmp_path):
             ask(tmp_path / "s", name)
 
 
-def test_one_that_fits_neither_its_key_nor_the_authority_is_made_anew(tmp_path):
+def test_certificate_of_another_key_or_authority_is_created_again(tmp_path):
     first, other = ask(tmp_path), ask(tmp_path, "galera/metal2")
     path = tmp_path / "galera" / "metal1.pem.txt"
     path.write_text(other["key"] + first["certificate"], encoding="ascii")

@@ -182,7 +182,7 @@ def test_what_is_spoken_is_found_out() -> None:
 
 
 @pytest.mark.parametrize("says, version", [(b"VERSION 1.6.18\r\n", "1.6.18"), (b"ERROR\r\n", None), (b"", None)])
-def test_memcached_tells_its_version(says: bytes, version: str | None) -> None:
+def test_version_of_memcached_is_read(says: bytes, version: str | None) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

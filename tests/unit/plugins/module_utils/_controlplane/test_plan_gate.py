@@ -22,7 +22,7 @@ STRICT = Wanted({"galera": 3}, UUID, 7, tuple(NAMES))
 
 
 def looks() -> dict[str, t.Any]:
-    """All well; c1 is written to and holds the address."""
+    """Return healthy hosts; c1 is the writer and holds the address."""
     return {name: {**look(name == "c1"), "answers": True} for name in NAMES}
 
 
@@ -93,7 +93,7 @@ def test_cluster_that_was_exchanged_is_a_reason() -> None:
     assert [text.endswith(f"not to {OTHER}") for text in why] == [True, True, True]
 
 
-def test_nobody_there_is_a_reason() -> None:
+def test_no_answering_host_is_a_reason() -> None:
     assert check_gate({}, {}).why == ("no host of the control plane answers",)
     assert "no host of the control plane answers" in gate({}).why
     assert gate({}).position == -1 and gate({}).cluster_uuid == ""

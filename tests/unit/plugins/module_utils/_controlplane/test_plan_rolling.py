@@ -20,7 +20,7 @@ MEMBERS = {"galera": NAMES, "rabbitmq": NAMES, "load_balancer": NAMES}
 
 
 def looks() -> dict[str, t.Any]:
-    """All well; c1 is written to and holds the address."""
+    """Return healthy hosts; c1 is the writer and holds the address."""
     return {name: look(name == "c1") for name in NAMES}
 
 
@@ -57,7 +57,7 @@ def test_no_components_are_all_that_are_there() -> None:
     [
         ("galera", galera("failed"), "galera is degraded: c2: mariadb.service is failed"),
         ("galera", galera("activating"), "galera is wip: c2: mariadb.service is activating"),
-        # whoever cannot be reached any more is not helped by a restart of others
+        # an unreachable member is not repaired by a restart of others
         ("load_balancer", balancer(haproxy="failed"), "load_balancer is degraded: c2: haproxy.service is failed"),
     ],
 )
@@ -117,7 +117,7 @@ def test_unfinished_run_of_another_kind_is_refused_until_it_is_discarded() -> No
     assert not planned(looks(), "load_balancer", journal, forget=True).why
 
 
-def test_an_update_asks_everybody_again() -> None:
+def test_update_includes_every_member_again() -> None:
     journal = planned(looks(), action="update").journal
     assert len(planned(restarted(looks(), "c2"), journal=journal, action="update").steps) == 3
 

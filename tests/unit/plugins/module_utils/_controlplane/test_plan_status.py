@@ -39,7 +39,7 @@ def test_healthy_footprint() -> None:
     assert report["database_members"] == ["c1", "c2", "c3"]
     assert report["vms"] == {"running": 3, "all": 3}
     assert (report["state"], report["writer"], report["links"]) == ("ok", "c1", ["mysql://192.0.2.20:3306"])
-    # nobody installed it, and nobody asked for it
+    # services that are neither installed nor requested are left out
     assert list(report["services"]) == ["galera", "load_balancer"]
     assert report["lines"][-1] == "ok   migration master: done, on metal1, 31.2 s of downtime"
 

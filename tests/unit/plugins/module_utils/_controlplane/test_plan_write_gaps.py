@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What acknowledged rows tell of the clients' fate."""
+"""Gaps and losses of clients, computed from acknowledged rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_database_that_was_not_asked_is_not_said_to_have_all() -> None:
     assert summarize(ROWS, set())["rows_lost"] == 4
 
 
-def test_without_rows_there_is_no_gap_to_tell() -> None:
+def test_report_without_rows_has_no_gap() -> None:
     report = summarize([], set())
     assert (report["rows"], report["largest_gap_seconds"], report["rows_lost"]) == (0, None, 0)
 

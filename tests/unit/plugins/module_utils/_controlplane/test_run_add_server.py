@@ -18,7 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 
 VIRTUAL = "192.0.2.20"
-# As HAProxy 2.6 writes it, columns nobody reads left out.
+# Output of HAProxy 2.6 without unused columns.
 STAT = """# pxname,svname,qcur,qmax,scur,smax,status,
 stats,FRONTEND,,,0,0,OPEN,
 mysql,FRONTEND,,,1,2,OPEN,
@@ -86,7 +86,7 @@ class Host:
 
 
 class Clock:
-    """Seconds that pass when somebody sleeps."""
+    """A clock that advances with each sleep."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -104,7 +104,7 @@ def handed(balancer: Balancer, host: Host, here: bool, check_mode: bool = False,
     return hand_over(request, HaProxy(balancer.path), check_mode, host, clock.sleep, clock)
 
 
-def test_the_balancer_tells_its_servers_and_whom_it_uses(balancer: Balancer) -> None:
+def test_servers_of_the_load_balancer_and_the_active_one_are_read(balancer: Balancer) -> None:
     servers = {"c1": {"status": "UP", "sessions": 0}, "c2": {"status": "UP", "sessions": 1}}
     assert HaProxy(balancer.path).frontends() == {"mysql": {"servers": servers, "in_use": "c2"}}
 
@@ -122,7 +122,7 @@ def test_the_clients_go_to_another_member(balancer: Balancer) -> None:
     assert handed(balancer, host, here=False) == [], "a second time there is nothing left to hand over"
 
 
-def test_check_mode_tells_it_and_touches_nothing(balancer: Balancer) -> None:
+def test_check_mode_reports_the_hand_over_and_changes_nothing(balancer: Balancer) -> None:
     host = Host()
     assert handed(balancer, host, here=False, check_mode=True) == ["writer of mysql"]
     assert handed(balancer, host, here=True, check_mode=True) == ["address"]

@@ -89,7 +89,7 @@ def test_libvirt_is_asked_at_the_address_of_the_server(tmp_path: pathlib.Path) -
     assert backend.asked == [("qemu+ssh://root@192.0.2.11/system", "lease")]
 
 
-@pytest.mark.parametrize("name", ["metal1", "nobody"])
+@pytest.mark.parametrize("name", ["metal1", "unknown"])
 def test_other_hosts_are_refused(tmp_path: pathlib.Path, name: str) -> None:
     with pytest.raises(InputError, match=rf"_terms\[1\]: '{name}' is not a virtual machine"):
         run_connections.connections(["c1", name], frozen(tmp_path / "known"), Backend())

@@ -25,20 +25,20 @@ from ansible_collections.reduced.footprint.plugins.module_utils._network.model_n
 ENO1 = Link("eno1", 2, "02:00:00:00:00:01")
 
 
-def told(name, index, kind=None, data=None, **more):
-    """One link as ``ip -details -json address show`` tells it."""
+def link(name, index, kind=None, data=None, **more):
+    """Return a link as printed by ``ip -details -json address show``."""
     linkinfo = {"linkinfo": {"info_kind": kind, "info_data": data or {}}} if kind else {}
     return {"ifname": name, "ifindex": index, "mtu": 1500, "link_type": "ether", "address": f"02:00:00:00:00:0{index}", "addr_info": [], **linkinfo, **more}
 
 
 # bonds and VLANs cannot be made in every kernel the unit tests run on, so their form is written down here
 SAID = [
-    told("lo", 1, link_type="loopback"),
-    told("eno1", 2, master="bond0", mtu=9000),
-    told("bond0", 3, "bond", {"mode": "802.3ad", "xmit_hash_policy": "layer3+4"}, master="br0"),
-    told("bond0.7", 4, "vlan", {"id": 7}, link="bond0"),
-    told("br0", 5, "bridge", {"stp_state": 1, "vlan_filtering": 0}),
-    told("veth0", 6, "veth", link_index=9),
+    link("lo", 1, link_type="loopback"),
+    link("eno1", 2, master="bond0", mtu=9000),
+    link("bond0", 3, "bond", {"mode": "802.3ad", "xmit_hash_policy": "layer3+4"}, master="br0"),
+    link("bond0.7", 4, "vlan", {"id": 7}, link="bond0"),
+    link("br0", 5, "bridge", {"stp_state": 1, "vlan_filtering": 0}),
+    link("veth0", 6, "veth", link_index=9),
     {},
 ]
 SAID[4]["addr_info"] = [

@@ -73,8 +73,8 @@ def test_the_dhcp_server_knows_the_bridge(tmp_path, stanza, file):
     subprocess.run(carried, check=True)
     duid = 'default-duid "\\000\\001\\000\\001.\\301\\\\";\n'
     nic.write_text('default-duid "older";\n' + duid + 'lease {\n  interface "eno1";\n}\n')
-    # a bridge of that name was there in another life
-    bridge.write_text('default-duid "stranger";\n')
+    # a bridge of that name existed earlier
+    bridge.write_text('default-duid "other";\n')
     for unused in range(2):
         subprocess.run(carried, check=True)
         assert bridge.read_text().endswith(duid) and bridge.read_text().count(duid) == 1

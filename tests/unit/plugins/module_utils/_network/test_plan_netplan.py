@@ -126,8 +126,8 @@ def test_a_bridge_without_addresses_has_none_of_its_own_making(whole, entry, nm)
     texts["/etc/netplan/99.yaml"] = f"network: {{renderer: {whole}}}\n" if whole else "network: {version: 2}\n"
     bridges = written(made(CHAIN, texts=texts), OURS)["bridges"]
     assert bridges["br-vms"]["link-local"] == [] and "networkmanager" not in bridges["br-admin"]
-    told = bridges["br-vms"].get("networkmanager")
-    assert told == ({"passthrough": {"ipv4.method": "disabled", "ipv6.method": "disabled"}} if nm else None)
+    passthrough = bridges["br-vms"].get("networkmanager")
+    assert passthrough == ({"passthrough": {"ipv4.method": "disabled", "ipv6.method": "disabled"}} if nm else None)
 
 
 def test_a_second_change_adds_to_our_file():

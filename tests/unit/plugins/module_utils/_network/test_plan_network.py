@@ -71,7 +71,7 @@ def test_the_mac_of_the_address_goes_all_the_way_up():
         ([bond("eno1")], [{"link": "bond0", "id": 5}], [bridge("bond0.5", name="br-a"), bridge("bond0")], "br-admin"),
         ([bond("eno1")], [{"link": "bond0", "id": 5}], [bridge("bond0.5", name="br-a", address="none")], "bond0"),
         ([bond("eno1")], [{"link": "bond0", "id": 5}], [bridge("bond0", address="none"), bridge("bond0.5", name="br-a")], "br-a"),
-        # a NIC that stays what it is keeps its addresses, whatever stands on its VLANs
+        # an unchanged NIC keeps its addresses, whatever uses its VLANs
         ([], [{"link": "eno1", "id": 5}], [bridge("eno1.5")], None),
         ([], [], [bridge("eno1", address="none")], None),
         ([bond("eno1")], [], [bridge("bond0", address="none")], None),
@@ -88,14 +88,14 @@ def test_a_port_that_waits_for_its_cable_hands_its_settings_over_too():
     assert made(bridges=[bridge("eno2", "eno1")], profiles={"eno2": DHCP}).devices[0].inherits == "eno1"
 
 
-def test_what_a_router_gives_anybody_is_nobodys_own():
+def test_addresses_assigned_by_a_router_are_not_kept():
     given = dataclasses.replace(LINKS["eno2"], addresses=("2001:db8::2/64",), autoconf=("2001:db8::2/64",))
     links = {**LINKS, "eno2": given}
     assert layout(parse([bond("eno2", "eno1")], [], []), links, {}).devices[0].inherits == "eno1"
     assert layout(parse([], [], [bridge("eno2")]), links, {}).devices[0].inherits == "eno2"
 
 
-def test_two_that_would_take_over_the_same():
+def test_two_bridges_with_the_same_addresses_are_refused():
     vlans = [{"link": "bond0", "id": 5}, {"link": "bond0", "id": 6}]
     with pytest.raises(InputError, match="br-a and br-b would both take over the addresses of eno1") as caught:
         made([bond("eno1")], vlans, [bridge("bond0.5", name="br-a"), bridge("bond0.6", name="br-b")])

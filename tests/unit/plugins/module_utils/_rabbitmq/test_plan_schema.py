@@ -36,7 +36,7 @@ WANTED: dict[str, t.Any] = {
     "users": [{"name": "shop", "password": "opensesame", "tags": ["monitoring"], "permissions": [{"vhost": "rpc", "read": "^a"}, {"vhost": "/"}]}],
     "policies": [{"name": "short", "vhost": "rpc", "pattern": None, "apply_to": None, "priority": None, "definition": {"expires": 1000}}],
     "queues": [{"name": "info", "vhost": "notes", "type": None, "arguments": {"x-max-length": 5}}],
-    "absent": ["guest", "nobody"],
+    "absent": ["guest", "former"],
 }
 
 

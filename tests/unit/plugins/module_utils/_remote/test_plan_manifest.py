@@ -78,7 +78,7 @@ def test_a_copy_may_have_more_holes_but_not_fewer():
     assert found([line(b"/f", sparse="s")], [line(b"/f")]) == {b"/f": ("sparse",)}
 
 
-def test_the_time_of_a_foreign_mount_point_is_nobodys():
+def test_time_of_a_foreign_mount_point_is_not_compared():
     assert found([line(b"/proc", time="-")], [line(b"/proc")]) == {}
 
 

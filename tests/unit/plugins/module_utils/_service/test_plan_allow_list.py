@@ -23,7 +23,7 @@ def rules_of(service, **settings):
     return {tuple(rule["ports"]) or rule["protocol"]: rule["allowed"] for rule in found["rules"]}
 
 
-def test_what_members_tell_each_other_is_for_members_alone():
+def test_ports_between_members_are_open_to_members_only():
     assert rules_of("galera") == {("4444", "4568"): PEERS, ("4567",): PEERS, ("3306", "9200"): [*PEERS, CLIENT]}
     assert rules_of("rabbitmq") == {("4369", "25672", "35672-35682"): PEERS, ("5671", "5672"): [*PEERS, CLIENT]}
     assert rules_of("load_balancer") == {("10240",): PEERS, "vrrp": PEERS}
@@ -79,7 +79,7 @@ def test_empty_list_allows_no_client():
     assert "saddr" not in text and "counter reject" in text
 
 
-def test_vrrp_is_dropped_for_strangers():
+def test_vrrp_of_other_hosts_is_dropped():
     text = ruleset(rules=[{"protocol": "vrrp", "allowed": PEERS}])
     assert "meta l4proto vrrp jump rule_0" in text and "counter drop" in text and "daddr" not in text
 

@@ -48,8 +48,8 @@ def test_a_service_older_than_its_files_is_due(times, settled, due):
     unit = UnitFound(known=True, active=True, enabled=True, started=100, settled=settled)
     found = plan(CONFIG, THERE, {"x.service": unit}, times)
     assert found.actions == ([f"{due} x.service"] if due else [])
-    told = parse_service_files(FILES, [{**UNITS[0], "act": False}])
-    found = plan(told, THERE, {"x.service": unit}, times)
+    request = parse_service_files(FILES, [{**UNITS[0], "act": False}])
+    found = plan(request, THERE, {"x.service": unit}, times)
     assert (found.actions, dict(found.needs)) == ([], {"x.service": due} if due else {})
 
 
@@ -112,7 +112,7 @@ def test_units_that_systemd_has_not_read_are_read():
     ],
 )
 def test_bad_input(files, units, path):
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as raised:
         parse_service_files(files, units)
-    assert told.value.path == path
-    assert told.value.hint
+    assert raised.value.path == path
+    assert raised.value.hint

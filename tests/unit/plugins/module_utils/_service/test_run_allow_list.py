@@ -112,9 +112,9 @@ def test_the_list_is_in_force_before_systemd_is_asked_anything():
 
 def test_check_mode_returns_the_same_and_does_nothing():
     world = World()
-    told = run(world, one(), check=True)
+    predicted = run(world, one(), check=True)
     assert (world.files, world.tables, world.done) == ({}, {}, [])
-    assert told["actions"] == run(world, one())["actions"]
+    assert predicted["actions"] == run(world, one())["actions"]
 
 
 def test_a_new_member_is_loaded():
@@ -135,7 +135,7 @@ def test_a_run_that_was_killed_before_it_loaded_is_completed():
     assert run(world, one(allowed=["192.0.2.12"]))["actions"] == ["load the allow-list of memcached"]
 
 
-def test_a_packet_filter_that_somebody_emptied_is_filled_again():
+def test_emptied_packet_filter_is_filled_again():
     world = World()
     run(world, one())
     world.tables.clear()
@@ -165,7 +165,7 @@ def test_removed_without_a_trace_and_only_then():
     first = run(world, one(), state="absent")
     assert set(world.tables) == {"footprint_galera"} and ALL in world.files and world.enabled == {LOADER, TIMER}
     assert "remove the table footprint_memcached" in first["actions"]
-    told = run(world, one("galera", unit="mariadb.service"), state="absent", check=True)
-    assert told["actions"] == run(world, one("galera", unit="mariadb.service"), state="absent")["actions"]
+    predicted = run(world, one("galera", unit="mariadb.service"), state="absent", check=True)
+    assert predicted["actions"] == run(world, one("galera", unit="mariadb.service"), state="absent")["actions"]
     assert (world.files, world.tables, world.enabled) == ({}, {}, set()) and f"remove {FOLDER}" in world.done
     assert not run(world, one(), one("galera", unit="mariadb.service"), state="absent")["changed"]

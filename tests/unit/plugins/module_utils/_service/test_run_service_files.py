@@ -56,11 +56,11 @@ def test_written_used_and_then_left_alone(tmp_path):
     assert (again["changed"], again["actions"], again["needs"]) == (False, [], {"x.service": ""})
 
 
-def test_check_mode_tells_the_same_and_does_nothing(tmp_path):
+def test_check_mode_reports_the_same_and_changes_nothing(tmp_path):
     path, host = tmp_path / "x.cfg", Host()
-    told = configure(wish(path), check_mode=True, host=host)
+    predicted = configure(wish(path), check_mode=True, host=host)
     assert not path.exists() and host.done == []
-    assert told["actions"] == configure(wish(path), check_mode=False, host=host)["actions"]
+    assert predicted["actions"] == configure(wish(path), check_mode=False, host=host)["actions"]
 
 
 def test_killed_before_the_restart_it_is_done_by_the_next(tmp_path):
@@ -80,9 +80,9 @@ def test_killed_before_the_restart_it_is_done_by_the_next(tmp_path):
 def test_what_its_program_refuses_is_not_used(tmp_path):
     path = tmp_path / "x.cfg"
     path.write_text("old\n", encoding="utf-8")
-    with pytest.raises(BackendError, match="x.cfg: validation of the new content failed: grep ended with exit code 1: no output. Correct") as told:
+    with pytest.raises(BackendError, match="x.cfg: validation of the new content failed: grep ended with exit code 1: no output. Correct") as raised:
         configure(wish(path, validate=["grep", "-q", "old", "%s"]), check_mode=False, host=Host())
-    assert told.value.path == str(path) and path.read_text(encoding="utf-8") == "old\n"
+    assert raised.value.path == str(path) and path.read_text(encoding="utf-8") == "old\n"
     assert configure(wish(path, validate=["grep", "-q", "new", "%s"]), check_mode=False, host=Host())["changed"]
 
 
@@ -104,6 +104,6 @@ def test_secrets_are_hidden(tmp_path):
 
 
 def test_unknown_group_is_refused(tmp_path):
-    with pytest.raises(BackendError, match="x.cfg: the group nobody-has-this does not exist on this host. Install"):
-        configure(wish(tmp_path / "x.cfg", group="nobody-has-this"), check_mode=False, host=Host())
+    with pytest.raises(BackendError, match="x.cfg: the group no-such-group does not exist on this host. Install"):
+        configure(wish(tmp_path / "x.cfg", group="no-such-group"), check_mode=False, host=Host())
     assert not (tmp_path / "x.cfg").exists()

@@ -87,7 +87,7 @@ def test_merging(layers, merged, from_where):
     assert origins([(str(index), layer) for index, layer in enumerate(layers)]) == from_where
 
 
-def test_a_merged_value_is_nobodys_but_its_own():
+def test_merged_value_shares_nothing_with_its_sources():
     lower = {"a": {"list": [1]}}
     result = merge(lower, {"b": 1})
     result["a"]["list"].append(2)

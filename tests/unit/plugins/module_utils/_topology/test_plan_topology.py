@@ -84,15 +84,15 @@ def test_keys_count_in_lexicographic_order():
     assert found.warnings == ()
 
 
-def test_a_key_for_one_node_that_a_class_overrides_is_told():
+def test_key_of_a_node_overridden_by_a_class_is_reported():
     found = place("nodes: {node1: {configs: {a: 1, b: {c: 1, d: 2}}}, 'node[1-3]': {configs: {a: 2, b: {c: 1}}}}", nodes(1, 3))
     assert found.hosts["node1"].variables == {"a": 2, "b": {"c": 1, "d": 2}}
     assert len(found.warnings) == 1
     for words in ("nodes.node1.configs.a", "overridden on node1 by nodes.node[1-3]", "Write the key as node[1]."):
         assert words in found.warnings[0]
-    mended = place("nodes: {'node[1]': {configs: {a: 1}}, 'node[1-3]': {configs: {a: 2}}}", nodes(1, 3))
-    assert mended.hosts["node1"].variables == {"a": 1}
-    assert mended.warnings == ()
+    fixed = place("nodes: {'node[1]': {configs: {a: 1}}, 'node[1-3]': {configs: {a: 2}}}", nodes(1, 3))
+    assert fixed.hosts["node1"].variables == {"a": 1}
+    assert fixed.warnings == ()
 
 
 def test_all_five_layers():
@@ -115,7 +115,7 @@ def test_all_five_layers():
         "region": "user", "heat_workers": 1, "heat_extra": "global", "heat_hosts": ["z"],
         "heat_options": {"a": "user", "b": "node", "kept": 1}, "galera_settings": {"max_connections": 5, "a": "node"},
     }  # fmt: skip
-    # what nobody wrote stays the role's own default, so that group_vars may still say it
+    # keys that are not given keep the default of the role, so that group_vars can set them
     assert "heat_retries" not in one
     assert found.hosts["node2"].variables["heat_options"] == {"a": "user", "b": "user", "kept": 1}
     assert found.hosts["node2"].variables["galera_settings"] == {"max_connections": 5, "a": "b"}

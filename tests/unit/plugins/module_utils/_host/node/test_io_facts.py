@@ -97,7 +97,7 @@ def test_whether_libvirt_sees_the_device_of_kvm(tmp_path, monkeypatch):
     monkeypatch.setattr(io_facts, "_KVM_NUMBER", os.stat("/dev/null").st_rdev)
     assert not io_facts.kvm_seen_by(root=str(tmp_path))
     node(tmp_path / "dev/kvm")
-    # nobody to ask: what the host has
+    # without a libvirtd process, the device of the host counts
     assert io_facts.kvm_seen_by(root=str(tmp_path))
     node(process(tmp_path, "10", "bash"))
     process(tmp_path, "11", "libvirtd").write_text("")

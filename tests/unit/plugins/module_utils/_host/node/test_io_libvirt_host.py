@@ -76,7 +76,7 @@ def test_a_pool_we_made_is_known_as_ours_and_goes_again(host, tmp_path):
     pool = host.pool("ours")[0]
     assert pool.uuid == made_uuid(POOL, "ours") and pool.type == "dir"
     assert [one[0].name for one in host.pools()] == ["default-pool", "ours"]
-    # a pool of that name with another UUID is somebody else's
+    # a pool of that name with another UUID is unmanaged
     host.remove_pool("ours", made_uuid(POOL, "another"))
     assert host.pool("ours") is not None
     host.remove_pool("ours", pool.uuid)

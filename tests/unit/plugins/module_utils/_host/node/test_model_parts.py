@@ -99,6 +99,6 @@ def test_bad_networks(networks, path):
 
 
 def test_made_uuid_is_stable():
-    # another value would turn every pool and network that was made into somebody else's
+    # with another value every existing pool and network would become unmanaged
     assert made_uuid(POOL, "default") == "a7362cde-df7a-516f-804d-b68478a5b8ea"
     assert len({made_uuid(kind, name) for kind in (POOL, NETWORK) for name in ("default", "other")}) == 4

@@ -58,7 +58,7 @@ def details(*entries):
         ([{"ram": 1, "disks": [{"size": 10}]}], host(pools=pool(4 * GIB, volumes={"0-disk0.img": (10 * GIB, 6 * GIB)})), [], []),
         ([{"ram": 1, "disks": [{"size": 10}]}], host(pools=pool(3 * GIB, volumes={"0-disk0.img": (10 * GIB, 6 * GIB)})), ["pool default"], [GIB]),
         ([{"ram": 99, "cpu": 99, "disks": [{"size": 99}]}], host(pools=pool(GIB)), ["memory", "vCPUs", "pool default"], [84 * GIB, 83, 98 * GIB]),
-        # a pool nobody measured is somebody else's to refuse
+        # a pool without measurements is checked elsewhere
         ([{"ram": 1, "disks": [{"size": 10, "pool": "fast"}]}], host(pools=pool(GIB)), [], []),
     ],
 )

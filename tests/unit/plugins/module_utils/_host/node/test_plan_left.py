@@ -19,10 +19,10 @@ def guest(state):
 
 @pytest.mark.parametrize("state, holds", [("running", True), ("paused", True), ("suspended", True), ("crashed", True), ("shutdown", False)])
 def test_a_guest_that_has_a_process_holds_memory(state, holds):
-    told = left(FACTS, {"memory_reserve_mib": 2048, "vcpu_ratio": 1.5}, [guest(state)])
-    assert told["memory_left_mib"] == 8192 - 2048 - (1024 if holds else 0)
-    assert told["vcpus_left"] == 6 - (2 if holds else 0)
-    assert told["memory_left_all_running_mib"] == 8192 - 2048 - 1024
+    report = left(FACTS, {"memory_reserve_mib": 2048, "vcpu_ratio": 1.5}, [guest(state)])
+    assert report["memory_left_mib"] == 8192 - 2048 - (1024 if holds else 0)
+    assert report["vcpus_left"] == 6 - (2 if holds else 0)
+    assert report["memory_left_all_running_mib"] == 8192 - 2048 - 1024
 
 
 def test_what_was_never_recorded_keeps_nothing():

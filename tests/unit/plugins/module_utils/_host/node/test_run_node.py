@@ -58,7 +58,7 @@ def test_the_record(backend):
     assert recorded["attributes"]["vms"][0]["id"] == "1"
     assert recorded["hypervisors"]["qemu"]["usable"] is True
     assert recorded["capacity"]["memory_mib"] == 8192
-    # what is free now stands apart, for it is no change
+    # free space is recorded separately, because it is not a change
     assert recorded["capacity"]["pools"] == {"default": {"path": "/pool", "type": "dir"}}
     assert recorded["measured"]["pools"]["default"]["available_bytes"] == 50 * GIB
 
@@ -164,7 +164,7 @@ def test_proofs_are_kept_and_made_again_on_demand(backend):
     assert backend.proved == ["kvm", "lxc", "qemu"]
     result = run(backend)
     assert backend.proved == ["kvm", "lxc", "qemu"] and result.hypervisors["kvm"]["cached"]
-    # the time a proof takes differs; the same outcome is no change
+    # the duration of a proof differs; the same outcome is not a change
     again = run(backend, reprove=True)
     assert len(backend.proved) == 6 and again.actions == [] and not again.hypervisors["kvm"]["cached"]
     backend.usable["kvm"] = True

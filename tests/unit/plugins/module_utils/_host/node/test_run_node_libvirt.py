@@ -45,7 +45,7 @@ class Looking(InfoBackend):
 
 @pytest.fixture
 def connection():
-    # the state of the driver lives as long as somebody is connected
+    # the state of the test driver exists while a connection is open
     opened = libvirt.open(URI)
     yield opened
     opened.close()

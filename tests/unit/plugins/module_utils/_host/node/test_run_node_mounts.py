@@ -30,7 +30,7 @@ def run(backend, check_mode=False, **changes):
 def test_a_pool_whose_file_system_is_not_mounted_is_refused_before_its_folder_is_made(backend):
     backend.mounts.points["/pool"] = "/pool"
     assert run(backend).actions == ["define pool default", "record"]
-    assert backend.mounts.told == {"/pool": "/pool"}
+    assert backend.mounts.records == {"/pool": "/pool"}
     assert json.loads(backend.text)["capacity"]["pools"]["default"]["mount"] == "/pool"
     # after a start without it, libvirt could not start the pool, or has it on the empty folder
     backend.mounts.points.clear()
@@ -43,19 +43,19 @@ def test_a_pool_whose_file_system_is_not_mounted_is_refused_before_its_folder_is
 
 
 def test_a_pool_leaves_its_file_system_on_purpose_once(backend):
-    backend.mounts.told["/pool"] = "/pool"
+    backend.mounts.records["/pool"] = "/pool"
     changes = {"pool_path": None, "pools": [{"name": "default", "path": "/pool", "mounted": False}]}
     foreseen = run(backend, check_mode=True, **changes)
-    assert backend.mounts.told == {"/pool": "/pool"}
+    assert backend.mounts.records == {"/pool": "/pool"}
     real = run(backend, **changes)
     assert foreseen.actions == real.actions == ["define pool default", "remove mount record of pool default", "record"]
-    assert backend.mounts.told == {"/pool": None}
+    assert backend.mounts.records == {"/pool": None}
     assert run(backend, **changes).actions == []
 
 
-@pytest.mark.parametrize("told", [{}, {"/pool": "/pool"}])
-def test_a_pool_that_must_be_mounted(backend, told):
-    backend.mounts.told = told
+@pytest.mark.parametrize("records", [{}, {"/pool": "/pool"}])
+def test_a_pool_that_must_be_mounted(backend, records):
+    backend.mounts.records = records
     changes = {"pool_path": None, "pools": [{"name": "default", "path": "/pool", "mounted": True}]}
     with pytest.raises(RefusedError, match=r"pools\[0\].mounted: the pool default at /pool must be on a separate file system"):
         run(backend, **changes)

