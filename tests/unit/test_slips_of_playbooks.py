@@ -88,7 +88,7 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("remove_witness", "-i", "nodes.yml", "-e", "remove_witness_name=metl2"),
         ("remove_witness_name: no host or group of the inventory is named metl2. Did you mean metal2?",),
     ),
-    "host that is no witness": (
+    "host without the role witness": (
         ("remove_witness", "-i", "nodes.yml", "-e", "remove_witness_name=metal2"),
         ("remove_witness_name: expected one of none (no host has the role witness), got metal2.",),
     ),

@@ -26,7 +26,7 @@ def voting(state: str = "active", connected: bool = True) -> dict[str, t.Any]:
 
 
 def looks(c1: t.Any = True, c2: t.Any = True, w: t.Any = True) -> dict[str, t.Any]:
-    """All three are well, except for what is given; ``None`` does not answer."""
+    """All three are healthy, except for what is given; ``None`` does not answer."""
     data = {"galera": galera(), "rabbitmq": rabbitmq(["c1", "c2", "w"])}
     plain = {"c1": data, "c2": data, "w": {"rabbitmq": rabbitmq(["c1", "c2", "w"]), "witness": voting()}}
     services = {host: None if given is None else plain[host] if given is True else {**plain[host], **given} for host, given in zip(plain, (c1, c2, w))}

@@ -99,7 +99,7 @@ APART = {"wsrep_cluster_status": "non-Primary", "wsrep_connected": "ON"}
     [
         # all are together
         ("3", "10.0.0.1:3306,10.0.0.2:3306,", 3, True),
-        # the witness is lost: both members with data are here, so nobody can have written elsewhere
+        # the witness is lost: both members with data are here, so no other member can have written
         ("2", "10.0.0.1:3306,10.0.0.2:3306", 3, True),
         # a member with data is elsewhere, perhaps with other votes
         ("2", "10.0.0.1:3306,", 3, False),
