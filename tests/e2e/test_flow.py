@@ -96,7 +96,7 @@ def test_spawn_in_check_mode_changes_nothing(lab: Lab) -> None:
 
 
 def test_spawn_killed_is_completed(lab: Lab) -> None:
-    lab.killed("spawn_vms", kill_at="TASK [reduced.footprint.virt_guests : Fetch the base images", kill_delay=0.5)
+    lab.killed("spawn_vms", kill_at="TASK [reduced.footprint.images : Fetch the base images", kill_delay=0.5)
     lab.killed("spawn_vms", kill_at="TASK [reduced.footprint.virt_guests : Define the virtual machines", kill_delay=1)
     lab.succeeds("spawn_vms")
     lab.unchanged("spawn_vms")
