@@ -46,7 +46,7 @@ def _password(host: Host, name: str, *which: str) -> list[str]:
 
 
 def _guest(secret: str) -> dict[str, t.Any]:
-    return {"id": "seen", "cpu": 1, "memory_mb": 32, "secret": secret}
+    return {"id": "seen", "cpu": 1, "memory_mb": 32, "hypervisor": "qemu", "secret": secret}
 
 
 @pytest.fixture(name="display", params=["both", "vnc"])
