@@ -153,10 +153,14 @@ class Awx:
         return {**ENVIRONMENT, **(path if self.image else {})}
 
     def _run(self, home: pathlib.Path, argv: t.Sequence[str]) -> subprocess.CompletedProcess[str]:
-        limits: dict[str, t.Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "encoding": "utf-8", "check": False, "timeout": 3600}
+        limits: dict[str, t.Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "encoding": "utf-8", "timeout": 3600}
         if self.image:
             volumes = [f"--volume={path}:{place}" for path, place in {home: "/runner", **self.mounts}.items()]
             variables = [f"--env={key}={value}" for key, value in self._environment().items()]
-            return subprocess.run([*self.podman, *_CONTAINER, *volumes, *variables, "--workdir=/runner/project", self.image, *argv], **limits)
-        local = {"ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "PATH": f"{BIN}:{os.environ['PATH']}"}
-        return subprocess.run([str(BIN / argv[0]), *argv[1:]], env={**os.environ, **ENVIRONMENT, **local}, cwd=home / "project", **limits)
+            return subprocess.run([*self.podman, *_CONTAINER, *volumes, *variables, "--workdir=/runner/project", self.image, *argv], check=False, **limits)
+        local = {
+            "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+        }
+        return subprocess.run([str(BIN / argv[0]), *argv[1:]], env={**os.environ, **ENVIRONMENT, **local}, cwd=home / "project", check=False, **limits)

@@ -73,7 +73,8 @@ def test_power_loss_during_installation_is_reported_and_completed(empty: Control
     empty.power_on(name)
     said = empty.ssh(name, "apt-get -y install mariadb-server 2>&1", check=False)
     assert "dpkg was interrupted" in said, said[-2000:]
-    done = empty.play("deploy_controllers", variables={"deploy_controllers_components": ["galera"]}, kill_at="galera : Create the system account", kill_delay=0.5)
+    galera = {"deploy_controllers_components": ["galera"]}
+    done = empty.play("deploy_controllers", variables=galera, kill_at="galera : Create the system account", kill_delay=0.5)
     assert done.rc < 0, done.output[-4000:]
 
 

@@ -47,8 +47,10 @@ def served(path: pathlib.Path) -> t.Iterator[int]:
 
     with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:

@@ -113,7 +113,9 @@ def test_two_unfinished_members_are_refused() -> None:
 def test_unfinished_run_of_another_kind_is_refused_until_it_is_discarded() -> None:
     journal = planned(looks()).journal
     found = planned(looks(), "load_balancer", journal)
-    assert found.why[0].startswith("a rollout started at 2030-01-01 is unfinished. Finish it with -e rolling_restart_action=restart -e rolling_restart_components=galera,")
+    assert found.why[0].startswith(
+        "a rollout started at 2030-01-01 is unfinished. Finish it with -e rolling_restart_action=restart -e rolling_restart_components=galera,"
+    )
     assert not planned(looks(), "load_balancer", journal, forget=True).why
 
 
