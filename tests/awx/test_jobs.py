@@ -85,7 +85,7 @@ def test_the_gate_is_closed_until_the_survey_says_otherwise(blue: Awx) -> None:
 def test_answers_are_flat_and_are_no_templates(blue: Awx) -> None:
     done = blue.job("config_dump", config_dump_format="{{ 'yaml' }}", config_dump_origins="false")
     assert done.rc != 0
-    assert "config_dump_format: {{ 'yaml' }} is not supported" in done.text
+    assert "config_dump_format must be one of: yaml, json, got: {{ 'yaml' }}" in done.text
 
 
 def test_an_address_is_found_after_the_inventory_was_frozen(blue: Awx, tmp_path: pathlib.Path) -> None:

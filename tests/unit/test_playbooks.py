@@ -14,7 +14,7 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.reduced.footprint.plugins.lookup.playbook_variables import complaints
+from ansible_collections.reduced.footprint.plugins.lookup.playbook_variables import complaints, invalid
 
 PLAYBOOKS = pathlib.Path(__file__).resolve().parents[2] / "playbooks"
 GATE = "tasks/expert_gate.yml"
@@ -132,3 +132,9 @@ def test_unknown_variables_are_reported(playbook: str, given: str, words: str) -
     found = complaints(playbook, options(playbook), [given, "expert_mode", *options(playbook)])
     assert (found == []) is (words == "")
     assert words in "".join(found)
+
+
+def test_empty_answer_of_a_survey_counts_as_no_answer() -> None:
+    assert invalid(options("plan_placement"), {"plan_placement_profile": "", "plan_placement_measure": None}) == []
+    assert invalid(options("plan_placement"), {"plan_placement_profile": "wide"})[0].startswith("value of plan_placement_profile must be one of")
+    assert invalid(options("remove_witness"), {"remove_witness_name": ""}) == ["missing required arguments: remove_witness_name."]
