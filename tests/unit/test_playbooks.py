@@ -138,3 +138,19 @@ def test_empty_answer_of_a_survey_counts_as_no_answer() -> None:
     assert invalid(options("plan_placement"), {"plan_placement_profile": "", "plan_placement_measure": None}) == []
     assert invalid(options("plan_placement"), {"plan_placement_profile": "wide"})[0].startswith("value of plan_placement_profile must be one of")
     assert invalid(options("remove_witness"), {"remove_witness_name": ""}) == ["missing required arguments: remove_witness_name."]
+
+
+def test_variables_read_from_other_hosts_are_set_somewhere() -> None:
+    root = PLAYBOOKS.parent
+    paths = [path for folder in ("playbooks", "roles", "plugins") for path in root.glob(f"{folder}/**/*.*") if path.suffix in (".yml", ".j2", ".py")]
+    texts = {path: path.read_text("utf-8") for path in paths}
+    whole = "\n".join(texts.values())
+
+    def is_set(name: str) -> bool:
+        return name.startswith("ansible_") or bool(re.search(rf'register: {name}$|^ +{name}:|"{name}"', whole, re.MULTILINE))
+
+    read = re.compile(r"hostvars\[[^\]]*\]+\.(\w+)|extract', hostvars\)\s*\|\s*map\(attribute='(\w+)|extract', hostvars, '(\w+)'")
+    unset = [f"{path}: {name}" for path, text in texts.items() for found in read.findall(text) for name in found if name and not is_set(name)]
+    assert not unset
+    assert not is_set("__nothing_sets_this")
+
