@@ -79,14 +79,14 @@ def test_seed_of_another_vm_conflicts(host: StorageHost) -> None:
     host.one({"id": "web", "user_data": {"hostname": "web"}}, state="present")
     content = (host.folder / "web-seed.iso").read_bytes()
     error = refused(host, {"id": "b", "disks": [{"size": "4 MiB", "name": "web-seed.iso"}]})
-    assert "web-seed.iso (vda of the VM b) is also sdz of the VM web" in error
+    assert "web-seed.iso (vda of the VM b) is also vdz of the VM web" in error
     assert (host.folder / "web-seed.iso").read_bytes() == content
 
 
 def test_seed_does_not_overwrite_the_disk_of_another_vm(host: StorageHost) -> None:
     host.one({"id": "b", "disks": [{"size": "4 MiB", "name": "web-seed.iso"}]}, state="present")
     error = refused(host, {"id": "web", "user_data": {"hostname": "web"}})
-    assert "web-seed.iso (sdz of the VM web) is also vda of the VM b" in error
+    assert "web-seed.iso (vdz of the VM web) is also vda of the VM b" in error
     assert not (host.folder / "web-seed.iso").read_bytes().strip(b"\0")
 
 

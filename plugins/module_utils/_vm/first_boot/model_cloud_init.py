@@ -22,8 +22,10 @@ CLOUD_INIT_KEYS = ("user_data", "network_config", "meta_data")
 # volume label of the seed disk
 LABEL = "cidata"
 
-# target of the seed disk in a machine, far from those of other disks
-SEED_TARGET = "sdz"
+# target and bus of the seed disk in a machine: far from those of other disks, and on the bus that every cloud image has a driver for
+# (the kernel of Debian's genericcloud images has none for SATA)
+SEED_TARGET = "vdz"
+SEED_BUS = "virtio"
 
 # folder of the seed in an existing file system
 SEED_FOLDER = ("var", "lib", "cloud", "seed", "nocloud")

@@ -19,7 +19,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
 # the drive of the seed, on a bus that both machine types support
-_SEED_DEVICE = {"type": "file", "format": "raw", "target": model_cloud_init.SEED_TARGET, "bus": "sata"}
+_SEED_DEVICE = {"type": "file", "format": "raw", "target": model_cloud_init.SEED_TARGET, "bus": model_cloud_init.SEED_BUS}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -107,7 +107,7 @@ _FOLDER = """\
 
 _SEED = """\
 {% if seed %}
-    <disk type='{{ seed.type }}' device='cdrom'>
+    <disk type='{{ seed.type }}' device='disk'>
       <driver name='qemu' type='{{ seed.format }}'/>
       <source file='{{ seed.path }}'/>
       <target dev='{{ seed.target }}' bus='{{ seed.bus }}'/>

@@ -140,7 +140,7 @@ BAD: list[tuple[t.Any, str]] = [
     ([{"id": 1, "secure_boot": True, "boot_firmware": "efi", "machine": "pc"}], "vms[0].secure_boot: requires the machine type q35, got pc."),
     ([{"id": 1, "disks": [{"size": 1, "target": "sda"}]}], "vms[0].disks[0].target: sda is not a valid target on the bus virtio."),
     ([{"id": 1, "disks": [{"size": 1, "bus": "scsi", "target": "vda"}]}], "vms[0].disks[0].target: vda is not a valid target on the bus scsi."),
-    ([{"id": 1, "user_data": "x", "disks": [{"size": 1, "bus": "sata", "target": "sdz"}]}], "vms[0].disks[0].target: sdz is reserved for the cloud-init seed"),
+    ([{"id": 1, "user_data": "x", "disks": [{"size": 1, "target": "vdz"}]}], "vms[0].disks[0].target: vdz is reserved for the cloud-init seed"),
     ([{"id": 1}, {"id": "1"}], "vms[1].id: '1' is already used at vms[0].id."),
     ([{"id": 1, "name": "x"}, {"id": 2, "name": "x"}], "vms[1].name: 'x' is already used at vms[0].name."),
     ([{"id": 1}, {"id": 2}, {"id": 3, "ram": -4}], "vms[2].ram: -4 is negative."),

@@ -71,7 +71,7 @@ def same_as_file(name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-SEED = {"path": "/pool/c1-seed.iso", "type": "file", "format": "raw", "target": "sdz", "bus": "sata"}
+SEED = {"path": "/pool/c1-seed.iso", "type": "file", "format": "raw", "target": "vdz", "bus": "virtio"}
 EFI = dict(FULL, boot_firmware="efi", user_data="#cloud-config\n", root_ports=6)
 SECURE = {"id": "c3", "cpu": 2, "ram": 4, "boot_firmware": "efi", "secure_boot": True, "boot": "cdrom", "disks": [{"size": 10}]}
 SEEDED = dict(FULL, user_data="#cloud-config\n", boot=["hd"])

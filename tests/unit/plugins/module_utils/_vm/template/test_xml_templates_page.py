@@ -21,7 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml
 
 PAGE = pathlib.Path(__file__).resolve().parents[6] / "docs" / "templates.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-SEED = {"path": "/pool/c1-seed.iso", "type": "file", "format": "raw", "target": "sdz", "bus": "sata"}
+SEED = {"path": "/pool/c1-seed.iso", "type": "file", "format": "raw", "target": "vdz", "bus": "virtio"}
 ALL = {
     "id": "controller1",
     "vcpus": 2,
