@@ -83,12 +83,14 @@ def test_a_running_vm_gets_and_loses_its_seed(host: StorageHost) -> None:
     host.one({"id": "a"})
     number = host.domain("a").ID()
     seeded = host.one(VM)
-    assert (seeded.actions, seeded.restart_required) == ([f"write_seed footprint-test/{SEED}", "redefine", "change_live"], False)
-    assert SEED in host.domain("a").XMLDesc() and host.domain("a").ID() == number
-    assert host.call(VM).vms[0].actions == []
-    # nothing is deleted without being asked
-    unseeded = host.one({"id": "a"})
-    assert (unseeded.error, host.volumes()) == (None, [SEED])
+    assert (seeded.actions, seeded.restart_required) == ([f"write_seed footprint-test/{SEED}", "redefine", "change_live"], True)
+    assert SEED in host.domain("a").XMLDesc()
+    # cloud-init reads it at the next boot
+    assert host.call(VM).vms[0].restart_required and host.domain("a").ID() == number
+    assert host.one(VM, allow_power_cycling=True).actions == ["power_cycle"]
+    # a guest without an operating system does not release the disk, which check mode cannot know; nothing is deleted without being asked
+    unseeded = host.call({"id": "a"}).vms[0]
+    assert (unseeded.error, unseeded.restart_required, host.volumes()) == (None, True, [SEED])
 
 
 def test_damaged_seed_is_created_again(host: StorageHost, tmp_path: pathlib.Path) -> None:
