@@ -153,4 +153,3 @@ def test_variables_read_from_other_hosts_are_set_somewhere() -> None:
     unset = [f"{path}: {name}" for path, text in texts.items() for found in read.findall(text) for name in found if name and not is_set(name)]
     assert not unset
     assert not is_set("__nothing_sets_this")
-
