@@ -158,7 +158,9 @@ def main(arguments: t.Sequence[str]) -> None:
     stage(source, galaxy["repository"])
     config = ["--config-file", str(HERE / "antsibull-docs.cfg")]
     to = ["--use-current", "--squash-hierarchy", "--fail-on-error", "--dest-dir", str(source / REFERENCE)]
-    run("antsibull-docs", *config, "collection", *to, f"{galaxy['namespace']}.{galaxy['name']}")
+    # the link that scripts/setup makes, unless the caller names another place: without it ansible-doc finds no collection of this checkout
+    collections = os.environ.get("ANSIBLE_COLLECTIONS_PATH", str(ROOT / ".cache" / "collections"))
+    run("antsibull-docs", *config, "collection", *to, f"{galaxy['namespace']}.{galaxy['name']}", ANSIBLE_COLLECTIONS_PATH=collections)
     for page in (source / REFERENCE).glob("*.rst"):
         page.write_text(fit(page.read_text("utf-8")), "utf-8")
     build = ["sphinx-build", "--quiet", "--fail-on-warning", "--keep-going", "-b", "html", "-c", str(HERE)]
