@@ -23,6 +23,7 @@ MAPPING = (
     ("https://cloud.debian.org/images/cloud/bookworm/20250316-2053/", "http://{net}.1:8099/images/"),
     ("http://10.0.0.2:8099/", "http://{net}.1:8099/images/"),
     ("10.0.0.", "{net}."),
+    ("hypervisors: [kvm]", "hypervisors: [qemu]"),
     ("file:///path/to/your/clone", f"file://{ROOT}"),
 )
 #: Commands with a person at the keyboard; the tests place the operator's key with the key of the lab.

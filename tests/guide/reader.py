@@ -31,6 +31,7 @@ class Reader:
         self.home = home
         self.exports: list[str] = []
         self.times: list[tuple[str, float]] = []
+        self.memory: dict[str, str] = {}
         (home / ".ssh").mkdir(mode=0o700)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "operator", "-f", str(home / ".ssh/id_ed25519")], check=True)
         self.blocks = guide.write(home, self.settings.net)
@@ -94,6 +95,10 @@ class Reader:
         """Run a command on a host as the reader would."""
         return self.run(f"ansible -i inventory {host} -m ansible.builtin.command -a {shlex.quote(command)}")
 
+    def note_memory(self, when: str) -> None:
+        """Remember the memory that the controllers use, and the resident memory of each emulator in KiB."""
+        self.memory[when] = self.on("controller", "free --mebi") + self.on("virt", "ps -C qemu-system-x86_64 -o rss=")
+
     def inventory(self, folder: str = "inventory") -> dict[str, t.Any]:
         """The variables of all hosts."""
         text = self.run(f"ansible-inventory -i {folder} --list").partition("\n")[2]
@@ -101,7 +106,8 @@ class Reader:
         return value["_meta"]["hostvars"]
 
     def report(self) -> None:
-        """Keep the time of each command, and the memory that the servers use."""
+        """Keep the time of each command, and the memory in use."""
         LOGS.mkdir(parents=True, exist_ok=True)
         rows = [{"command": command, "seconds": round(seconds, 1)} for command, seconds in self.times]
         (LOGS / "times.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        (LOGS / "memory.txt").write_text("\n".join(f"{when}\n{text}" for when, text in self.memory.items()), encoding="utf-8")

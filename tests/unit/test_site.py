@@ -9,12 +9,18 @@ from __future__ import annotations
 import importlib.util
 import pathlib
 import re
+import subprocess
+import sys
 import typing as t
 
 import pytest
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests" / "guide"))
+
+import guide  # noqa: E402
+
 REPOSITORY = "https://github.com/example/example"
 
 
@@ -137,3 +143,10 @@ def test_the_pipelines_have_the_keys_of_their_systems() -> None:
     jobs = {name: job for name, job in gitlab.items() if name not in ("variables", "stages")}
     assert {job["stage"] for job in jobs.values()} == set(gitlab["stages"])
     assert github["env"] == gitlab["variables"]
+
+
+def test_the_inventory_of_the_guide_has_the_style_that_is_checked(tmp_path: pathlib.Path) -> None:
+    guide.write(tmp_path)
+    (command,) = [line for line in commands(".gitlab-ci.yml") if line.startswith("yamllint ")]
+    done = subprocess.run([sys.executable, "-m", *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
