@@ -40,6 +40,8 @@ TORTURE = frozenset({"torture"})
 #: Run by name and as part of torture only, because the setup is a complete footprint.
 ASKED: frozenset[str] = frozenset()
 PYTHON = str(workspace.BIN / "python")
+#: Versions that targets may have, oldest first.
+TARGET_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 #: Checks of the copy use the collection in the copy only.
 CHECKED = {"ANSIBLE_COLLECTIONS_PATH": str(workspace.COLLECTIONS)}
 
@@ -88,15 +90,27 @@ def yaml_and_ansible() -> t.Iterator[Step]:
     yield Step(argv, COPY, env=CHECKED, expect=[r"Profile 'production' was required, and it passed"])
 
 
+def _sanity(*arguments: str) -> Step:
+    reports = COPY / "tests" / "output" / "junit"
+    argv = [_tool("ansible-test"), "sanity", "--venv", "--junit", "--color", "no", *arguments]
+    # ansible-test's integration tests write their reports to the same folder, possibly at the same time
+    return Step(argv, COPY, env={"HOME": str(workspace.HOME)}, reports=reports, report_names="ansible-test-sanity-*.xml", timeout=1800)
+
+
 def sanity() -> t.Iterator[Step]:
+    """Run ansible-test sanity without an ignore file; compile and import what targets run with their oldest and newest Python that is here."""
+    workspace.refresh()
+    workspace.place_get_pip()
+    yield _sanity("--python", "default")
+    for version in workspace.edges(TARGET_PYTHONS):
+        yield _sanity("--python", version, "--test", "compile", "--test", "import")
+
+
+def sanity_everywhere() -> t.Iterator[Step]:
     """Run ansible-test sanity without an ignore file, on every Python of this machine."""
     workspace.refresh()
     workspace.place_get_pip()
-    reports = COPY / "tests" / "output" / "junit"
-    home = {"HOME": str(workspace.HOME)}
-    argv = [_tool("ansible-test"), "sanity", "--venv", "--junit", "--color", "no"]
-    # ansible-test's integration tests write their reports to the same folder, possibly at the same time
-    yield Step(argv, COPY, env=home, reports=reports, report_names="ansible-test-sanity-*.xml", timeout=1800)
+    yield _sanity()
 
 
 def units() -> t.Iterator[Step]:
@@ -272,6 +286,7 @@ GATES = (
     Gate("shellcheck", "shell scripts", shellcheck, BOTH, lane=ASIDE),
     Gate("lint", "yamllint and ansible-lint, profile production", yaml_and_ansible, TEST, lane=ASIDE),
     Gate("sanity", "ansible-test sanity without an ignore file", sanity, TEST, lane=ASIDE),
+    Gate("sanity-all", "ansible-test sanity on every Python of this machine", sanity_everywhere, TORTURE),
     Gate("docs", "documentation and changelog", docs, TEST, lane=ASIDE),
     Gate("site", "the documentation site is built without warning or network", site, TEST, lane=ASIDE),
     Gate("artifact", "build from a fresh clone, galaxy-importer, install and run", artifact, TEST, lane=ASIDE),

@@ -17,6 +17,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
@@ -148,6 +149,13 @@ def search_path() -> str:
     manager = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv")
     others = sorted((str(path) for path in manager.glob("versions/3.*/bin")), key=_version)
     return os.pathsep.join([str(BIN), *system, *others])
+
+
+def edges(versions: tuple[str, ...]) -> list[str]:
+    """Return the first and the last of some versions of Python that are on this machine, without the one of the virtual environment."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    here = [version for version in versions if version != own and shutil.which(f"python{version}", path=search_path())]
+    return here[:1] + here[1:][-1:]
 
 
 def _version(path: str) -> tuple[int, ...]:
