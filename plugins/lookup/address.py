@@ -145,7 +145,8 @@ class LookupModule(LookupBase):
 
     def _hosts(self, service: Service, known: t.Mapping[str, t.Any]) -> tuple[str, ...]:
         chosen = self._templar.template(known.get(f"{service.variable_prefix}_group"))
-        return plan_deploy_order.members(service, known.get("groups") or {}, str(chosen) if chosen else None)
+        cloud = boolean(self._templar.template(known.get("footprint_cloud")) or False)
+        return plan_deploy_order.members(service, known.get("groups") or {}, str(chosen) if chosen else None, cloud)
 
     def _members(self, service: Service, known: t.Mapping[str, t.Any]) -> list[str]:
         return plan_address.member_addresses(self._hosts(service, known), known.get("hostvars") or {}, f"{service.variable_prefix}_address")

@@ -111,7 +111,11 @@ class LookupModule(LookupBase):
 
     def _hosts(self, service: Service) -> tuple[str, ...]:
         chosen = self._value(f"{service.variable_prefix}_group")
-        return plan_deploy_order.members(service, self.variables.get("groups") or {}, str(chosen) if chosen else None)
+        return plan_deploy_order.members(service, self.variables.get("groups") or {}, str(chosen) if chosen else None, self._cloud())
+
+    def _cloud(self) -> bool:
+        """Return whether controllers have the services of the cloud."""
+        return boolean(self._value("footprint_cloud") or False)
 
     def _of(self, host: str) -> t.Mapping[str, t.Any]:
         hostvars = self.variables.get("hostvars") or {}

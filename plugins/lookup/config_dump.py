@@ -56,6 +56,7 @@ import os
 import typing as t
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order, plan_dump, plan_layers
@@ -115,7 +116,8 @@ class LookupModule(LookupBase):
 
     def _hosts(self, service: Service, safe: t.Mapping[str, t.Any]) -> tuple[str, ...]:
         chosen = self._value(safe.get(f"{service.variable_prefix}_group"), safe)
-        return plan_deploy_order.members(service, safe.get("groups") or {}, str(chosen) if chosen else None)
+        cloud = boolean(self._value(safe.get("footprint_cloud"), safe) or False)
+        return plan_deploy_order.members(service, safe.get("groups") or {}, str(chosen) if chosen else None, cloud)
 
     def _value(self, value: t.Any, scope: t.Mapping[str, t.Any]) -> t.Any:
         """Template a value; one that cannot be templated here, for example without facts, is returned as it is."""

@@ -64,7 +64,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _raw:
   description:
-    - One mapping with C(steps), C(hosts) (all hosts of the steps) and C(memory) (host → C(needed) in MiB and C(shares) as text).
+    - One mapping with C(steps), C(hosts) (all hosts of the steps), C(memory) (host → C(needed) in MiB and C(shares) as text), C(listed) (the
+      services that have allow-lists) and C(units) (the systemd units of all services).
     - Each step has C(name), C(service), C(role), C(hosts), C(tasks_from), C(once), C(marker) (file name that marks a one-time
       step as done) and C(check) (whether the role has a tasks file C(check)).
   type: list
@@ -79,6 +80,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_witness
+from ansible_collections.reduced.footprint.plugins.module_utils._service import plan_allow_list
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import WITNESS, Service, parse_services
 
@@ -103,7 +105,7 @@ class LookupModule(LookupBase):
             groups = known.get("groups") or {}
             services = plan_deploy_order.without_witness(services, [name for name in services if self._votes_without(services[name], known)])
             self._check_witnesses(services, groups, chosen, known)
-            steps = plan_deploy_order.plan(services, groups, wanted, self.get_option("with_dependencies"), chosen)
+            steps = plan_deploy_order.plan(services, groups, wanted, self.get_option("with_dependencies"), chosen, self._cloud(known))
         except FootprintError as error:
             if not self.get_option("fail"):
                 return [{"error": str(error)}]
@@ -113,7 +115,19 @@ class LookupModule(LookupBase):
         found = [step.as_dict(str(environment)) for step in steps]
         for step in found:
             step["check"] = step["check"] or not step["once"] and _has_check(step["role"])
-        return [{"steps": found, "hosts": hosts, "memory": {host: plan_deploy_order.memory(host, steps) for host in hosts}}]
+        return [
+            {
+                "steps": found,
+                "hosts": hosts,
+                "memory": {host: plan_deploy_order.memory(host, steps) for host in hosts},
+                "listed": list(plan_allow_list.SERVICES),
+                "units": plan_allow_list.all_units(str(environment)),
+            }
+        ]
+
+    def _cloud(self, known: t.Mapping[str, t.Any]) -> bool:
+        """Return whether controllers have the services of the cloud."""
+        return boolean(self._templar.template(known.get("footprint_cloud")) or False)
 
     def _votes_without(self, service: Service, known: t.Mapping[str, t.Any]) -> bool:
         """Return whether the variable SERVICE_witness is false."""

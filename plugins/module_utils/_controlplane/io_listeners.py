@@ -96,6 +96,20 @@ def http_json(address: str, port: int, path: str, tls: bool = False, timeout: fl
         connection.close()
 
 
+def http_problem(address: str, port: int, path: str, timeout: float = 5) -> str:
+    """Return why an HTTP service is not healthy: the first line of an answer other than 200, or the error; empty if it is healthy."""
+    connection = http.client.HTTPConnection(address, port, timeout=timeout)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        text = answer.read(_MOST_BYTES).decode("utf-8", "replace").strip()
+        return "" if answer.status == 200 else f"{answer.status} {text.splitlines()[0][:200] if text else answer.reason}"
+    except (OSError, http.client.HTTPException) as error:
+        return f"does not answer: {error}"
+    finally:
+        connection.close()
+
+
 def _any_certificate() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -21,6 +21,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_health
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import plan_galera
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import members, witnesses_of
 
@@ -31,6 +32,7 @@ Members = t.Mapping[str, t.Sequence[str]]
 Looks = t.Mapping[str, t.Optional[t.Mapping[str, t.Any]]]
 #: URL path by scheme and port.
 _FALSE = ("false", "no", "off", "0")
+_TRUE = ("true", "yes", "on", "1")
 _PATHS = {("https", 5000): "/v3", ("http", 5000): "/v3"}
 
 
@@ -38,12 +40,14 @@ def members_of(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str,
     """Return service → its members, by the same rule as the roles.
 
     The members are the hosts of the group in the variable ``<service>_group``, else of the group with the name of the service, else of
-    ``controller``. Witnesses are members of RabbitMQ as well, unless ``rabbitmq_witness`` is false.
+    ``controller``; services of the cloud are on ``controller`` only if ``footprint_cloud`` is true. Witnesses are members of RabbitMQ as
+    well, unless ``rabbitmq_witness`` is false.
     """
     found = {}
+    cloud = any(str(variables.get("footprint_cloud", False)).lower() in _TRUE for variables in hostvars.values())
     for name in plan_health.SERVICES:
         group = next((str(variables[f"{name}_group"]) for variables in hostvars.values() if variables.get(f"{name}_group")), None)
-        found[name] = [str(host) for host in members(BUILT_IN[name], groups, group)]
+        found[name] = [str(host) for host in members(BUILT_IN[name], groups, group, cloud)]
     for name, hosts in found.items():
         if str(next((variables[f"{name}_witness"] for variables in hostvars.values() if f"{name}_witness" in variables), True)).lower() not in _FALSE:
             hosts += witnesses_of(BUILT_IN[name], hosts, found[plan_health.WITNESS])
@@ -252,11 +256,11 @@ def _clear(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> st
 
 def _links(name: str, looks: Looks) -> tuple[str, ...]:
     """Return the URLs of a service for clients."""
-    ports = {"galera": 3306, "keystone": 5000}
+    ports = {"galera": [3306], "keystone": [5000], **{one.name: [api.default_port for api in one.apis] for one in OPENSTACK.values()}}
     found = []
     for look in looks.values():
         for front in plan_health.balancer(look).get("fronts") or ():
-            if front.get("scheme") and front["port"] == ports.get(name):
+            if front.get("scheme") and front["port"] in ports.get(name, ()):
                 found.append(f"{front['scheme']}://{front['address']}:{front['port']}{_PATHS.get((front['scheme'], front['port']), '')}")
     return tuple(sorted(set(found)))
 

@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 
 # Galera states of members that are not Synced yet.
 _JOINING = ("Joining", "Joined", "Donor/Desynced", "Initialized", "Inconsistent")
@@ -53,6 +54,7 @@ SERVICES: t.Mapping[str, Service] = {
         Service("memcached", (("memcached.service",),)),
         Service("load_balancer", (("haproxy.service",), ("keepalived.service",))),
         Service("keystone", (("footprint-keystone.service", "keystone.service", "apache2.service", "httpd.service"),)),
+        *(Service(one.name, tuple((unit,) for unit in one.units), majority=one.majority) for one in OPENSTACK.values()),
     )
 }
 
@@ -168,6 +170,12 @@ def _load_balancer(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
     return [f"its VRRP instance {name} is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)" for name in faults]
 
 
+def _openstack(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
+    """Each API reports whether it reaches its database, and which of the service's processes on this host report to it."""
+    apis = (seen.get("facts") or {}).get("apis") or {}
+    return [f"{name}: {why}" for name, why in sorted(apis.items()) if why]
+
+
 _CHECKS: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], Wanted], list[str]]] = {
     "galera": _galera,
     "rabbitmq": _rabbitmq,
@@ -175,6 +183,7 @@ _CHECKS: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], Wanted], list[str]]] 
     "memcached": _version,
     "load_balancer": _load_balancer,
     "keystone": _version,
+    **{name: _openstack for name in OPENSTACK},
 }
 
 

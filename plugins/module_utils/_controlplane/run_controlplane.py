@@ -27,6 +27,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_maria
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import io_rabbitmq
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 
 __all__ = ["SERVICE_NAMES", "LookRequest", "look", "parse_wanted"]
 
@@ -68,7 +69,7 @@ class Host:
 
     def facts(self, name: str) -> dict[str, t.Any] | None:
         """Return the facts of a service, ``None`` if it does not answer."""
-        return getattr(self, f"_{name}")()
+        return self._openstack(name) if name in OPENSTACK else getattr(self, f"_{name}")()
 
     def _galera(self) -> dict[str, t.Any] | None:
         seen = run_galera.look(self.database, recover=False)
@@ -112,6 +113,14 @@ class Host:
             if isinstance(answer, dict) and isinstance(answer.get("version"), dict):
                 return {"version": answer["version"].get("id"), "address": address, "tls": tls}
         return None
+
+    def _openstack(self, name: str) -> dict[str, t.Any]:
+        """Return for each API why it is not healthy, empty if it is."""
+        apis = {}
+        for api in OPENSTACK[name].apis:
+            address = io_listeners.reachable_at(api.default_port, io_listeners.listeners(), io_plane.virtual_addresses())
+            apis[api.name] = io_listeners.http_problem(address, api.default_port, api.health or api.check, self.timeout) if address else "no listener"
+        return {"apis": apis}
 
     def units(self, services: t.Sequence[str]) -> dict[str, dict[str, dict[str, t.Any]]]:
         """Return service → its units known to systemd."""

@@ -12,6 +12,7 @@ import types
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import AllowList, Rule
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 
 #: First source port of outgoing connections (net.ipv4.ip_local_port_range). From here on only new connections
 #: are rejected, because replies to this host's own connections must pass.
@@ -62,8 +63,20 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
             (Access(PEERS, ("load_balancer_peers_port:10240",)), Access(PEERS, protocol="vrrp")), ("haproxy.service", "keepalived.service")
         ),
         "keystone": Listening((Access(CLIENTS, ("keystone_port:5000",)),), ("keystone.service",)),
+        **{
+            one.name: Listening((Access(CLIENTS, tuple(api.port for api in one.apis)),), one.units) for one in OPENSTACK.values() if one.apis
+        },
     }
 )
+
+
+def all_units(instance: str) -> list[str]:
+    """Return the units of all services, which a deployment repairs.
+
+    :arg instance: the instance of services that a host may have several of.
+    """
+    found = [unit for service in SERVICES.values() for unit in service.units] + [unit for service in OPENSTACK.values() for unit in service.units]
+    return list(dict.fromkeys(unit.replace("@.", f"@{instance}.") for unit in found))
 
 
 def wanted(

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean, number
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 
 CONTROLLER = "controller"
 WITNESS = "witness"
@@ -40,6 +41,7 @@ class Service:
     :arg frontend: the name of its frontend at the load balancer, if that differs from its own.
     :arg check: whether its role has a tasks file ``check`` that validates settings and changes nothing.
     :arg witnessed: whether witnesses are members of its cluster as well, which vote only.
+    :arg cloud: whether controllers have it only if ``footprint_cloud`` is true.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Service:
     group: str = ""
     check: bool = False
     witnessed: bool = False
+    cloud: bool = False
 
     @property
     def variable_prefix(self) -> str:
@@ -80,6 +83,10 @@ BUILT_IN: t.Mapping[str, Service] = types.MappingProxyType(
             Service("memcached", "reduced.footprint.memcached", port=11211, scheme="memcached", memory=80),
             Service(LOAD_BALANCER, "reduced.footprint.load_balancer", depends=("database",), memory=60, check=True),
             Service("keystone", "reduced.footprint.keystone", depends=("database", "memcached", LOAD_BALANCER), port=5000, memory=250),
+            *(
+                Service(one.name, f"reduced.footprint.{one.name}", depends=one.depends, port=one.port, memory=one.memory, cloud=True)
+                for one in OPENSTACK.values()
+            ),
             Service("database", service_def="galera"),
             Service("rpc", service_def="rabbitmq"),
             Service("notifications", service_def="rabbitmq"),

@@ -52,12 +52,13 @@ class Step:
         }
 
 
-def members(service: Service, groups: t.Mapping[str, t.Sequence[str]], chosen: str | None = None) -> tuple[str, ...]:
+def members(service: Service, groups: t.Mapping[str, t.Sequence[str]], chosen: str | None = None, cloud: bool = False) -> tuple[str, ...]:
     """Return the hosts of a real service: those of its own group, or all controllers if it has no hosts. Witnesses are never controllers.
 
     :arg chosen: the group set by the variable ``SERVICE_group``.
+    :arg cloud: whether controllers have the services of the cloud.
     """
-    own_only = chosen or service.name == WITNESS
+    own_only = chosen or service.name == WITNESS or service.cloud and not cloud
     return tuple(groups.get(chosen or service.group_name) or (() if own_only else groups.get(CONTROLLER, ())))
 
 
@@ -160,17 +161,19 @@ def plan(
     wanted: t.Sequence[str] = (),
     with_dependencies: bool = False,
     chosen: t.Mapping[str, str] | None = None,
+    cloud: bool = False,
 ) -> tuple[Step, ...]:
     """Return the steps of a deployment in order.
 
     :arg wanted: the requested real services; empty means all that have hosts.
     :arg with_dependencies: also deploy their dependencies, which must otherwise be deployed already.
     :arg chosen: service → the group set by its variable ``SERVICE_group``.
+    :arg cloud: whether controllers have the services of the cloud.
     :raises InputError: a dependency cycle, or a requested service without a host.
     """
     steps = graph(services)
     ordered = order(steps)
-    where = {name: members(service, groups, (chosen or {}).get(name)) for name, service in services.items() if service.role}
+    where = {name: members(service, groups, (chosen or {}).get(name), cloud) for name, service in services.items() if service.role}
     where = {name: (*hosts, *witnesses_of(services[name], hosts, where.get(WITNESS, ()))) for name, hosts in where.items()}
     names = set(wanted or (name for name, hosts in where.items() if hosts))
     if with_dependencies:
@@ -178,7 +181,7 @@ def plan(
     for name in services:
         if name in names and not where[name]:
             own = (chosen or {}).get(name)
-            others = "" if own or name == WITNESS else " or controller"
+            others = "" if own or name == WITNESS else ", or set footprint_cloud: true" if services[name].cloud and not cloud else " or controller"
             raise InputError(f"{name} has no host.", "components", f"Add hosts to the group {own or services[name].group_name}{others}.")
     found = []
     for step in ordered:

@@ -1,0 +1,91 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The OpenStack services of a control plane: one entry for each; order, allow-lists, frontends, health and status are derived from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing as t
+
+
+@dataclasses.dataclass(frozen=True)
+class Api:
+    """An HTTP listener of each member, with a frontend of the load balancer.
+
+    :arg name: name of the frontend.
+    :arg port: ``VARIABLE:DEFAULT`` of the port, the same at the members and at the virtual address.
+    :arg check: path that the load balancer requests; a member that is being drained answers 404.
+    :arg health: path that answers 200 only if the service reaches its database; empty if there is none.
+    :arg timeout: how long the load balancer keeps an idle connection.
+    :arg settings: other settings of the frontend, in the format of the role ``load_balancer``.
+    """
+
+    name: str
+    port: str
+    check: str = "/healthcheck"
+    health: str = "/healthcheck/database"
+    timeout: str = "5m"
+    settings: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def port_variable(self) -> str:
+        """Return the variable that sets the port."""
+        return self.port.partition(":")[0]
+
+    @property
+    def default_port(self) -> int:
+        """Return the port without that variable."""
+        return int(self.port.partition(":")[2])
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenStackService:
+    """A service of the cloud, deployed by the role of the same name.
+
+    :arg memory: MiB that each member needs for it, as measured.
+    :arg units: its systemd units.
+    :arg depends: the services that are deployed before it.
+    :arg majority: whether it needs more than half of its members to serve.
+    """
+
+    name: str
+    memory: int
+    units: tuple[str, ...]
+    apis: tuple[Api, ...] = ()
+    depends: tuple[str, ...] = ("database", "memcached", "load_balancer", "keystone")
+    majority: bool = False
+
+    @property
+    def port(self) -> int:
+        """Return the port of its first API, 0 without any."""
+        return self.apis[0].default_port if self.apis else 0
+
+
+OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType({service.name: service for service in ()})
+
+
+def frontends(
+    name: str, group: str, settings: t.Mapping[str, t.Any], services: t.Mapping[str, OpenStackService] = OPENSTACK
+) -> list[dict[str, t.Any]]:
+    """Return the frontends of a service in the format of the role ``load_balancer``.
+
+    :arg group: the group of its members.
+    :arg settings: the variables that set ports.
+    """
+    return [
+        {
+            "name": api.name,
+            "port": int(settings.get(api.port_variable) or api.default_port),
+            "mode": "http",
+            "tls": True,
+            "check_uri": api.check,
+            "timeout": api.timeout,
+            "group": group,
+            "address_variable": f"{name}_address",
+            **api.settings,
+        }
+        for api in services[name].apis
+    ]
