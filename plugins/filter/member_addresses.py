@@ -16,7 +16,10 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns the address at which a service of each host is reached, in the order of the hosts.
-  - It is the variable of the host, for example C(galera_address), else its C(ansible_host), else its name.
+  - It is the variable of the host, for example C(galera_address), else its address in the network of that service, else its C(ansible_host), else
+    its name.
+  - Networks have names if C(footprint_networks) is set. C(footprint_network_addresses) are the addresses of a host by the name of the network. A
+    service uses the network whose C(services) lists it, otherwise C(management), or C(overlay) for C(ovn_chassis).
 positional: hostvars, variable
 options:
   _input:
@@ -51,6 +54,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_address
 
 
@@ -58,7 +62,10 @@ def member_addresses(hosts: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[
     """Return the addresses of hosts; see :func:`plan_address.member_addresses`."""
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
         raise AnsibleFilterError(f"member_addresses: expected a list of hosts, got {hosts!r}")
-    return plan_address.member_addresses(hosts, hostvars, variable)
+    try:
+        return plan_address.member_addresses(hosts, hostvars, variable)
+    except InputError as error:
+        raise AnsibleFilterError(f"member_addresses: {error}") from None
 
 
 class FilterModule:

@@ -47,9 +47,7 @@ options:
     required: true
     choices: [reduced.footprint.nodes, nodes]
   cluster:
-    description:
-      - Name of the cluster. The UUIDs and MAC addresses of its VMs derive from it, so it must never change.
-      - Letters, digits, dot, hyphen and underscore.
+    description: Name of the cluster, from which UUIDs and MAC addresses derive, so it must never change. Letters, digits, C(._-).
     type: str
     required: true
   servers:
@@ -103,17 +101,19 @@ options:
     description: Settings with lower precedence than O(configs), for example those of a site in a file listed in O(includes).
     type: dict
     default: {}
+  networks:
+    description: Networks by name, the variable C(footprint_networks), with C(cidr), C(vlan) and C(services), see the guide to topologies.
+    type: dict
+    default: {}
   includes:
     description:
-      - Files with any of O(nodes), O(roles), O(replicas), O(services), O(configs) and O(global_configs), for example settings that
+      - Files with any of O(nodes), O(roles), O(replicas), O(services), O(configs), O(global_configs), O(networks), for example settings that
         several environments share. Paths are relative to this file. Later files override earlier ones, this file overrides all.
     type: list
     elements: str
     default: []
   environment:
-    description:
-      - Name of the environment that the topology describes. Secrets and files for the operator are stored under this name.
-      - Default is the name of the cluster.
+    description: Name of the environment that the topology describes and that secrets are stored under, by default that of the cluster.
     type: str
   own_groups:
     description:

@@ -16,7 +16,7 @@ description:
     all hosts that run a service of the control plane, to the virtual addresses, and to the addresses in C(footprint_allowed) and
     C(SERVICE_allowed). Witnesses may reach the ports for votes only.
   - The members of a service are determined in the same way as by P(reduced.footprint.deploy_plan#lookup). The addresses of a host are its
-    C(ansible_host), every C(SERVICE_address) and those listed in its variable C(footprint_addresses).
+    C(ansible_host), every C(SERVICE_address) and those in its variables C(footprint_network_addresses) and C(footprint_addresses).
 options:
   _terms:
     description: Names of services, V(galera), V(rabbitmq), V(witness), V(memcached), V(load_balancer) or V(keystone).
@@ -55,6 +55,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._service import plan_allow_list
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import networks
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_networks import ADDRESSES
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import WITNESS, Service, known, parse_services
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_address import member_address
 
@@ -132,7 +133,10 @@ class LookupModule(LookupBase):
         A host name cannot be listed; its addresses must then be in footprint_allowed or footprint_addresses.
         """
         own = self._of(host)
-        found = [member_address(host, own, variable) for variable in ("ansible_host", *(f"{service.variable_prefix}_address" for service in services))]
+        listed = [own.get(variable) for variable in ("ansible_host", *(f"{service.variable_prefix}_address" for service in services))]
+        found = [str(address) for address in listed if address] or [host]
+        # those in named networks
+        found += map(str, (own.get(ADDRESSES) or {}).values())
         addresses = []
         for address in dict.fromkeys([*found, *(own.get("footprint_addresses") or ())]):
             try:

@@ -12,13 +12,13 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean, number
-from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_services
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_networks, model_services
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import CONTROLLER, WITNESS, Service, mapping_of, names_of
 
 #: Roles that are valid without a list of services.
 ROLES_WITHOUT_SERVICES = ("virt", "compute", "master", CONTROLLER, WITNESS)
 #: The options of a topology, in the order of the guide.
-KEYS = ("nodes", "roles", "replicas", "services", "configs", "global_configs")
+KEYS = ("nodes", "roles", "replicas", "services", "configs", "global_configs", "networks")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Topology:
     configs: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     global_configs: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     declared: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    networks: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
@@ -62,6 +63,7 @@ def parse_topology(value: t.Mapping[str, t.Any]) -> Topology:
     """
     services = model_services.parse_services(value.get("services"))
     roles = _roles(value.get("roles"), services)
+    model_networks.parse_networks(value.get("networks"), "networks")
     return Topology(
         nodes=tuple(_nodes(value.get("nodes"), roles)),
         roles=roles,
@@ -70,6 +72,7 @@ def parse_topology(value: t.Mapping[str, t.Any]) -> Topology:
         configs=mapping_of(value.get("configs"), "configs", "Write settings as a mapping."),
         global_configs=mapping_of(value.get("global_configs"), "global_configs", "Write settings as a mapping."),
         declared=mapping_of(value.get("services"), "services", ""),
+        networks=mapping_of(value.get("networks"), "networks", ""),
     )
 
 

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_networks
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, known, real
 
 MAIN = "main"
@@ -40,11 +42,48 @@ class Wish:
 
 
 def member_address(host: str, own: t.Mapping[str, t.Any], variable: str) -> str:
-    """Return the address at which a service of a host is reached: its variable, else ``ansible_host``, else the name of the host.
+    """Return the address at which a service of a host is reached.
+
+    It is the variable, else the address of the host in the network of the service, else ``ansible_host``, else the name of the host.
 
     :arg own: the variables of the host.
+    :raises InputError: the host has no address in the network of the service.
     """
-    return str(own.get(variable) or own.get("ansible_host") or host)
+    return str(own.get(variable) or _in_network(host, own, variable) or own.get("ansible_host") or host)
+
+
+def _in_network(host: str, own: t.Mapping[str, t.Any], variable: str) -> str:
+    """Return the address of a host in the network of a service, empty if networks have no names or it is ``ansible_host``."""
+    service, found, ending = variable.rpartition("_address")
+    if not found or ending or not (own.get(model_networks.NETWORKS) or own.get(model_networks.ADDRESSES)):
+        return ""
+    networks = model_networks.parse_networks(own.get(model_networks.NETWORKS))
+    name = model_networks.network_of(service, networks)
+    address = (own.get(model_networks.ADDRESSES) or {}).get(name)
+    if name not in networks:
+        return str(address or "")
+    cidr = networks[name].cidr
+    if address is not None and not _inside(address, cidr):
+        raise InputError(f"{address} is not in the network {name}, {cidr}.", f"{host}.{model_networks.ADDRESSES}.{name}", "Correct one of the two.")
+    main = own.get("ansible_host") or host
+    if address is None and not _inside(main, cidr) and (name != model_networks.MANAGEMENT or _is_address(main)):
+        raise InputError(
+            f"{host} has no address in the network {name}, {cidr}, which {service} uses.",
+            f"{host}.{model_networks.ADDRESSES}.{name}",
+            f"Set it to the address of {host} there, or set {variable}.",
+        )
+    return str(address or "")
+
+
+def _is_address(value: t.Any) -> bool:
+    try:
+        return bool(ipaddress.ip_address(str(value)))
+    except ValueError:
+        return False
+
+
+def _inside(value: t.Any, cidr: model_networks.Prefix) -> bool:
+    return _is_address(value) and ipaddress.ip_address(str(value)) in cidr
 
 
 def member_addresses(hosts: t.Iterable[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]], variable: str) -> list[str]:

@@ -16,6 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_inventory import Host, Inventory, Server
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_topology, plan_environments, plan_layers, plan_topology
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_networks import NETWORKS
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, mapping_of, names_of, real
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_topology import KEYS, Topology
 
@@ -151,6 +152,8 @@ def lay(
         candidates.append(plan_topology.Candidate(one.name, tuple(roles), one.vm, one.nested, f"node_roles of {one.name}"))
     resolved = plan_topology.resolve(topology, candidates, components)
     common: dict[str, t.Any] = {"footprint_environment": environment} if environment and not own_groups else {}
+    if topology.networks and not own_groups:
+        common[NETWORKS] = dict(topology.networks)
     if topology.empty:
         return Laid({}, {}, common, ())
     name = environment or inventory.cluster
@@ -183,6 +186,8 @@ def lay(
         if own_groups and mine:
             found["footprint_environment"] = name
             found["footprint_services"] = dict(topology.declared)
+            if topology.networks:
+                found[NETWORKS] = dict(topology.networks)
             for service in topology.services.values():
                 if service.role and service.group_name in resolved.groups:
                     found.setdefault(f"{service.variable_prefix}_group", f"{prefix}{service.group_name}")

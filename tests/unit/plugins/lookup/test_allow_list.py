@@ -53,6 +53,17 @@ def test_peers_and_clients():
     assert set(allowed(found, "3306")) == {"192.0.2.11", "192.0.2.12", "198.51.100.12", "192.0.2.21", "203.0.113.21"}
 
 
+def test_addresses_in_named_networks():
+    networks = {"management": {"cidr": "192.0.2.0/24"}, "data": {"cidr": "10.2.0.0/24", "services": ["galera"]}}
+    hosts = {
+        name: {**HOSTS[name], "footprint_networks": networks, "footprint_network_addresses": {"data": f"10.2.0.{number}", "overlay": f"10.9.0.{number}"}}
+        for number, name in enumerate(("c1", "id1"), 1)
+    }
+    (found,) = lookup("galera", hosts=hosts, groups={"all": ["c1", "id1"], "controller": ["c1"], "keystone": ["id1"]})
+    assert found["served"] == ["10.2.0.1"]
+    assert {"10.2.0.1", "10.9.0.1", "10.2.0.2", "192.0.2.11", "192.0.2.21"} <= set(allowed(found, "3306"))
+
+
 def test_the_operator_lists_more_clients_and_no_more_peers():
     variables = {"footprint_allowed": ["192.0.2.200"], "galera_allowed": "10.0.0.0/8", "load_balancer_virtual_address": "192.0.2.20"}
     found, other = lookup("galera", "memcached", **variables)

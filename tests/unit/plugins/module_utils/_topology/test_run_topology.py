@@ -109,6 +109,12 @@ def test_the_environment_has_its_name():
         lay(TEXT, environment="a b")
 
 
+def test_networks_are_known_to_all():
+    networks = {"overlay": {"cidr": "10.2.0.0/24"}}
+    assert lay({**TEXT, "networks": networks})[0].common == {"footprint_networks": networks}
+    assert lay({"networks": networks}, servers={})[0].common == {"footprint_networks": networks}
+
+
 def test_declared_services_are_known_to_all():
     declared = {"heat": {"role": "a.b.heat"}}
     assert lay({**TEXT, "services": declared})[0].common == {"footprint_services": declared}
