@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 DOCUMENTATION = r"""
@@ -77,7 +76,8 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import parse_request, plan
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import ROLLING_RESTART
 
 
 def rolling_restart_plan(
@@ -93,8 +93,8 @@ def rolling_restart_plan(
     """Return the plan as plain values; see :func:`plan`."""
     try:
         request = parse_request(action, components, accept_outage, forget)
-        return plan(request, members, looks, json.loads(journal) if journal else None, now).as_dict()
-    except InputError as error:
+        return plan(request, members, looks, ROLLING_RESTART.load(journal, "the file of the journal") if journal else None, now).as_dict()
+    except (InputError, RefusedError) as error:
         return {"ok": False, "error": str(error), "why": [str(error)], "lines": [], "steps": []}
     except ValueError as error:
         raise AnsibleFilterError(f"rolling_restart_plan: cannot parse the journal: {error}. Remove the file set by rolling_restart_journal.") from None

@@ -27,7 +27,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_n
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.io_settings import SettingsHost
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, io_state, run_agent
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, io_state
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._network import io_deadman, io_trial
@@ -150,13 +150,11 @@ def write_all(home: pathlib.Path) -> None:
 
 
 def _source(home: pathlib.Path, work: pathlib.Path) -> None:
-    with mock.patch.object(io_state, "HOME", work), mock.patch.object(run_agent, "start_watch", lambda name: None):
+    with mock.patch.object(io_state, "HOME", work):
         work.mkdir(exist_ok=True)
         state = io_state.SourceState(NAME)
         state.write(SOURCE)
-        run_agent._request(state, "hand_over")  # pylint: disable=protected-access
         _keep(home, "source_state", state.file)
-        _keep(home, "source_request", state.request_file)
     io_journal_mirror.keep(NAME, REPORT, work)
     _keep(home, "source_report", work / f"{NAME}.journal")
     io_authorized_keys.allow(NAME, COMMANDS, work)

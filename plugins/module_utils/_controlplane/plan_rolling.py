@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane, plan_health
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_gate import WAY_IN
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
 
@@ -101,7 +102,7 @@ class Plan:
             "lines": self.lines,
             "steps": [dataclasses.asdict(step) for step in self.steps],
             "done": [dataclasses.asdict(step) for step in self.done],
-            "journal": dict(self.journal),
+            "journal": model_schema.ROLLING_RESTART.mark(self.journal),
             "sizes": dict(self.sizes),
         }
 

@@ -27,6 +27,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.pl
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import WRITE_PROBE
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
 
@@ -93,7 +94,7 @@ def start(address: str, port: int, check_mode: bool, patience: float = 15, home:
         return ProbeResult(False, report=_report(home, None))
     if check_mode:
         return ProbeResult(True)
-    write_atomic(home / "target", json.dumps({"address": address, "port": port}))
+    write_atomic(home / "target", json.dumps(WRITE_PROBE.mark({"address": address, "port": port})))
     io_units.start_unit("add_server", io_units.keep_code(), MODULE, [str(home)], home / "output", unit=UNIT, description="Write probe of")
     began = time.monotonic()
     while time.monotonic() - began < patience and not _rows(home):
@@ -138,7 +139,7 @@ def _connect(home: pathlib.Path, timeout: float) -> t.Any:
     password, target = read_text(home / "password"), read_text(home / "target")
     if not password or not target:
         raise BackendError("the write probe was not started.")
-    where = json.loads(target)
+    where = WRITE_PROBE.load(target, home / "target")
     times = dict.fromkeys(("connect_timeout", "read_timeout", "write_timeout"), timeout)
     return pymysql.connect(host=where["address"], port=where["port"], user=USER, password=password, database=DATABASE, autocommit=True, **times)
 

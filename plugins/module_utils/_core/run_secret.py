@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_secret_file
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import KINDS
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, Recipe, environment_name, secret_name
 
 # Ansible parses every file below an inventory directory, and would read a secret as a host name. It ignores the suffix .txt.
@@ -28,7 +29,7 @@ class Permit(t.NamedTuple):
     :arg directory: of the secrets.
     :arg generate: what the operator chose; ``None`` for the default, which is true except in a job of AWX.
     :arg ephemeral: this run is a job of AWX, whose files are lost when it ends.
-    :arg stores: the marks of the directories with whose secrets the hosts were deployed.
+    :arg stores: the records of the hosts, with the mark of the directory with whose secrets each was deployed.
     """
 
     directory: pathlib.Path
@@ -61,7 +62,7 @@ class Permit(t.NamedTuple):
         mark = io_secret_file.read(self.directory / MARK)
         if mark and mark.startswith(_VAULT):
             mark = decrypt(str(self.directory / MARK)).strip()
-        if self.stores and mark not in self.stores:
+        if self.stores and mark not in self._marks():
             raise RefusedError(
                 "must be generated, but the hosts of this environment were deployed with the secrets of another directory, which new ones would not match.",
                 str(path),
@@ -70,6 +71,11 @@ class Permit(t.NamedTuple):
             )
         if not mark and not check_mode:
             io_secret_file.create_once(self.directory / MARK, secrets.token_hex(16))
+
+    def _marks(self) -> set[t.Any]:
+        # before there were schema numbers, the record was the mark itself
+        kind, place = KINDS["secrets_record"], "/var/lib/reduced.footprint/secrets of a host"
+        return {kind.load(text, place).get("mark") if text.startswith("{") else text for text in self.stores}
 
 
 def secrets_directory(given: t.Any, inventory_dir: t.Any, environment: t.Any) -> pathlib.Path:

@@ -12,9 +12,9 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import BACKUP
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import components, describe_components, primary_members
 
-FORMAT = 1
 #: Compressor → file extension. The first installed one is used.
 COMPRESSORS: t.Mapping[str, str] = {"zstd": "zst", "gzip": "gz"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -50,7 +50,7 @@ class Backup:
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return plain values for Ansible and the metadata file."""
-        return {"format": FORMAT, **dataclasses.asdict(self), "databases": list(self.databases)}
+        return BACKUP.mark({**dataclasses.asdict(self), "databases": list(self.databases)})
 
     def note(self) -> str:
         """Return the text of the metadata file."""
@@ -96,8 +96,9 @@ def parse_backup(content: t.Any, path: str) -> Backup:
     :raises InputError: a value is missing or has another type.
     """
     hint = "Use another backup; only galera_backup writes this metadata."
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"invalid backup metadata, expected a mapping with format {FORMAT}.", path=path, hint=hint)
+    if not isinstance(content, dict) or content.get(BACKUP.key) is None:
+        raise InputError(f"invalid backup metadata, expected a mapping with {BACKUP.key}.", path=path, hint=hint)
+    BACKUP.check(content[BACKUP.key], path)
     given = {}
     for field in dataclasses.fields(Backup):
         if field.name not in content and field.default is dataclasses.MISSING:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import dated
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 
@@ -41,6 +42,7 @@ class MoveJournal(Journal):
     """``facts`` hold the VM as it was found; ``going`` is the target state."""
 
     WHAT: t.ClassVar[str] = "move"
+    SCHEMA: t.ClassVar[model_schema.Schema] = model_schema.MOVE_JOURNAL
 
     phase: str = PREFLIGHT
     method: str | None = None

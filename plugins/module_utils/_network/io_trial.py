@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import NETWORK_TRIAL
 from ansible_collections.reduced.footprint.plugins.module_utils._network import io_deadman
 from ansible_collections.reduced.footprint.plugins.module_utils._network.io_network import links
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Change, Layout
@@ -64,7 +65,7 @@ def start(change: Change, timeout: int, patience: float = 120) -> None:
         "timeout": timeout,
         "connection": connection(),
     }
-    write_atomic(folder / "plan.json", json.dumps(plan))
+    write_atomic(folder / "plan.json", json.dumps(NETWORK_TRIAL.mark(plan)))
     trial.set_state(io_deadman.STATE_PLANNED)
     run(
         ["systemd-run", "--quiet", "--collect", f"--unit={_UNIT}", f"--property=ExecStopPost={python} {script} settle {folder}",
@@ -105,7 +106,7 @@ def confirm() -> bool:
             )
         if trial.state != io_deadman.STATE_APPLIED:
             return False
-        before = trial.plan["connection"]
+        before = NETWORK_TRIAL.values(trial.plan, trial.folder)["connection"]
         if before and before == connection():
             raise RefusedError(
                 "a change cannot be confirmed over the SSH connection that started it.",

@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import KEY_COMMANDS
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_one_time_key
 
 PATH = pathlib.Path("/root/.ssh/authorized_keys")
@@ -92,13 +93,14 @@ def renew(name: str, until: float) -> None:
 def allow(name: str, commands: t.Sequence[t.Sequence[str]], home: pathlib.Path | None = None) -> None:
     """Store the hook commands that a migration's key may run."""
     (home or ALLOWED).mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_atomic(_allowed_file(name, home), json.dumps([list(each) for each in commands]) + "\n")
+    write_atomic(_allowed_file(name, home), json.dumps(KEY_COMMANDS.mark({"commands": [list(each) for each in commands]})) + "\n")
 
 
 def allowed(name: str, home: pathlib.Path | None = None) -> list[list[str]]:
     """Return the hook commands that a migration's key may run."""
-    text = read_text(_allowed_file(name, home))
-    return [list(each) for each in json.loads(text)] if text else []
+    path = _allowed_file(name, home)
+    text = read_text(path)
+    return [list(each) for each in KEY_COMMANDS.load(text, path, "commands")["commands"]] if text else []
 
 
 def disallow(name: str, home: pathlib.Path | None = None) -> bool:

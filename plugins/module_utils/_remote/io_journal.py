@@ -18,6 +18,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import REQUEST
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 
@@ -41,18 +42,20 @@ class JournalStore:
 
     def read_job(self) -> dict[str, t.Any] | None:
         """Return the request of the worker, ``None`` when there is none."""
-        text = read_text(self.directory / "job.json")
-        return dict(json.loads(text)) if text else None
+        path = self.directory / "job.json"
+        text = read_text(path)
+        return REQUEST.load(text, path) if text else None
 
     def write_job(self, params: t.Mapping[str, t.Any]) -> None:
         """Store the request."""
         self._make()
-        write_atomic(self.directory / "job.json", json.dumps(params, indent=1, sort_keys=True) + "\n")
+        write_atomic(self.directory / "job.json", json.dumps(REQUEST.mark(params), indent=1, sort_keys=True) + "\n")
 
     def read(self) -> Journal | None:
         """Return the journal, ``None`` when the migration never started."""
-        text = read_text(self.directory / "journal.json")
-        return self.kind.parse(text) if text else None
+        path = self.directory / "journal.json"
+        text = read_text(path)
+        return self.kind.parse(text, path) if text else None
 
     def write(self, journal: Journal) -> None:
         """Store the journal, safe against a power loss; on a full disk in the space allocated by :meth:`reserve`.

@@ -13,6 +13,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import WORKER_STARTS
 
 #: Removed by a restart of the host.
 HOME = pathlib.Path("/run/reduced.footprint")
@@ -33,11 +34,11 @@ def note(name: str, home: pathlib.Path | None = None) -> t.Sequence[float]:
     file = _file(name, home)
     starts: list[float] = []
     with contextlib.suppress(ValueError, TypeError):
-        starts = [float(each) for each in json.loads(read_text(file) or "[]")]
+        starts = [float(each) for each in WORKER_STARTS.load(read_text(file) or "[]", file, "starts").get("starts", [])]
     starts = [*starts, clock()][-_KEPT:]
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file.write_text(json.dumps(starts), encoding="ascii")
+        file.write_text(json.dumps(WORKER_STARTS.mark({"starts": starts})), encoding="ascii")
     return starts
 
 

@@ -13,10 +13,9 @@ import dataclasses
 import json
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import dated
-
-SCHEMA = 1
 
 PHASES = (
     "preflight",
@@ -54,6 +53,7 @@ class Journal:
 
     #: What it is a journal of, in messages.
     WHAT: t.ClassVar[str] = "migration"
+    SCHEMA: t.ClassVar[model_schema.Schema] = model_schema.MIGRATION_JOURNAL
 
     name: str
     state: str = "new"
@@ -70,7 +70,6 @@ class Journal:
     reason: str | None = None
     problems: list[dict[str, t.Any]] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
-    schema: int = SCHEMA
 
     def begin(self, phase: str, now: float) -> None:
         """Start a phase, or start it again after a resume."""
@@ -114,21 +113,19 @@ class Journal:
 
     def to_json(self) -> str:
         """Return the document."""
-        return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
+        return json.dumps(self.SCHEMA.mark(dataclasses.asdict(self)), indent=1, sort_keys=True) + "\n"
 
     @classmethod
-    def parse(cls: type[_J], text: str) -> _J:
+    def parse(cls: type[_J], text: str, place: t.Any = "journal.json") -> _J:
         """Parse a journal document.
 
-        :raises FootprintError: it is not a journal of this schema version.
+        :arg place: where the text is from, for messages.
+        :raises FootprintError: it is not a journal, or from a newer version of the collection.
         """
         try:
-            data = json.loads(text)
-            if data.get("schema") != SCHEMA:
-                raise ValueError(f"schema {data.get('schema')!r}")
-            return cls(**data)
+            return cls(**cls.SCHEMA.load(text, place))
         except (ValueError, TypeError, AttributeError) as error:
-            raise FootprintError(f"The journal of the {cls.WHAT} cannot be read: {error}.", hint="Use the collection version that wrote it.") from error
+            raise FootprintError(f"The journal of the {cls.WHAT} in {place} cannot be read: {error}.", hint=model_schema.HINT) from error
 
 
 def report(journal: Journal) -> dict[str, t.Any]:

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import typing as t
 
-MAGIC = b"reduced.footprint manifest 1"
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import MANIFEST
+
+MAGIC = b"reduced.footprint manifest %d" % MANIFEST.number
 END = b"end"
 
 # the fields of ``same`` in order

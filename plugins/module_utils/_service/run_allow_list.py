@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_nftables import NFT, PacketFilter
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import ALLOW_LIST
 from ansible_collections.reduced.footprint.plugins.module_utils._service import plan_allow_list, plan_service_files
 from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import AllowList, parse_allow_lists
@@ -19,6 +21,7 @@ ALL = "/etc/reduced.footprint/allow-lists.nft"
 LOADER, TIMER = "footprint-allow-lists.service", "footprint-allow-lists.timer"
 _UNITS = "/etc/systemd/system"
 _HEAD = "# Managed by Ansible: reduced.footprint, allow-lists of the control plane's services\n"
+_SCHEMA = "# schema "
 
 _LOADER = f"""{_HEAD}[Unit]
 Description=Load the allow-lists of the control plane's services
@@ -88,13 +91,19 @@ def enforce(
 
 
 def _files(lists: t.Sequence[AllowList]) -> list[ConfigFile]:
-    found = [ConfigFile(path_of(one.name), _HEAD + plan_allow_list.ruleset(one), mode=0o600) for one in lists]
+    found = [ConfigFile(path_of(one.name), f"{_HEAD}{_SCHEMA}{ALLOW_LIST.number}\n{plan_allow_list.ruleset(one)}", mode=0o600) for one in lists]
     found += [
         ConfigFile(ALL, f'{_HEAD}include "{FOLDER}/*.nft"\n', mode=0o600),
         ConfigFile(f"{_UNITS}/{LOADER}", _LOADER),
         ConfigFile(f"{_UNITS}/{TIMER}", _TIMER),
     ]
     return found + [ConfigFile(_drop_in(unit), _DROP_IN) for one in lists for unit in one.units]
+
+
+def _refuse_newer(path: str, found: t.Mapping[str, PathFound]) -> None:
+    number = re.search(f"(?m)^{_SCHEMA}(.*)$", found[path].text or "") if path in found else None
+    if number:
+        ALLOW_LIST.check(int(number[1]) if number[1].isdecimal() else number[1], path)
 
 
 def _apply(lists: t.Sequence[AllowList], check_mode: bool, host: ServiceHost, kernel: PacketFilter) -> dict[str, t.Any]:
@@ -104,6 +113,8 @@ def _apply(lists: t.Sequence[AllowList], check_mode: bool, host: ServiceHost, ke
     units = (ServiceUnit(LOADER, enabled=True, started=None), ServiceUnit(TIMER, enabled=True, started=True))
     config = ServiceConfig(tuple(files), units)
     found = host.paths([*(file.path for file in files), *(file.folder for file in files)])
+    for one in lists:
+        _refuse_newer(path_of(one.name), found)
     folders, writes, settings = plan_service_files.plan_files(config, found)
     chains = kernel.chains()
     stale = [one.name for one in lists if plan_allow_list.revision(plan_allow_list.ruleset(one)) not in chains.get(plan_allow_list.table_of(one.name), set())]
@@ -137,6 +148,8 @@ def _remove(lists: t.Sequence[AllowList], check_mode: bool, host: ServiceHost, k
         units = [name for name in (TIMER, LOADER) if host.units([name])[name].enabled]
         paths += [f"{_UNITS}/{TIMER}", f"{_UNITS}/{LOADER}", ALL]
     found = {path: file for path, file in host.paths(paths).items() if file.text is not None}
+    for one in lists:
+        _refuse_newer(path_of(one.name), found)
     tables = [plan_allow_list.table_of(one.name) for one in lists if plan_allow_list.table_of(one.name) in chains]
     actions = [f"disable {name}" for name in units] + [f"remove {path}" for path in found] + [f"remove the table {name}" for name in tables]
     if not check_mode:

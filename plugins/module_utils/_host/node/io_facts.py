@@ -18,6 +18,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo, read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import HOST_FACTS
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor.io_boot_sector import BOOT_SECTOR
@@ -71,13 +72,18 @@ def proof_key(kind: str, facts: HostFacts) -> str:
 
 
 def read_recorded(path: str = FACTS_FILE) -> tuple[str, dict[str, t.Any]]:
-    """Return the recorded facts as text and as a mapping, which is empty if the text is missing or not valid."""
+    """Return the recorded facts as text and as a mapping, which is empty if the text is missing or not valid.
+
+    :raises RefusedError: they are from a newer version of the collection.
+    """
     text = read_text(path) or ""
     try:
         value = json.loads(text)
     except ValueError:
         value = {}
-    return text, value if isinstance(value, dict) else {}
+    value = value if isinstance(value, dict) else {}
+    HOST_FACTS.check(value.get(HOST_FACTS.key), path)
+    return text, value
 
 
 def free_bytes(path: str) -> tuple[int, int]:

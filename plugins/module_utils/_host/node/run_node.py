@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import HOST_FACTS
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
@@ -31,7 +32,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_roles import check_roles
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_state import HostState, Wanted, read_state
 
-_FORMAT = 1
 # the part of the record with the current usage
 MEASURED = "measured"
 
@@ -139,12 +139,11 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
             "of the role reduced.footprint.virt_host."
         )
 
-    after = {
-        "format": _FORMAT,
+    after = HOST_FACTS.mark({
         "attributes": node.as_dict(),
         "hypervisors": {kind: proof.as_dict() for kind, proof in sorted(proofs.items())},
         "capacity": state.capacity.lasting(),
-    }
+    })
     actions, diff = [step.action for step in state.steps], [step.diff for step in state.steps]
     for name in state.forgotten:
         actions.append(f"remove mount record of pool {name}")

@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo, read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import HUGE_PAGES
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.model_settings import FileFound, Label, PagesFound, Unit, WriteFile
 
 KVM_DEVICE = "/dev/kvm"
@@ -115,15 +116,14 @@ class SettingsHost:
         tried.pop(str(size_kib), None)
         if given < count:
             tried[str(size_kib)] = count
-        write_atomic(self._at(_TRIED), json.dumps(tried), 0o644)
+        write_atomic(self._at(_TRIED), json.dumps(HUGE_PAGES.mark(tried)), 0o644)
         return given
 
     def _tried(self) -> dict[str, int]:
         try:
-            value = json.loads(read_text(self._at(_TRIED)) or "{}")
+            return HUGE_PAGES.load(read_text(self._at(_TRIED)) or "{}", _TRIED)
         except ValueError:
             return {}
-        return value if isinstance(value, dict) else {}
 
     def set_number(self, path: str, value: int) -> None:
         """Write a number to a file of the kernel.

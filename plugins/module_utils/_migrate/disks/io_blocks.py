@@ -24,6 +24,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import BLOCK_HASHES
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import KIB, size_text
 
 BLOCK = 256 * KIB
@@ -174,7 +175,7 @@ class Target:
         return found
 
     def _head(self) -> bytes:
-        return f"blocks 1 {self.size} {BLOCK}\n".encode("ascii")
+        return f"blocks {BLOCK_HASHES.number} {self.size} {BLOCK}\n".encode("ascii")
 
     def keep(self, hashes: bytes) -> None:
         """Store the list atomically."""

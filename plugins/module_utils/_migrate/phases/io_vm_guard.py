@@ -23,6 +23,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import VM_GUARD
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import GUARD, stop_is_due
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_worker_starts import HOME, clock
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
@@ -50,11 +51,11 @@ class VmGuard:
     def read(self) -> dict[str, t.Any] | None:
         """Return the record, ``None`` when no VM is guarded."""
         text = read_text(self.file)
-        return dict(json.loads(text)) if text else None
+        return VM_GUARD.load(text, self.file) if text else None
 
     def _write(self, note: t.Mapping[str, t.Any]) -> None:
         new = self.file.with_suffix(".guard-new")
-        new.write_text(json.dumps(note), encoding="utf-8")
+        new.write_text(json.dumps(VM_GUARD.mark(note)), encoding="utf-8")
         os.replace(new, self.file)
 
     def begin(self, uri: str, uuid: str, vm: str, lease: float, heard: float) -> None:

@@ -11,6 +11,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import SOURCE_REPORT
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/source")
 _ENDING = ".journal"
@@ -18,13 +19,14 @@ _ENDING = ".journal"
 
 def keep(name: str, report: t.Mapping[str, t.Any], home: pathlib.Path | None = None) -> None:
     """Store the latest report, safe against a power loss."""
-    write_atomic((home or HOME) / f"{name}{_ENDING}", json.dumps(report, indent=1, sort_keys=True) + "\n")
+    write_atomic((home or HOME) / f"{name}{_ENDING}", json.dumps(SOURCE_REPORT.mark(report), indent=1, sort_keys=True) + "\n")
 
 
 def kept(name: str, home: pathlib.Path | None = None) -> dict[str, t.Any] | None:
     """The last report, ``None`` if there never was one."""
-    text = read_text((home or HOME) / f"{name}{_ENDING}")
-    return dict(json.loads(text)) if text else None
+    path = (home or HOME) / f"{name}{_ENDING}"
+    text = read_text(path)
+    return SOURCE_REPORT.load(text, path) if text else None
 
 
 def all_kept(home: pathlib.Path | None = None) -> dict[str, dict[str, t.Any]]:

@@ -19,6 +19,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import SOURCE_STATE
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_arp
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_maintenance, io_network, io_services
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_facts import read_text
@@ -54,7 +55,7 @@ class SourceState:
     def read(self) -> dict[str, t.Any]:
         """Read the state; a quiesced source that was rebooted serves again."""
         text = read_text(str(self.file))
-        data = json.loads(text) if text else {"state": SERVING}
+        data = SOURCE_STATE.load(text, self.file) if text else {"state": SERVING}
         if data["state"] == QUIESCED and data.get("boot_id") != boot_id() and not awaits_boot(data):
             data["state"] = SERVING
             data["reason"] = "the source was rebooted"
@@ -62,7 +63,7 @@ class SourceState:
 
     def write(self, data: t.Mapping[str, t.Any]) -> None:
         """Write the state, safe against a power loss."""
-        write_atomic(self.file, json.dumps(data, indent=1, sort_keys=True) + "\n")
+        write_atomic(self.file, json.dumps(SOURCE_STATE.mark(data), indent=1, sort_keys=True) + "\n")
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:

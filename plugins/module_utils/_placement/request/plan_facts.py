@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import HOST_FACTS
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import as_list
 
 # Variable of a server with its capacity as set by the operator.
@@ -77,6 +78,7 @@ def _server(name: str, variables: t.Mapping[str, t.Any], given: t.Any, node: t.M
     facts = variables.get("ansible_facts") or {}
     record = (facts.get("ansible_local") or variables.get("ansible_local") or {}).get("reduced_footprint") or {}
     record = record if isinstance(record, t.Mapping) else {}
+    HOST_FACTS.check(record.get(HOST_FACTS.key), f"the facts of {name}")
     entry: dict[str, t.Any] = {"name": name}
     if variables.get("node_roles") is not None:
         entry["roles"] = variables["node_roles"]

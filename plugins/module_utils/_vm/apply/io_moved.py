@@ -19,6 +19,8 @@ def read_all(home: pathlib.Path = HOME) -> dict[str, Moved]:
     """UUID → note of every VM that must not run on this host.
 
     An unreadable note still counts: its file name is the UUID.
+
+    :raises RefusedError: one is from a newer version of the collection.
     """
     try:
         names = os.listdir(home)
@@ -28,7 +30,7 @@ def read_all(home: pathlib.Path = HOME) -> dict[str, Moved]:
     for name in names:
         uuid, ending = os.path.splitext(name)
         if ending == ".json" and not name.startswith("."):
-            found[uuid] = parse_moved(read_text(home / name) or "") or Moved("", "", "", uuid, "another host", "", CONFIRMED)
+            found[uuid] = parse_moved(read_text(home / name) or "", home / name) or Moved("", "", "", uuid, "another host", "", CONFIRMED)
     return found
 
 

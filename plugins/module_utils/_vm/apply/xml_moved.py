@@ -14,7 +14,9 @@ except ImportError:
     # the missing library is reported by the parser (_vm.compare.xml_domain)
     etree = None
 
-NAMESPACE = "https://reduced.footprint/xmlns/moved/1"
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import MOVED_METADATA
+
+NAMESPACE = f"https://reduced.footprint/xmlns/moved/{MOVED_METADATA.number}"
 PREFIX = "footprint-moved"
 
 

@@ -15,7 +15,10 @@ except ImportError:
     # the missing library is reported by the parser (_vm.compare.xml_domain)
     etree = None
 
-NAMESPACE = "https://reduced.footprint/xmlns/domain/1"
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_schema
+
+_NAMESPACES = "https://reduced.footprint/xmlns/domain/"
+NAMESPACE = f"{_NAMESPACES}{model_schema.DOMAIN_METADATA.number}"
 _PREFIX = "footprint"
 _ELEMENT = f"{{{NAMESPACE}}}vm"
 _APPLIED = f"{{{NAMESPACE}}}applied"
@@ -25,7 +28,7 @@ _PROTECTED_DISK = f"{{{NAMESPACE}}}protected_disk"
 _PENDING_DISK = f"{{{NAMESPACE}}}pending_disk"
 
 # changes the running guest refused; only in the live document, so they are removed when the guest stops
-LIVE_NAMESPACE = "https://reduced.footprint/xmlns/live/1"
+LIVE_NAMESPACE = f"https://reduced.footprint/xmlns/live/{model_schema.LIVE_METADATA.number}"
 _NOTED = f"{{{LIVE_NAMESPACE}}}refused"
 # in the definition, during a restart
 _RESTARTING = f"{{{LIVE_NAMESPACE}}}restarting"
@@ -115,9 +118,13 @@ def strip(document: t.Any) -> None:
 
 
 def read(document: t.Any) -> Ownership | None:
-    """The metadata of a parsed domain document, ``None`` where the domain is not managed."""
+    """The metadata of a parsed domain document, ``None`` where the domain is not managed.
+
+    :raises RefusedError: it is from a newer version of the collection.
+    """
     element = document.find(f"metadata/{_ELEMENT}")
     if element is None:
+        _refuse_newer(document)
         return None
     applied, previous = element.findtext(_APPLIED) or "", element.findtext(_PREVIOUS) or None
     echo = None if element.find(_ECHO) is None else _mapping(element.findtext(_ECHO))
@@ -145,6 +152,13 @@ def read(document: t.Any) -> Ownership | None:
         protected_disks=tuple(element.text or "" for element in element.iterfind(_PROTECTED_DISK)),
         pending_disks=tuple(element.text or "" for element in element.iterfind(_PENDING_DISK)),
     )
+
+
+def _refuse_newer(document: t.Any) -> None:
+    for child in document.iterfind("metadata/*"):
+        if isinstance(child.tag, str) and child.tag.startswith(f"{{{_NAMESPACES}"):
+            number = child.tag[1:].partition("}")[0][len(_NAMESPACES) :]
+            model_schema.DOMAIN_METADATA.check(int(number) if number.isdecimal() else number, document.findtext("name"))
 
 
 def _element(parent: t.Any, ownership: Ownership, namespace: str, nsmap: t.Mapping[str, str] | None) -> t.Any:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import MOVED_VM
 
 # leaving, the old copy is still needed; moved, the old copy is kept; moved for good; arriving here
 MOVING = "moving"
@@ -30,13 +33,17 @@ class Moved:
 
     def to_json(self) -> str:
         """Return the record as JSON text."""
-        return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
+        return json.dumps(MOVED_VM.mark(dataclasses.asdict(self)), indent=1, sort_keys=True) + "\n"
 
 
-def parse_moved(text: str) -> Moved | None:
-    """Return the record from its JSON text, ``None`` if it is not valid."""
+def parse_moved(text: str, place: t.Any) -> Moved | None:
+    """Return the record from its JSON text, ``None`` if it is not valid.
+
+    :arg place: where the text is from, for messages.
+    :raises RefusedError: it is from a newer version of the collection.
+    """
     try:
-        data = json.loads(text)
+        data = MOVED_VM.load(text, place)
         return Moved(**{field.name: str(data[field.name]) for field in dataclasses.fields(Moved)})
     except (ValueError, TypeError, KeyError):
         return None

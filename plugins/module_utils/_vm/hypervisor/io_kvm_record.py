@@ -11,7 +11,7 @@ import os
 import pathlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files, io_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files, io_lock, model_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm
 
 PROOF_TIMEOUT = 15
@@ -33,10 +33,10 @@ def proof(remember: bool) -> dict[str, t.Any]:
     """
     key, path = _key(), record_path()
     try:
-        recorded = json.loads(io_files.read_text(path) or "{}")
+        recorded = model_schema.KVM_PROOF.load(io_files.read_text(path) or "{}", path)
     except (OSError, ValueError):
         recorded = {}
-    if key is not None and isinstance(recorded, dict) and recorded.get("key") == key:
+    if key is not None and recorded.get("key") == key:
         return recorded
     # imported only for a proof: each import slows down every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_machine_proof
@@ -47,7 +47,7 @@ def proof(remember: bool) -> dict[str, t.Any]:
         if path.parent.parent == io_files.RUN:
             io_files.private_folder(io_files.RUN)
         io_files.private_folder(path.parent)
-        io_files.write_atomic(path, json.dumps(found))
+        io_files.write_atomic(path, json.dumps(model_schema.KVM_PROOF.mark(found)))
     return found
 
 

@@ -16,7 +16,7 @@ import pathlib
 import struct
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
 
 QCOW2_MAGIC = b"QFI\xfb"
@@ -107,7 +107,7 @@ def note_origin(path: str | os.PathLike[str], image: str, source: str) -> None:
     facts = image_state(source)
     if facts is None:
         return
-    text = json.dumps({"image": image, "path": source, "size": facts[0], "changed": facts[1]})
+    text = json.dumps(model_schema.VOLUME_ORIGIN.mark({"image": image, "path": source, "size": facts[0], "changed": facts[1]}))
     try:
         os.setxattr(path, _ATTRIBUTE, text.encode("utf-8"))
     except OSError:
@@ -115,9 +115,12 @@ def note_origin(path: str | os.PathLike[str], image: str, source: str) -> None:
 
 
 def origin_of(path: str) -> model_storage.Origin | None:
-    """The image a volume was created from, ``None`` where it was not recorded."""
+    """The image a volume was created from, ``None`` where it was not recorded.
+
+    :raises RefusedError: the record is from a newer version of the collection.
+    """
     try:
-        noted = json.loads(os.getxattr(path, _ATTRIBUTE))
+        noted = model_schema.VOLUME_ORIGIN.load(os.getxattr(path, _ATTRIBUTE).decode("utf-8"), f"the attributes of {path}")
         return model_storage.Origin(str(noted["image"]), str(noted["path"]), int(noted["size"]), int(noted["changed"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

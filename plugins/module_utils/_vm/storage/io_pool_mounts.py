@@ -15,7 +15,7 @@ import pathlib
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files, model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files, model_errors, model_schema
 
 STATE = pathlib.Path("/var/lib/reduced.footprint/pool-mounts.json")
 _MOUNTS = "/proc/self/mountinfo"
@@ -77,16 +77,16 @@ class PoolMounts:
 
     def _read(self) -> dict[str, str | None]:
         try:
-            data = json.loads(io_files.read_text(self._state) or "{}")
+            data = model_schema.POOL_MOUNTS.load(io_files.read_text(self._state) or "{}", self._state)
         except ValueError as error:
             raise model_errors.BackendError(
                 f"{self._state} is damaged: {error}.", hint="Mount the file systems of all storage pools, then remove that file: it is created again."
             ) from error
-        return {str(path): point for path, point in data.items() if point is None or isinstance(point, str)} if isinstance(data, dict) else {}
+        return {str(path): point for path, point in data.items() if point is None or isinstance(point, str)}
 
     def _write(self, state: t.Mapping[str, str | None]) -> None:
         self._state.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        io_files.write_atomic(self._state, json.dumps(state, indent=2, sort_keys=True) + "\n")
+        io_files.write_atomic(self._state, json.dumps(model_schema.POOL_MOUNTS.mark(state), indent=2, sort_keys=True) + "\n")
 
     def _points(self) -> set[str]:
         """The current mount points; pending mounts on demand do not count."""

@@ -10,11 +10,12 @@ A marker file on this host identifies an unfinished volume: it counts as missing
 from __future__ import annotations
 
 import contextlib
+import json
 import pathlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import io_command, model_errors
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_command, model_errors, model_schema
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files, model_storage
@@ -44,7 +45,7 @@ class PoolVolumes:
         :raises InputError: it has no path on this host.
         """
         handle = self._lookup(name)
-        if handle is None or self._marker(name).exists():
+        if handle is None or self._marked(name):
             return None
         with io_domains.libvirt_errors(f"cannot read the volume {name}"):
             kind, capacity, allocation = handle.info()
@@ -60,8 +61,9 @@ class PoolVolumes:
         kind_name = _TYPES[kind]
         backing = document.findtext("backingStore/path") or None
         # a run may have been killed before the running domain was resized; another run may remove the marker now
-        with contextlib.suppress(FileNotFoundError):
-            capacity = min(int(capacity), int(self._growing(name).read_text(encoding="ascii")))
+        size = read_text(self._growing(name))
+        if size is not None:
+            capacity = min(int(capacity), int(model_schema.VOLUME_GROWN.load(size, self._growing(name), "capacity")["capacity"]))
         return model_storage.Volume(place, kind_name, "dir" if kind_name == "dir" else "qcow2" if qcow2 else "raw", int(capacity), int(allocation), backing)
 
     def left(self) -> int:
@@ -91,8 +93,7 @@ class PoolVolumes:
                     self._handle.createXML(_volume_xml(plan), 0)
             self._marker(name).unlink(missing_ok=True)
             return
-        marker = self._marker(name)
-        write_atomic(marker, f"{plan.pool.name}/{name}\n")
+        marker = self._mark(name)
         with io_domains.libvirt_errors(f"cannot create the volume {name}"):
             device = (unfinished or self._handle.createXML(_volume_xml(plan), 0)).path()
         # -n: into the existing device; -t none: written to disk before the marker is removed
@@ -108,7 +109,7 @@ class PoolVolumes:
             handle = self._handle.storageVolLookupByName(name)
             capacity, place = int(handle.info()[1]), handle.path()
             if not self._growing(name).exists():
-                write_atomic(self._growing(name), f"{capacity}\n")
+                write_atomic(self._growing(name), json.dumps(model_schema.VOLUME_GROWN.mark({"capacity": capacity})) + "\n")
             if capacity >= size:
                 return
             if self._pool.type != "logical":
@@ -131,7 +132,7 @@ class PoolVolumes:
             self.grown(name)
             return
         if wipe:
-            write_atomic(marker, f"{self._pool.name}/{name}\n")
+            self._mark(name)
             with io_domains.libvirt_errors(f"cannot wipe the volume {name}"):
                 handle.wipe(0)
         with io_domains.libvirt_errors(f"cannot remove the volume {name}"):
@@ -141,7 +142,7 @@ class PoolVolumes:
 
     def leaving(self, name: str) -> bool:
         """Whether a killed run left the volume unfinished or partly wiped."""
-        return self._marker(name).exists()
+        return self._marked(name)
 
     def _unfinished(self, plan: model_storage.VolumePlan) -> t.Any:
         """Remove the leftover of a killed run; returns it for reuse where it cannot be removed and is large enough.
@@ -149,7 +150,7 @@ class PoolVolumes:
         libvirt cannot remove partitions from every device (``loop0``, ``nvme0n1``).
         """
         name = plan.disk.name
-        if not self._marker(name).exists():
+        if not self._marked(name):
             return None
         with contextlib.suppress(io_domains.libvirt.libvirtError):
             handle = self._handle.storageVolLookupByName(name)
@@ -180,6 +181,17 @@ class PoolVolumes:
 
     def _marker(self, name: str) -> pathlib.Path:
         return self._markers / f"{self._pool.name}.{name}.unfinished"
+
+    def _mark(self, name: str) -> pathlib.Path:
+        write_atomic(self._marker(name), json.dumps(model_schema.VOLUME_UNFINISHED.mark({"volume": f"{self._pool.name}/{name}"})) + "\n")
+        return self._marker(name)
+
+    def _marked(self, name: str) -> bool:
+        text = read_text(self._marker(name))
+        if text is None:
+            return False
+        model_schema.VOLUME_UNFINISHED.load(text, self._marker(name), "volume")
+        return True
 
     def _growing(self, name: str) -> pathlib.Path:
         return self._markers / f"{self._pool.name}.{name}.growing"

@@ -11,7 +11,7 @@ import os
 import pathlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_parts, model_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header, model_storage, plan_disk_places, xml_devices
@@ -24,7 +24,7 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import run_look
 
 # only in the live document, so that it is removed when the guest stops that has not read the new seed
-SEED_NAMESPACE = "https://reduced.footprint/xmlns/seed/1"
+SEED_NAMESPACE = f"https://reduced.footprint/xmlns/seed/{model_schema.SEED_METADATA.number}"
 _SEED_PREFIX = "footprint-seed"
 
 

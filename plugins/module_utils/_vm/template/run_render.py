@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import typing as t
 import urllib.parse
 import uuid
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_size
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_schema, model_size
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
@@ -267,11 +266,11 @@ def render(vm: model_vm.VmDetails, template: xml_template.Template, variables: t
 
 def _proofs(facts_path: str) -> dict[str, dict[str, t.Any]]:
     try:
-        facts = json.loads(read_text(facts_path) or "{}")
+        facts = model_schema.HOST_FACTS.load(read_text(facts_path) or "{}", facts_path)
     except ValueError:
         # a damaged file contains no proofs
         return {}
-    proofs = facts.get("hypervisors") if isinstance(facts, dict) else None
+    proofs = facts.get("hypervisors")
     if not isinstance(proofs, dict):
         return {}
     return {kind: proof for kind, proof in proofs.items() if isinstance(proof, dict) and isinstance(proof.get("usable"), bool)}

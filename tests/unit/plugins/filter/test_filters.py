@@ -73,6 +73,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (),
         lambda found: found == ["galera_setings: is not a variable of this collection (set for c1). Did you mean galera_settings?"],
     ),
+    "state_text": ({"mark": "a1"}, ("secrets_record",), lambda found: found == '{"mark": "a1", "schema": 1}\n'),
     "status_html": (build_status({}), ("lab", "noon"), lambda found: found.startswith("<!DOCTYPE html>") and "Status of lab" in found and "noon" in found),
 }
 #: What each says instead of a traceback when it gets something else.

@@ -99,7 +99,7 @@ def test_nothing_is_written_twice(host: Host) -> None:
 def test_a_damaged_record(host: Host, text: str) -> None:
     host.state.parent.mkdir()
     host.state.write_text(text, "utf-8")
-    if text == "{":
+    if text in ("{", "[]"):
         with pytest.raises(BackendError, match="is damaged"):
             host.mount().missing(POOL)
     else:
