@@ -50,21 +50,34 @@ from tests.support.fake_node import FakeBackend
 NAME = "master"
 UUID = "5a2b8f4e-9f2f-4c53-9a0b-3d8c3a1f2b10"
 JOB = {"name": NAME, "vm": {"id": "master", "cpu": 2}, "bandwidth_limit": 0}
-JOURNAL = Journal(name=NAME, state="stopped", phase="rehearse", started=1790000000.0, phases={"define": {"state": "done", "seconds": 2.5}}, facts={"vm": {"id": "m"}})
+_PHASES = {"define": {"state": "done", "seconds": 2.5}}
+JOURNAL = Journal(name=NAME, state="stopped", phase="rehearse", started=1790000000.0, phases=_PHASES, facts={"vm": {"id": "m"}})
 MOVE = MoveJournal(name="7", state="moved", started=1790000000.0, method="copy", switched=True, facts={"from": "metal1", "to": "metal2"})
-SOURCE = {"state": "parked", "services": ["mariadb.service"], "containers": [], "admin": {"address": "192.0.2.2"}, "boot_id": "b", "lease": 60.0, "deadline": 99.5}
+SOURCE = {
+    **{"state": "parked", "services": ["mariadb.service"], "containers": [], "admin": {"address": "192.0.2.2"}},
+    **{"boot_id": "b", "lease": 60.0, "deadline": 99.5},
+}
 REPORT = {"name": NAME, "state": "running", "phase": "precopy"}
 COMMANDS = [["/usr/bin/systemctl", "stop", "backup.timer"], ["/usr/local/bin/after"]]
 NOTE = Moved("7", "lab", "web", UUID, "metal2", "2026-11-24T10:00:00Z", MOVED)
 OWNER = xml_metadata.Ownership(
-    cluster="lab", id="7", protected=True, origin="vm_define", applied="<domain/>", previous="<domain type='qemu'/>", echo={"vcpu": "2"}, protected_disks=("p/v",)
+    cluster="lab",
+    id="7",
+    protected=True,
+    origin="vm_define",
+    applied="<domain/>",
+    previous="<domain type='qemu'/>",
+    echo={"vcpu": "2"},
+    protected_disks=("p/v",),
 )
 NODE = NodeRequest(name="metal1", cluster="lab", roles=["virt"], vms=[], pool_path="/pool")
 PROOF = (True, "a guest reached long mode", None)
 MOUNTS = "36 25 0:32 / /srv/pool rw - ext4 /dev/sdb1 rw\n"
 LISTS = [{"name": "galera", "served": ["192.0.2.11"], "rules": [{"ports": ["3306"], "allowed": ["192.0.2.0/24"]}], "units": ["mariadb.service"]}]
 BACKUP = Backup(
-    "lab-20261122T021500Z", "lab-20261122T021500Z.mbs.zst", "lab", "c2", "20261122T021500Z", "10.11.6-MariaDB", "zstd", hashlib.sha256(b"").hexdigest(), 5, UUID, 42
+    *("lab-20261122T021500Z", "lab-20261122T021500Z.mbs.zst", "lab", "c2", "20261122T021500Z", "10.11.6-MariaDB", "zstd"),
+    hashlib.sha256(b"").hexdigest(),
+    *(5, UUID, 42),
 )
 CHANGE = Change(manager="ifupdown", trial={"/etc/network/interfaces.d/new": "auto br0\n"}, apply=(("ifup", "br0"),), revert=(("ifdown", "br0"),))
 CONTROLLERS = ["c1", "c2", "c3"]
@@ -78,6 +91,9 @@ class Volume:
 
     def path(self) -> str:
         return "/pool/v"
+
+    def XMLDesc(self, flags: int) -> str:
+        return "<volume/>"
 
     def resize(self, size: int, flags: int) -> None:
         """Accept any size."""
@@ -111,7 +127,8 @@ def settings(home: pathlib.Path) -> SettingsHost:
 def rolling(journal: t.Any = None) -> plan_rolling.Plan:
     """Return the plan of a rolling restart."""
     members = dict.fromkeys(("galera", "rabbitmq", "load_balancer"), CONTROLLERS)
-    return plan_rolling.plan(plan_rolling.parse_request("restart", "galera"), members, {name: look(name == "c1") for name in CONTROLLERS}, journal, "2026-11-24")
+    looks = {name: look(name == "c1") for name in CONTROLLERS}
+    return plan_rolling.plan(plan_rolling.parse_request("restart", "galera"), members, looks, journal, "2026-11-24")
 
 
 def mounts(home: pathlib.Path) -> PoolMounts:

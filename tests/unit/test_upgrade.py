@@ -120,7 +120,7 @@ def volume_origin(home: pathlib.Path, text: bytes) -> t.Any:
 def grown(home: pathlib.Path, text: bytes) -> t.Any:
     place(text, home / "volumes" / "p.v.growing")
     pool = state_files.pool(home)
-    with mock.patch.object(state_files.Volume, "XMLDesc", lambda *unused: "<volume/>", create=True), mock.patch.object(state_files.Volume, "info", lambda _: [0, 4096, 0]):
+    with mock.patch.object(state_files.Volume, "info", lambda unused: [0, 4096, 0]):
         return pool.find("v", "disks[0]").capacity
 
 
