@@ -53,7 +53,7 @@ class Reader:
     @property
     def environment(self) -> dict[str, str]:
         """An environment in which nothing of this checkout is found; ssh does not read HOME, so its files are named."""
-        known = f"-o UserKnownHostsFile={self.home}/.ssh/known_hosts -o GlobalKnownHostsFile=/dev/null"
+        known = f"-o UserKnownHostsFile={self.home}/.ssh/known_hosts"
         own = {
             "HOME": str(self.home),
             "PATH": "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
