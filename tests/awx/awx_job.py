@@ -35,7 +35,11 @@ ENVIRONMENT = {
     "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
 }
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_CONTAINER = ("run", "--rm", "--user=root", "--network=host", "--cgroups=disabled", "--security-opt=seccomp=unconfined")
+#: crun supports no hybrid of both versions of control groups, which is hidden from it.
+_HIDE = ("unshare", "--mount", "sh", "-c", 'if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi; exec "$@"', "sh")
+#: The limits are below those of the machine, which may not permit raising them to podman's own.
+_LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096")
+_CONTAINER = ("run", "--rm", "--user=root", "--network=host", "--cgroups=disabled", "--security-opt=seccomp=unconfined", *_LIMITS)
 
 
 class _Answers(yaml.SafeDumper):
@@ -157,7 +161,7 @@ class Awx:
         if self.image:
             volumes = [f"--volume={path}:{place}" for path, place in {home: "/runner", **self.mounts}.items()]
             variables = [f"--env={key}={value}" for key, value in self._environment().items()]
-            return subprocess.run([*self.podman, *_CONTAINER, *volumes, *variables, "--workdir=/runner/project", self.image, *argv], check=False, **limits)
+            return subprocess.run([*_HIDE, *self.podman, *_CONTAINER, *volumes, *variables, "--workdir=/runner/project", self.image, *argv], check=False, **limits)
         local = {
             "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),

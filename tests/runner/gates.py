@@ -189,7 +189,7 @@ def execution_environment() -> t.Iterator[Step]:
 
 def execution_environment_build() -> t.Iterator[Step]:
     """Build the execution environment that needs no image registry, and show what it contains."""
-    yield Step([str(ROOT / "scripts" / "execution-environment")], ROOT, timeout=1800, expect=[r"ansible \[core 2\."])
+    yield Step([str(ROOT / "scripts" / "execution-environment")], ROOT, timeout=1800, expect=[r"footprint-ee:latest: ansible \[core 2\."])
 
 
 def integration() -> t.Iterator[Step]:
