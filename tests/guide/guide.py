@@ -34,8 +34,8 @@ LAB_SETTINGS: t.Mapping[str, t.Any] = {
     "virt_guests_allow_emulation": True,
     "master_migrate_hypervisor": "qemu",
     "master_migrate_boot_timeout": 900,
-    "spawn_vms_address_timeout": 900,
-    "spawn_vms_ready_timeout": 900,
+    "spawn_vms_address_timeout": 1800,
+    "spawn_vms_ready_timeout": 1800,
 }
 
 

@@ -60,6 +60,8 @@ class Reader:
             "ANSIBLE_PRIVATE_KEY_FILE": str(self.home / ".ssh/id_ed25519"),
             "ANSIBLE_SSH_COMMON_ARGS": f"{known} -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes",
             "ANSIBLE_NOCOLOR": "1",
+            # an emulated machine on busy processors takes longer for a handshake than the 10 seconds of the default
+            "ANSIBLE_TIMEOUT": "120",
             "PYTHONUNBUFFERED": "1",
         }
         return {**{key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "PYTHON", "VIRTUAL_ENV"))}, **own}
