@@ -29,6 +29,7 @@ SUBJECTS = (
     "_certificate",
     "_remote",
     "_vm",
+    "_power",
     "_host",
     "_network",
     "_inventory",

@@ -19,6 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secr
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_WITNESS
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, plan_addresses, plan_witness
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.plan_addresses import Found, Table
+from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_known_hosts
 
@@ -108,7 +109,8 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = ())
     """Parse one server.
 
     :arg entry: its variables, with ``roles`` or ``node_roles`` and ``vms``; ``None`` means none.
-    :raises InputError: roles are not a list of names.
+    :raises InputError: roles are not a list of names, or an invalid ``bmc``.
+    :raises RefusedError: ``bmc`` has the address of the server itself.
     """
     entry = {} if entry is None else entry
     if not isinstance(entry, t.Mapping):
@@ -119,6 +121,8 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = ())
     roles = (roles,) if isinstance(roles, str) else roles
     if not isinstance(roles, (list, tuple)) or not all(isinstance(role, str) and role for role in roles):
         raise InputError(f"expected a list of roles, got {roles!r}.", f"{path}.{key}", "Write a list of names, e.g. [virt, compute].")
+    if variables.get("bmc") is not None:
+        model_bmc.check_entry(variables["bmc"], variables.get("ansible_host"), f"{path}.bmc")
     return Server(name, tuple(dict.fromkeys((*roles, *more_roles))), entry.get("vms"), variables, path)
 
 
@@ -163,6 +167,10 @@ def _refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine
 
     for item in servers:
         once("name", item.name, item.path, "Give every server a unique name.")
+        if item.variables.get("bmc") is not None:
+            host, port, system = model_bmc.parse(item.variables["bmc"]).place
+            # two servers with one controller: one of them would be powered off in place of the other
+            once("bmc", f"{host}:{port}{f' {system}' if system else ''}", f"{item.path}.bmc", "Correct the address, or name the system of each server.")
     for machine in machines:
         vm = machine.vm
         once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")

@@ -1,0 +1,175 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A server at a management controller with Redfish.
+
+Only what power control requires: the newest clients for Redfish would be a dependency of the control node, and fencing must not depend on one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+import time
+import typing as t
+import urllib.error
+
+from ansible.module_utils.urls import open_url
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc, model_power, model_redfish
+
+_POLL = 2.0
+_MOST = 4 * 1024 * 1024
+_ROOT = "/redfish/v1/"
+
+
+class NotAnsweringError(BackendError):
+    """The controller does not answer, or not in a way that can be understood; it may be busy."""
+
+
+class RedfishServer:
+    """One system of a controller.
+
+    :arg own: names and addresses of the server itself.
+    :raises RefusedError: the controller is at one of them.
+    """
+
+    def __init__(self, bmc: model_bmc.Bmc, password: str, own: t.Sequence[str], request_timeout: int) -> None:
+        model_bmc.refuse_own(bmc, own)
+        if isinstance(bmc.verify_ca, str) and not os.path.isfile(bmc.verify_ca):
+            raise InputError(f"{bmc.verify_ca} is not a file on the machine that runs the task.", "bmc.verify_ca", "Give the path of a PEM file there.")
+        self._refuse_resolved(bmc, own)
+        self._bmc = bmc
+        self._password = password
+        self._timeout = request_timeout
+        self._path: str | None = None
+
+    def read(self) -> model_power.Power:
+        """Return the state of the server.
+
+        :raises BackendError: the controller does not answer, or has no such system.
+        """
+        return model_redfish.power(self._system())
+
+    def set_boot(self, change: model_power.Boot) -> None:
+        """Set boot device and boot mode."""
+        system = self._system()
+        # some controllers refuse a change without the version that was read
+        tag = system.get("@odata.etag")
+        self._request("PATCH", self._where(), model_redfish.boot_request(change, system), {"If-Match": tag} if isinstance(tag, str) else None)
+
+    def set_power(self, operation: str) -> None:
+        """Request a change of the power state; it takes effect later."""
+        system = self._system()
+        target, kind = model_redfish.reset(operation, system)
+        self._request("POST", model_redfish.local(target), {"ResetType": kind})
+
+    def wait(self, state: str, timeout: float) -> model_power.Power:
+        """Wait for a power state; a controller that is busy meanwhile is queried again.
+
+        :raises BackendError: the state is another one after the timeout.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            last = ""
+            try:
+                found = self.read()
+                if found.state == state:
+                    return found
+                last = f"it is {found.state}"
+            except NotAnsweringError as error:
+                last = str(error)
+            if time.monotonic() >= deadline:
+                raise BackendError(f"the server is not {state} after {timeout:g} s: {last}.", hint="Raise wait_timeout, or check the server.")
+            time.sleep(_POLL)
+
+    def _where(self) -> str:
+        if self._path is None:
+            systems = model_redfish.link(self._request("GET", _ROOT), "Systems")
+            paths = model_redfish.members(self._request("GET", systems))
+            wanted = self._bmc.system
+            self._path = model_redfish.choose(paths, wanted, lambda path: self._request("GET", path))
+        return self._path
+
+    def _system(self) -> dict[str, t.Any]:
+        return self._request("GET", self._where())
+
+    def _request(self, method: str, path: str, body: t.Any = None, headers: t.Mapping[str, str] | None = None) -> dict[str, t.Any]:
+        verify = self._bmc.verify_ca
+        try:
+            with open_url(
+                f"{self._bmc.url}{path}",
+                data=None if body is None else json.dumps(body),
+                headers={"Accept": "application/json", "OData-Version": "4.0", **({"Content-Type": "application/json"} if body is not None else {}), **(headers or {})},
+                method=method,
+                url_username=self._bmc.user,
+                url_password=self._password,
+                # without it each request would first be refused, and controllers count these
+                force_basic_auth=True,
+                validate_certs=verify is not False,
+                ca_path=verify if isinstance(verify, str) else None,
+                # credentials go to the controller only
+                follow_redirects="none",
+                use_proxy=False,
+                use_netrc=False,
+                timeout=self._timeout,
+            ) as answer:
+                data = answer.read(_MOST)
+        except urllib.error.HTTPError as error:
+            raise self._refused(error, method, path) from None
+        except (OSError, urllib.error.URLError, ValueError) as error:
+            raise self._failed(error) from None
+        if not data.strip():
+            return {}
+        try:
+            found = json.loads(data)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise NotAnsweringError("the answer is not Redfish.", "bmc.address", "Check the address and the port; the BMC needs Redfish, and it must be enabled.")
+        return found
+
+    @staticmethod
+    def _refused(error: urllib.error.HTTPError, method: str, path: str) -> BackendError | RefusedError:
+        if error.code in (401, 403):
+            why = "refuses the user or its password" if error.code == 401 else "does not allow this to the user"
+            return RefusedError(
+                f"the BMC {why} (HTTP {error.code}).", "bmc.user", "Correct user and secret; there was one attempt only, so that the account is not locked."
+            )
+        try:
+            text = model_redfish.message(json.loads(error.read(_MOST)))
+        except (ValueError, OSError):
+            text = ""
+        what = f"{method} {path} failed with HTTP {error.code}{f': {text}' if text else ''}"
+        if 300 <= error.code < 400:
+            return BackendError(f"{what}: the BMC redirects.", "bmc.address", "Give the address that it redirects to; credentials are not sent elsewhere.")
+        return NotAnsweringError(f"{what}.") if error.code in (408, 429, 500, 502, 503, 504) else BackendError(f"{what}.")
+
+    @staticmethod
+    def _failed(error: BaseException) -> BackendError | RefusedError:
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, ssl.SSLCertVerificationError) or "certificate verify failed" in str(error).lower():
+            detail = getattr(reason, "verify_message", "") or "verification failed"
+            return RefusedError(
+                f"the certificate of the BMC is not trusted: {detail}.",
+                "bmc.verify_ca",
+                "Give the path of the authority's certificate; verify_ca: false accepts any certificate.",
+            )
+        return NotAnsweringError(f"the BMC does not answer: {reason}.", "bmc.address", "Check its address, and that this machine reaches it.")
+
+    @staticmethod
+    def _refuse_resolved(bmc: model_bmc.Bmc, own: t.Sequence[str]) -> None:
+        """Compare what names resolve to: the names may differ."""
+
+        def resolved(name: str) -> set[str]:
+            try:
+                return {str(entry[4][0]) for entry in socket.getaddrinfo(name.strip("[]"), None)}
+            except OSError:
+                return set()
+
+        mine = {address for name in own if name for address in resolved(str(name))}
+        for address in resolved(bmc.host) if mine else ():
+            model_bmc.refuse_own(bmc._replace(host=address), mine)

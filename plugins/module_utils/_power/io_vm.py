@@ -1,0 +1,126 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A VM of a libvirt host, with the same operations as a server."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power, xml_boot
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains, io_moved
+
+_POLL = 0.5
+_CONTAINER = "a container has no firmware"
+
+
+class VmMachine(io_domains.DomainHost):
+    """One domain, on an open connection. Use as a context manager.
+
+    :raises InputError: the host has no such VM.
+    """
+
+    def __init__(self, uri: str, name: str) -> None:
+        super().__init__(uri)
+        found = [domain for domain in self.domains() if domain.name == name]
+        if not found:
+            self.close()
+            raise InputError(f"the host has no VM named {name}.", "vm", "Use the name of the domain, as in `virsh list --all`.")
+        self._uuid = found[0].uuid
+
+    def read(self) -> model_power.Power:
+        """Return the state of the VM."""
+        record = self.domain(self._uuid)
+        if record is None:
+            # a transient domain that was powered off
+            return model_power.Power(model_power.OFF, None, False, None, dict.fromkeys(model_power.OPERATIONS, "the VM was transient and no longer exists"))
+        unsupported = {
+            model_power.BOOT_ONCE: "libvirt has no boot device for the next boot only",
+            model_power.BOOT_MODE: "the firmware of a VM is part of its template",
+        }
+        state = model_power.OTHER if record.state == "crashed" else model_power.ON if record.active else model_power.OFF
+        if not record.persistent:
+            unsupported.update(dict.fromkeys((model_power.CYCLE, model_power.BOOT_DEVICE), "the VM is transient and ceases to exist when it is off"))
+        if xml_boot.is_container(record.config_xml):
+            unsupported.update(dict.fromkeys((model_power.BOOT_DEVICE, model_power.BOOT_ONCE, model_power.BOOT_MODE), _CONTAINER))
+            return model_power.Power(state, None, False, None, unsupported)
+        return model_power.Power(state, xml_boot.device(record.config_xml), False, xml_boot.mode(record.config_xml), unsupported)
+
+    def set_boot(self, change: model_power.Boot) -> None:
+        """Set the first boot device of the definition; it is used from the next start."""
+        if change.device:
+            self.define(xml_boot.with_device(self.config_xml(self._uuid), change.device))
+
+    def set_power(self, operation: str) -> None:
+        """Change the power state; a shutdown is only requested.
+
+        :raises RefusedError: the VM was moved to another host, where it may run.
+        """
+        if operation in (model_power.ON, model_power.CYCLE):
+            note = io_moved.read(self._uuid) if self.local else None
+            if note:
+                raise RefusedError(
+                    f"this copy of the VM must not run: the VM was moved to {note.to}.", "vm", f"Use the VM on {note.to}."
+                )
+        if operation == model_power.SOFT:
+            self._soft()
+            return
+        if operation in (model_power.OFF, model_power.CYCLE) or self.read().state == model_power.OTHER:
+            self._destroy()
+        if operation in (model_power.ON, model_power.CYCLE):
+            self.start(self._uuid)
+
+    def wait(self, state: str, timeout: float) -> model_power.Power:
+        """Wait for a power state.
+
+        :raises BackendError: the state is another one after the timeout.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            found = self.read()
+            if found.state == state:
+                return found
+            if time.monotonic() >= deadline:
+                hint = "Raise wait_timeout, check that the guest reacts to a shutdown, or use state: off."
+                raise BackendError(f"the VM is not {state} after {timeout:g} s: it is {found.state}.", hint=hint)
+            time.sleep(_POLL)
+
+    def _soft(self) -> None:
+        domain = self._lookup(self._uuid)
+        with io_domains.libvirt_errors("cannot shut down"):
+            with contextlib.suppress(io_domains.libvirt.libvirtError):
+                # a paused guest does not react
+                self._resume(domain)
+            if not self._request_shutdown(domain):
+                raise BackendError("the VM takes no shutdown request.", hint="Use state: off.")
+
+    def _destroy(self) -> None:
+        domain = self._lookup(self._uuid)
+        with io_domains.libvirt_errors("cannot power off"):
+            try:
+                domain.destroy()
+            except io_domains.libvirt.libvirtError:
+                record = self.domain(self._uuid)
+                if record is not None and record.active:
+                    raise
+
+
+def find(name: str, uri: str | None) -> VmMachine:
+    """Return a VM by its name, of any driver of the host if no URI is given.
+
+    :raises InputError: the host has no such VM.
+    :raises BackendError: no driver answers.
+    """
+    uris = [uri] if uri else sorted(set(io_domains.DRIVER_URIS.values()))
+    problems: list[t.Any] = []
+    for each in uris:
+        try:
+            return VmMachine(each, name)
+        except (InputError, BackendError) as error:
+            problems.append(error)
+    # a driver that is not installed has no VMs
+    raise next((each for each in problems if isinstance(each, InputError)), problems[0])

@@ -1,0 +1,197 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Resources of Redfish: parsed to power states, and requests for changes."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._power.model_power import (
+    BIOS,
+    BOOT_DEVICE,
+    BOOT_MODE,
+    BOOT_ONCE,
+    CDROM,
+    CYCLE,
+    DISK,
+    FIRMWARE,
+    NONE,
+    OFF,
+    ON,
+    OTHER,
+    PXE,
+    SOFT,
+    STATES,
+    UEFI,
+    Boot,
+    Power,
+    UnsupportedError,
+)
+
+#: Types of a reset by operation, the preferred one first.
+_RESETS: t.Mapping[str, tuple[str, ...]] = {
+    ON: ("On", "ForceOn"),
+    OFF: ("ForceOff",),
+    SOFT: ("GracefulShutdown",),
+    CYCLE: ("PowerCycle", "ForceRestart"),
+}
+_TARGETS: t.Mapping[str, str] = {PXE: "Pxe", DISK: "Hdd", CDROM: "Cd", FIRMWARE: "BiosSetup", NONE: "None"}
+_MODES: t.Mapping[str, str] = {UEFI: "UEFI", BIOS: "Legacy"}
+_MOST_NAMES = 10
+
+Resource = t.Mapping[str, t.Any]
+
+
+def _inside(value: t.Any, *keys: str) -> dict[str, t.Any]:
+    """A mapping in a resource, empty where there is none: controllers leave out what they do not have."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, t.Mapping) else None
+    return dict(value) if isinstance(value, t.Mapping) else {}
+
+
+def local(path: t.Any) -> str:
+    """Return a path of the same controller.
+
+    :raises BackendError: it leads elsewhere, where credentials must not be sent.
+    """
+    if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
+        raise BackendError("a link of the BMC leads to another machine, or is missing.", "bmc.address", "Update the firmware of the BMC.")
+    return path
+
+
+def link(resource: Resource, name: str) -> str:
+    """Return the path of a linked resource.
+
+    :raises BackendError: the link is missing.
+    """
+    return local(_inside(resource, name).get("@odata.id"))
+
+
+def members(collection: Resource) -> list[str]:
+    """Return the paths of the members of a collection."""
+    listed = collection.get("Members")
+    return [local(_inside(entry).get("@odata.id")) for entry in listed] if isinstance(listed, list) else []
+
+
+def choose(paths: t.Sequence[str], wanted: str | None, read: t.Callable[[str], Resource]) -> str:
+    """Return the path of the system.
+
+    :arg wanted: its id, name or UUID; ``None`` for the only one.
+    :arg read: reads the resource of a path.
+    :raises InputError: there is no such system.
+    :raises RefusedError: the controller has several, and none is named.
+    """
+    ids = {path: path.rstrip("/").rpartition("/")[2] for path in paths}
+    listed = f"{', '.join(list(ids.values())[:_MOST_NAMES])}{', ...' if len(ids) > _MOST_NAMES else ''}"
+    if wanted is None:
+        if len(paths) == 1:
+            return paths[0]
+        if not paths:
+            raise BackendError("the BMC lists no system.", "bmc.system", "Check what the user may see, and the firmware of the BMC.")
+        raise RefusedError(f"the BMC has {len(paths)} systems: {listed}.", "bmc.system", "Name the one that is this server.")
+    for path, name in ids.items():
+        if name == wanted:
+            return path
+    found = []
+    for path in paths:
+        resource = read(path)
+        if wanted in (resource.get("Id"), resource.get("Name")) or wanted.lower() == str(resource.get("UUID")).lower():
+            found.append(path)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise RefusedError(f"{len(found)} systems of the BMC have this name.", "bmc.system", f"Use the id of one: {listed}.")
+    raise InputError("the BMC has no such system.", "bmc.system", f"It has {listed or 'none'}.")
+
+
+def power(system: Resource) -> Power:
+    """Return the state of a system."""
+    boot = _inside(system, "Boot")
+    enabled = boot.get("BootSourceOverrideEnabled")
+    target = boot.get("BootSourceOverrideTarget")
+    device = next((name for name, value in _TARGETS.items() if value == target), None)
+    if enabled == "Disabled" or device is None and target in (None, "None"):
+        device = NONE if boot else None
+    mode = next((name for name, value in _MODES.items() if value == boot.get("BootSourceOverrideMode")), None)
+    state = {"On": ON, "Off": OFF}.get(str(system.get("PowerState")), OTHER)
+    return Power(state, device, enabled == "Once", mode, unsupported(system))
+
+
+def unsupported(system: Resource) -> dict[str, str]:
+    """Return the operations that a controller does not list, with the reason."""
+    found = {}
+    action = _inside(system, "Actions", "#ComputerSystem.Reset")
+    offered = action.get("ResetType@Redfish.AllowableValues")
+    for operation in STATES:
+        if not action.get("target"):
+            found[operation] = "the BMC has no power control"
+        # without the list, the only way to find out is to request it
+        elif isinstance(offered, list) and not set(_RESETS[operation]) & set(offered):
+            found[operation] = f"the BMC offers {', '.join(map(str, offered)) or 'none'}, not {' or '.join(_RESETS[operation])}"
+    boot = _inside(system, "Boot")
+    if "BootSourceOverrideTarget" not in boot and "BootSourceOverrideTarget@Redfish.AllowableValues" not in boot:
+        found.update(dict.fromkeys((BOOT_DEVICE, BOOT_ONCE), "the BMC has no setting for the boot device"))
+    ways = boot.get("BootSourceOverrideEnabled@Redfish.AllowableValues")
+    if isinstance(ways, list) and "Once" not in ways:
+        found[BOOT_ONCE] = "the BMC has no boot device for the next boot only"
+    modes = boot.get("BootSourceOverrideMode@Redfish.AllowableValues")
+    if not isinstance(modes, list) and "BootSourceOverrideMode" not in boot:
+        found[BOOT_MODE] = "the BMC has no setting for the boot mode"
+    elif isinstance(modes, list) and len(modes) < 2:
+        found[BOOT_MODE] = f"the firmware has {', '.join(map(str, modes)) or 'no mode'} only"
+    return found
+
+
+def reset(operation: str, system: Resource) -> tuple[str, str]:
+    """Return the path and the type of the reset for an operation.
+
+    :raises UnsupportedError: the controller does not have it.
+    """
+    reason = unsupported(system).get(operation)
+    if reason:
+        raise UnsupportedError("state", reason)
+    action = _inside(system, "Actions", "#ComputerSystem.Reset")
+    offered = action.get("ResetType@Redfish.AllowableValues")
+    kinds = _RESETS[operation]
+    kind = next((name for name in kinds if isinstance(offered, list) and name in offered), kinds[-1] if operation == CYCLE else kinds[0])
+    return local(action["target"]), kind
+
+
+def boot_request(change: Boot, system: Resource) -> dict[str, t.Any]:
+    """Return the body of a request for a change of the boot settings.
+
+    :raises UnsupportedError: the firmware does not have the device or mode.
+    """
+    now = _inside(system, "Boot")
+    wanted: dict[str, t.Any] = {}
+    if change.mode:
+        _offered(now, "Mode", _MODES[change.mode], change.mode, BOOT_MODE)
+        wanted["BootSourceOverrideMode"] = _MODES[change.mode]
+    if change.device == NONE:
+        wanted["BootSourceOverrideEnabled"] = "Disabled"
+    elif change.device:
+        _offered(now, "Target", _TARGETS[change.device], change.device, BOOT_DEVICE)
+        wanted["BootSourceOverrideTarget"] = _TARGETS[change.device]
+        wanted["BootSourceOverrideEnabled"] = "Once" if change.once else "Continuous"
+    return {"Boot": wanted}
+
+
+def _offered(boot: Resource, name: str, value: str, given: str, option: str) -> None:
+    offered = boot.get(f"BootSourceOverride{name}@Redfish.AllowableValues")
+    if isinstance(offered, list) and value not in offered:
+        raise UnsupportedError(option, f"the firmware offers {', '.join(map(str, offered)) or 'none'}, not {value} ({given})")
+
+
+def message(body: t.Any) -> str:
+    """Return the message of an error, empty if there is none."""
+    error = _inside(body, "error")
+    extended = error.get("@Message.ExtendedInfo")
+    for entry in extended if isinstance(extended, list) else [extended]:
+        text = _inside(entry).get("Message")
+        if isinstance(text, str) and text.strip():
+            return text.strip().rstrip(".")
+    text = error.get("message")
+    return text.strip().rstrip(".") if isinstance(text, str) else ""

@@ -1,0 +1,80 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What must be done to a machine for a requested power state and boot device. No I/O."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._power.model_power import (
+    BOOT_DEVICE,
+    BOOT_MODE,
+    BOOT_ONCE,
+    CYCLE,
+    NONE,
+    OFF,
+    ON,
+    SOFT,
+    Boot,
+    Power,
+    UnsupportedError,
+    Wish,
+)
+
+
+class Plan(t.NamedTuple):
+    """Changes of the boot settings, then of the power.
+
+    :arg power: ``on``, ``off``, ``soft`` or ``cycle``; ``None`` if nothing is changed.
+    :arg final: the power state to wait for, also if somebody else requested it.
+    """
+
+    boot: Boot | None
+    power: str | None
+    final: str | None
+    actions: tuple[str, ...]
+
+
+def plan(wanted: Wish, found: Power) -> Plan:
+    """Compare a request with the state of a machine.
+
+    The boot settings are first, so that they apply to the boot that the request causes. An operation that is not necessary is not
+    requested, so it need not be supported.
+
+    :raises UnsupportedError: the machine does not have a necessary operation; nothing was changed.
+    """
+    actions = []
+    device = wanted.boot_device
+    once = wanted.boot_once
+    if device is not None and device == found.boot_device and (device == NONE or once == found.boot_once):
+        device = None
+    mode = wanted.boot_mode if wanted.boot_mode not in (None, found.boot_mode) else None
+    if mode:
+        _require(found, BOOT_MODE)
+        actions.append(f"set the boot mode to {mode}")
+    if device:
+        _require(found, BOOT_DEVICE)
+        if once:
+            _require(found, BOOT_ONCE)
+        how = "remove the boot device" if device == NONE else f"boot from {device} {'once' if once else 'continuously'}"
+        actions.append(how)
+    power = _power(wanted.state, found.state)
+    if power:
+        _require(found, power)
+        actions.append({ON: "power on", OFF: "power off", SOFT: "shut down", CYCLE: "power cycle"}[power])
+    final = {None: None, ON: ON, OFF: OFF, SOFT: OFF, CYCLE: ON}[wanted.state]
+    return Plan(Boot(device, once, mode) if device or mode else None, power, final, tuple(actions))
+
+
+def _power(wanted: str | None, found: str) -> str | None:
+    if wanted in (None, found) or (wanted == SOFT and found == OFF):
+        return None
+    # a machine that is off has nothing to cycle
+    return ON if wanted == CYCLE and found == OFF else wanted
+
+
+def _require(found: Power, operation: str) -> None:
+    if operation in found.unsupported:
+        raise UnsupportedError(operation if operation.startswith("boot") else "state", found.unsupported[operation])

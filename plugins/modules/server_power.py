@@ -1,0 +1,177 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: server_power
+short_description: Power, boot device and boot mode of a server or VM
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Controls a server through its management controller (BMC) with Redfish, or a VM through libvirt, with the same options.
+  - Reads the state first, and requests only what differs. With O(wait=true), V(off) is returned only after the controller has confirmed it.
+  - An operation that a machine does not have fails with C(unsupported) and the reason, before anything is changed.
+  - For a server, the task runs on a machine that reaches the controllers, usually the control node (C(delegate_to=localhost)); for a VM on
+    its virt host. No library for Redfish is required.
+requirements:
+  - for VMs, python3-libvirt and python3-lxml on the host
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
+  - reduced.footprint.attributes.linux
+  - reduced.footprint.power
+options:
+  state:
+    description:
+      - V(on) and V(off) switch the power, V(soft) requests a shutdown from the operating system, V(cycle) is off and on again.
+      - V(cycle) powers a machine on that is off.
+    type: str
+    choices: ["on", "off", soft, cycle]
+  boot_device:
+    description:
+      - First device from the next boot on. V(bios) enters the setup of the firmware, V(none) removes the boot device.
+      - It is set before the power state is changed.
+    type: str
+    choices: [pxe, disk, cdrom, bios, none]
+  boot_once:
+    description: Use O(boot_device) for the next boot only.
+    type: bool
+    default: false
+  boot_mode:
+    description: Boot mode of the firmware.
+    type: str
+    choices: [uefi, bios]
+  wait:
+    description: Wait until the power state is confirmed. Without it, a change is only requested.
+    type: bool
+    default: true
+  wait_timeout:
+    description: Maximum number of seconds to wait for the power state.
+    type: int
+    default: 300
+seealso:
+  - module: reduced.footprint.server_power_info
+  - plugin: reduced.footprint.bmc
+    plugin_type: lookup
+"""
+
+EXAMPLES = r"""
+- name: Power off a server, and return when its BMC confirms it
+  reduced.footprint.server_power:
+    bmc: "{{ lookup('reduced.footprint.bmc', 'metal1') }}"
+    state: "off"
+  delegate_to: localhost
+
+- name: Boot a server over the network, once
+  reduced.footprint.server_power:
+    bmc: "{{ lookup('reduced.footprint.bmc', 'metal1') }}"
+    boot_device: pxe
+    boot_once: true
+    state: cycle
+  delegate_to: localhost
+
+- name: Shut down a VM
+  reduced.footprint.server_power:
+    vm: controller1
+    state: soft
+  delegate_to: metal1
+"""
+
+RETURN = r"""
+power:
+  description: The state afterwards. In check mode the state after a real run.
+  returned: success
+  type: dict
+  contains:
+    state:
+      description: V(on), V(off), or V(transition) while it changes.
+      type: str
+      sample: "on"
+    boot_device:
+      description: First boot device, V(none) for the order of the firmware. Null if unknown, or if there is none.
+      type: str
+      sample: disk
+    boot_once:
+      description: Whether the boot device is for the next boot only.
+      type: bool
+      sample: false
+    boot_mode:
+      description: V(uefi) or V(bios). Null if unknown, or if there is none.
+      type: str
+      sample: uefi
+    supported:
+      description: The operations of this machine.
+      type: list
+      elements: str
+      sample: ["on", "off", soft, cycle, boot_device]
+    unsupported:
+      description: Operations that this machine does not have.
+      type: list
+      elements: dict
+      contains:
+        operation: {description: The operation., type: str, returned: always, sample: boot_once}
+        reason: {description: Why it is not supported., type: str, returned: always, sample: libvirt has no boot device for the next boot only}
+actions:
+  description: What was done, or in check mode would be.
+  returned: success
+  type: list
+  elements: str
+  sample: [boot from pxe once, power cycle]
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power, run_power
+
+
+def main() -> None:
+    """Run the module."""
+    module = quiet(AnsibleModule)(
+        argument_spec={
+            "bmc": {
+                "type": "dict",
+                "options": {
+                    "address": {"type": "str", "required": True, "no_log": True},
+                    "user": {"type": "str", "required": True, "no_log": True},
+                    "password": {"type": "str", "required": True, "no_log": True},
+                    "verify_ca": {"type": "str", "default": "true"},
+                    "system": {"type": "str"},
+                    "server_address": {"type": "str"},
+                },
+            },
+            "vm": {"type": "str"},
+            "uri": {"type": "str"},
+            "request_timeout": {"type": "int", "default": 30},
+            "state": {"type": "str", "choices": list(model_power.STATES)},
+            "boot_device": {"type": "str", "choices": list(model_power.DEVICES)},
+            "boot_once": {"type": "bool", "default": False},
+            "boot_mode": {"type": "str", "choices": list(model_power.MODES)},
+            "wait": {"type": "bool", "default": True},
+            "wait_timeout": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = run_power.ensure(module.params, module.check_mode)
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    for warning in result.warnings:
+        module.warn(warning)
+    module.exit_json(changed=result.changed, power=result.after.as_result(), actions=list(result.actions), diff=result.diff())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: server_power_info
+short_description: Read power, boot device and boot mode of a server or VM
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Reads the state of a server from its management controller (BMC) with Redfish, or that of a VM from libvirt.
+  - Also returns the operations of M(reduced.footprint.server_power) that the machine has, and for the others the reason.
+requirements:
+  - for VMs, python3-libvirt and python3-lxml on the host
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
+  - reduced.footprint.power
+seealso:
+  - module: reduced.footprint.server_power
+"""
+
+EXAMPLES = r"""
+- name: Read the power state of a server
+  reduced.footprint.server_power_info:
+    bmc: "{{ lookup('reduced.footprint.bmc', 'metal1') }}"
+  delegate_to: localhost
+  register: found
+
+- name: Show what its BMC cannot do
+  ansible.builtin.debug:
+    var: found.power.unsupported
+"""
+
+RETURN = r"""
+power:
+  description: The state.
+  returned: success
+  type: dict
+  contains:
+    state:
+      description: V(on), V(off), or V(transition) while it changes.
+      type: str
+      sample: "on"
+    boot_device:
+      description: First boot device, V(none) for the order of the firmware. Null if unknown, or if there is none.
+      type: str
+      sample: disk
+    boot_once:
+      description: Whether the boot device is for the next boot only.
+      type: bool
+      sample: false
+    boot_mode:
+      description: V(uefi) or V(bios). Null if unknown, or if there is none.
+      type: str
+      sample: uefi
+    supported:
+      description: The operations of this machine.
+      type: list
+      elements: str
+      sample: ["on", "off", soft, cycle, boot_device]
+    unsupported:
+      description: Operations that this machine does not have.
+      type: list
+      elements: dict
+      contains:
+        operation: {description: The operation., type: str, returned: always, sample: boot_once}
+        reason: {description: Why it is not supported., type: str, returned: always, sample: libvirt has no boot device for the next boot only}
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._power import run_power
+
+
+def main() -> None:
+    """Run the module."""
+    module = quiet(AnsibleModule)(
+        argument_spec={
+            "bmc": {
+                "type": "dict",
+                "options": {
+                    "address": {"type": "str", "required": True, "no_log": True},
+                    "user": {"type": "str", "required": True, "no_log": True},
+                    "password": {"type": "str", "required": True, "no_log": True},
+                    "verify_ca": {"type": "str", "default": "true"},
+                    "system": {"type": "str"},
+                    "server_address": {"type": "str"},
+                },
+            },
+            "vm": {"type": "str"},
+            "uri": {"type": "str"},
+            "request_timeout": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        power, warnings = run_power.read(module.params)
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    for warning in warnings:
+        module.warn(warning)
+    module.exit_json(changed=False, power=power)
+
+
+if __name__ == "__main__":
+    main()

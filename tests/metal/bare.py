@@ -1,0 +1,129 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Bare servers: machines of a separate libvirtd, and sushy-tools as their management controller, with TLS and one account."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import typing as t
+import urllib.error
+import urllib.request
+import uuid
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+#: The client that these tests compare with, and the emulator.
+PACKAGES = ("sushy-tools==2.2.0", "sushy==5.14.0", "bcrypt")
+USER = "operator"
+
+
+def environment() -> pathlib.Path:
+    """Return the folder of a virtual environment with the emulator; created once for this checkout, with the distribution's libvirt."""
+    target = ROOT / ".cache" / "venv-metal"
+    stamp = target / "packages"
+    if not stamp.exists() or stamp.read_text("utf-8") != repr(PACKAGES):
+        shutil.rmtree(target, ignore_errors=True)
+        subprocess.run(["/usr/bin/python3", "-m", "venv", "--system-site-packages", str(target)], check=True)
+        subprocess.run([str(target / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", "--retries", "5", *PACKAGES], check=True)
+        stamp.write_text(repr(PACKAGES), "utf-8")
+    return target
+
+
+def free_port() -> int:
+    """Return a port that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def certificate(folder: pathlib.Path, names: str = "IP:127.0.0.1,DNS:localhost") -> tuple[pathlib.Path, pathlib.Path]:
+    """Create a certificate that is its own authority; the files of the certificate and the key."""
+    cert, key = folder / "bmc.pem", folder / "bmc.key"
+    argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=bmc"]
+    subprocess.run([*argv, "-addext", f"subjectAltName={names}", "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    return cert, key
+
+
+class Emulator:
+    """One process of sushy-tools; a context manager."""
+
+    def __init__(self, folder: pathlib.Path, uri: str, password: str, address: str = "127.0.0.1") -> None:
+        self.folder, self.uri, self.address, self.port = folder, uri, address, free_port()
+        self.certificate, key = certificate(folder, f"IP:{address}")
+        self.log = folder / "emulator.log"
+        python = str(environment() / "bin" / "python")
+        hashed = "import bcrypt, sys; print(bcrypt.hashpw(sys.stdin.read().encode(), bcrypt.gensalt(4)).decode())"
+        line = subprocess.run([python, "-c", hashed], input=password, check=True, capture_output=True, text=True).stdout.strip()
+        (folder / "htpasswd").write_text(f"{USER}:{line}\n", "utf-8")
+        settings = {
+            "LISTEN_IP": address,
+            "LISTEN_PORT": self.port,
+            "SSL_CERT": str(self.certificate),
+            "SSL_KEY": str(key),
+            "AUTH_FILE": str(folder / "htpasswd"),
+            "LIBVIRT_URI": uri,
+            "STATE_DIR": str(folder / "state"),
+            "BOOT_LOADER_MAP": {"UEFI": {"x86_64": "/usr/share/OVMF/OVMF_CODE_4M.fd"}, "Legacy": {"x86_64": None}},
+        }
+        (folder / "state").mkdir(exist_ok=True)
+        (folder / "emulator.conf").write_text("".join(f"SUSHY_EMULATOR_{key} = {value!r}\n" for key, value in settings.items()), "utf-8")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Emulator:
+        with self.log.open("wb") as log:
+            argv = [str(environment() / "bin" / "sushy-emulator"), "--config", str(self.folder / "emulator.conf")]
+            self._process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        end = time.monotonic() + 120
+        while True:
+            try:
+                with urllib.request.urlopen(f"{self.url}/redfish/v1/", timeout=10, context=context):
+                    return self
+            except (OSError, urllib.error.URLError):
+                assert self._process.poll() is None and time.monotonic() < end, self.log.read_text(errors="replace")[-2000:]
+                time.sleep(0.5)
+
+    def __exit__(self, *unused: object) -> None:
+        assert self._process
+        self._process.terminate()
+        self._process.wait(30)
+
+    @property
+    def url(self) -> str:
+        """Its root."""
+        return f"https://{self.address}:{self.port}"
+
+    def bmc(self, password: str, system: str, **more: t.Any) -> dict[str, t.Any]:
+        """Return the option ``bmc`` of a module for one of its systems."""
+        return {"address": f"{self.address}:{self.port}", "user": USER, "password": password, "verify_ca": str(self.certificate), "system": system, **more}
+
+    def client(self, script: str, password: str) -> str:
+        """Run a script with sushy, an independent client; ``system`` is a function that returns a system by its UUID. The output."""
+        head = (
+            "import sushy, sys\nfrom sushy import auth\n"
+            f"root = sushy.Sushy({self.url + '/redfish/v1/'!r}, auth=auth.BasicAuth({USER!r}, sys.stdin.read()), verify={str(self.certificate)!r})\n"
+            "system = lambda uuid: root.get_system('/redfish/v1/Systems/' + uuid)\n"
+        )
+        argv = [str(environment() / "bin" / "python"), "-c", head + script]
+        done = subprocess.run(argv, input=password, capture_output=True, text=True, timeout=180, check=False, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+        assert not done.returncode, done.stderr[-2000:]
+        return done.stdout
+
+
+def domain(name: str, disk: pathlib.Path, *, uefi: bool, network: str, memory: int = 1024, serial: str = "", mac: str = "") -> str:
+    """Return the document of a machine with one disk and one NIC."""
+    os_tag = "<os firmware='efi'><type arch='x86_64' machine='q35'>hvm</type></os>" if uefi else "<os><type arch='x86_64' machine='pc'>hvm</type><boot dev='hd'/></os>"
+    return (
+        f"<domain type='qemu'><name>{name}</name><uuid>{uuid.uuid5(uuid.NAMESPACE_DNS, name)}</uuid><memory unit='MiB'>{memory}</memory><vcpu>2</vcpu>{os_tag}<features><acpi/></features>"
+        f"<cpu mode='maximum'/><devices><disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{disk}'/>"
+        f"<target dev='vda' bus='virtio'/>{f'<serial>{serial}</serial>' if serial else ''}</disk>"
+        f"<interface type='bridge'>{f'<mac address={mac!r}/>' if mac else ''}<source bridge='{network}'/><model type='virtio'/></interface>"
+        f"<serial type='file'><source path='{disk}.console'/></serial><video><model type='none'/></video></devices></domain>"
+    )

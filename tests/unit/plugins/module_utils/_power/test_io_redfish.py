@@ -1,0 +1,135 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The client, at a controller that misbehaves. How it works with a proper one is in tests/metal."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import pathlib
+import ssl
+import subprocess
+import threading
+import typing as t
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._power import io_redfish, model_bmc, model_power
+
+ROOT = {"Systems": {"@odata.id": "/redfish/v1/Systems"}}
+SYSTEMS = {"Members": [{"@odata.id": "/redfish/v1/Systems/1"}]}
+SYSTEM = {"PowerState": "On", "@odata.etag": 'W/"7"', "Boot": {"BootSourceOverrideTarget": "None"}, "Actions": {"#ComputerSystem.Reset": {"target": "/reset"}}}
+
+
+class Controller:
+    """Answers from a table: path → status and body; the requests are recorded."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.answers: dict[str, tuple[int, t.Any]] = {}
+        self.requests: list[tuple[str, str, dict[str, str], t.Any]] = []
+        self.certificate = folder / "c.pem"
+        argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=bmc"]
+        argv += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(folder / "k.pem"), "-out", str(self.certificate)]
+        subprocess.run(argv, check=True, capture_output=True)
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def _answer(self) -> None:
+                size = int(self.headers.get("Content-Length") or 0)
+                outer.requests.append((self.command, self.path, dict(self.headers), json.loads(self.rfile.read(size)) if size else None))
+                status, body = outer.answers.get(self.path, (404, {}))
+                data = body if isinstance(body, bytes) else json.dumps(body).encode()
+                self.send_response(status)
+                if 300 <= status < 400:
+                    self.send_header("Location", "https://127.0.0.1:1/elsewhere")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_POST = do_PATCH = _answer  # noqa: N815
+
+            def log_message(self, *unused: t.Any) -> None:  # pylint: disable=arguments-differ
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, folder / "k.pem")
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def connect(self, **more: t.Any) -> io_redfish.RedfishServer:
+        entry = {"address": f"127.0.0.1:{self.server.server_address[1]}", "user": "operator", "verify_ca": str(self.certificate), **more}
+        return io_redfish.RedfishServer(model_bmc.parse(entry), "p", [], 10)
+
+
+@pytest.fixture(name="controller")
+def fixture_controller(tmp_path: pathlib.Path) -> t.Iterator[Controller]:
+    controller = Controller(tmp_path)
+    controller.answers = {"/redfish/v1/": (200, ROOT), "/redfish/v1/Systems": (200, SYSTEMS), "/redfish/v1/Systems/1": (200, SYSTEM), "/reset": (204, b"")}
+    yield controller
+    controller.server.shutdown()
+    controller.server.server_close()
+
+
+def test_the_version_that_was_read_is_named_in_a_change(controller: Controller) -> None:
+    server = controller.connect()
+    controller.answers["/redfish/v1/Systems/1"] = (200, SYSTEM)
+    server.set_boot(model_power.Boot("pxe", True, None))
+    method, path, headers, body = controller.requests[-1]
+    assert (method, path, headers["If-Match"]) == ("PATCH", "/redfish/v1/Systems/1", 'W/"7"')
+    assert body == {"Boot": {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once"}}
+    server.set_power("off")
+    assert controller.requests[-1][0::3] == ("POST", {"ResetType": "ForceOff"})
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "body", "words", "kind"),
+    [
+        ("/redfish/v1/Systems", 401, {}, "HTTP 401", RefusedError),
+        ("/redfish/v1/Systems", 403, {}, "does not allow", RefusedError),
+        ("/redfish/v1/", 301, {}, "redirects", BackendError),
+        ("/redfish/v1/", 200, b"<html>", "is not Redfish", BackendError),
+        ("/redfish/v1/", 200, [], "is not Redfish", BackendError),
+        ("/redfish/v1/", 200, {}, "leads to another machine, or is missing", BackendError),
+        ("/redfish/v1/", 200, {"Systems": {"@odata.id": "https://elsewhere/"}}, "leads to another machine", BackendError),
+        ("/redfish/v1/Systems", 200, {"Members": []}, "lists no system", BackendError),
+        ("/redfish/v1/Systems/1", 500, {"error": {"message": "out of order"}}, "HTTP 500: out of order", io_redfish.NotAnsweringError),
+        ("/redfish/v1/Systems/1", 404, b"nonsense", "HTTP 404", BackendError),
+    ],
+)
+def test_a_bad_answer_is_one_sentence(controller: Controller, path: str, status: int, body: t.Any, words: str, kind: type[FootprintError]) -> None:
+    controller.answers[path] = (status, body)
+    with pytest.raises(kind, match=words) as raised:
+        controller.connect().read()
+    assert "operator" not in str(raised.value)
+    # one attempt each
+    assert [each[1] for each in controller.requests].count(path) == 1
+
+
+def test_a_controller_that_is_busy_while_we_wait_is_queried_again_but_not_one_that_refuses(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = controller.connect()
+    server.read()
+    controller.answers["/redfish/v1/Systems/1"] = (503, {})
+    paused = []
+
+    def pause(seconds: float) -> None:
+        paused.append(seconds)
+        controller.answers["/redfish/v1/Systems/1"] = (200, {**SYSTEM, "PowerState": "Off"})
+
+    monkeypatch.setattr(io_redfish.time, "sleep", pause)
+    assert server.wait("off", 60).state == "off" and len(paused) == 1
+    controller.answers["/redfish/v1/Systems/1"] = (401, {})
+    with pytest.raises(RefusedError):
+        server.wait("on", 60)
+    controller.answers["/redfish/v1/Systems/1"] = (503, {})
+    with pytest.raises(BackendError, match="is not on after 0 s: GET /redfish/v1/Systems/1 failed with HTTP 503"):
+        server.wait("on", 0)
+
+
+def test_an_untrusted_certificate_gets_no_credentials(controller: Controller) -> None:
+    with pytest.raises(RefusedError, match="not trusted"):
+        controller.connect(verify_ca="true").read()
+    assert not controller.requests
+    assert controller.connect(verify_ca="false").read().state == "on"
