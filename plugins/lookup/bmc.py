@@ -67,7 +67,8 @@ class LookupModule(SecretsLookup):
         known = self._hostvars[term]
         path = f"servers.{term}.bmc"
         if not known.get("bmc"):
-            raise InputError("is not set, so the power of this server cannot be controlled.", path, "Add {address: 192.0.2.101, user: operator, secret: bmc/metal1}.")
+            hint = "Add {address: 192.0.2.101, user: operator, secret: bmc/metal1}."
+            raise InputError("is not set, so the power of this server cannot be controlled.", path, hint)
         own = known.get("ansible_host")
         entry = dict(known["bmc"])
         model_bmc.check_entry(entry, own, path)

@@ -102,7 +102,8 @@ class Emulator:
 
     def bmc(self, password: str, system: str, **more: t.Any) -> dict[str, t.Any]:
         """Return the option ``bmc`` of a module for one of its systems."""
-        return {"address": f"{self.address}:{self.port}", "user": USER, "password": password, "verify_ca": str(self.certificate), "system": system, **more}
+        account = {"address": f"{self.address}:{self.port}", "user": USER, "password": password}
+        return {**account, "verify_ca": str(self.certificate), "system": system, **more}
 
     def client(self, script: str, password: str) -> str:
         """Run a script with sushy, an independent client; ``system`` is a function that returns a system by its UUID. The output."""
@@ -119,9 +120,11 @@ class Emulator:
 
 def domain(name: str, disk: pathlib.Path, *, uefi: bool, network: str, memory: int = 1024, serial: str = "", mac: str = "") -> str:
     """Return the document of a machine with one disk and one NIC."""
-    os_tag = "<os firmware='efi'><type arch='x86_64' machine='q35'>hvm</type></os>" if uefi else "<os><type arch='x86_64' machine='pc'>hvm</type><boot dev='hd'/></os>"
+    boot = "<boot dev='hd'/>"
+    os_tag = f"<os{' firmware=' + repr('efi') if uefi else ''}><type arch='x86_64' machine='{'q35' if uefi else 'pc'}'>hvm</type>{'' if uefi else boot}</os>"
     return (
-        f"<domain type='qemu'><name>{name}</name><uuid>{uuid.uuid5(uuid.NAMESPACE_DNS, name)}</uuid><memory unit='MiB'>{memory}</memory><vcpu>2</vcpu>{os_tag}<features><acpi/></features>"
+        f"<domain type='qemu'><name>{name}</name>"
+        f"<uuid>{uuid.uuid5(uuid.NAMESPACE_DNS, name)}</uuid><memory unit='MiB'>{memory}</memory><vcpu>2</vcpu>{os_tag}<features><acpi/></features>"
         f"<cpu mode='maximum'/><devices><disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{disk}'/>"
         f"<target dev='vda' bus='virtio'/>{f'<serial>{serial}</serial>' if serial else ''}</disk>"
         f"<interface type='bridge'>{f'<mac address={mac!r}/>' if mac else ''}<source bridge='{network}'/><model type='virtio'/></interface>"

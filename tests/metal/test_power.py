@@ -27,7 +27,8 @@ PLAIN = {
 }  # fmt: skip
 CONTAINER = (
     "<domain type='lxc'><name>box</name><memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type>exe</type><init>/bin/busybox</init>"
-    "<initarg>sleep</initarg><initarg>1000</initarg></os><devices><console type='pty'/><filesystem type='mount'><source dir='{root}'/><target dir='/'/></filesystem></devices></domain>"
+    "<initarg>sleep</initarg><initarg>1000</initarg></os><devices><console type='pty'/><filesystem type='mount'><source dir='{root}'/><target dir='/'/></filesystem>"
+    "</devices></domain>"
 )
 
 
@@ -48,7 +49,8 @@ def fixture_target(request: pytest.FixtureRequest, place: t.Any) -> dict[str, t.
 
 def test_power_of_a_server_and_of_a_vm_is_one_interface(place: t.Any, target: dict[str, t.Any]) -> None:
     domain = place.connection.lookupByName("one")
-    for wanted, active, changes in (("off", False, False), ("on", True, True), ("on", True, False), ("cycle", True, True), ("off", False, True), ("soft", False, False)):
+    steps = (("off", False, False), ("on", True, True), ("on", True, False), ("cycle", True, True), ("off", False, True), ("soft", False, False))
+    for wanted, active, changes in steps:
         before = place.connection.lookupByName("one").ID()
         planned = ensure(check_mode=True, state=wanted, **target)
         assert planned.changed is changes and place.connection.lookupByName("one").ID() == before

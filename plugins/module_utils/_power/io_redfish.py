@@ -24,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._power import mo
 _POLL = 2.0
 _MOST = 4 * 1024 * 1024
 _ROOT = "/redfish/v1/"
+_HEADERS = {"Accept": "application/json", "OData-Version": "4.0"}
 
 
 class NotAnsweringError(BackendError):
@@ -103,7 +104,7 @@ class RedfishServer:
             with open_url(
                 f"{self._bmc.url}{path}",
                 data=None if body is None else json.dumps(body),
-                headers={"Accept": "application/json", "OData-Version": "4.0", **({"Content-Type": "application/json"} if body is not None else {}), **(headers or {})},
+                headers={**_HEADERS, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})},
                 method=method,
                 url_username=self._bmc.user,
                 url_password=self._password,
@@ -129,7 +130,7 @@ class RedfishServer:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise NotAnsweringError("the answer is not Redfish.", "bmc.address", "Check the address and the port; the BMC needs Redfish, and it must be enabled.")
+            raise NotAnsweringError("the answer is not Redfish.", "bmc.address", "Check address and port; the BMC must have Redfish, and it must be enabled.")
         return found
 
     @staticmethod

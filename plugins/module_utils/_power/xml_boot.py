@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import typing as t
 
-from lxml import etree
-
 from ansible_collections.reduced.footprint.plugins.module_utils._power.model_power import BIOS, CDROM, DISK, PXE, UEFI, UnsupportedError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
+
+try:
+    from lxml import etree
+except ImportError:
+    # reported when a document is parsed
+    etree = None
 
 _LIBVIRT: t.Mapping[str, str] = {PXE: "network", DISK: "hd", CDROM: "cdrom"}
 _MISSING: t.Mapping[str, str] = {PXE: "network interface", DISK: "disk", CDROM: "CD-ROM drive"}
@@ -18,12 +23,12 @@ _MISSING: t.Mapping[str, str] = {PXE: "network interface", DISK: "disk", CDROM: 
 
 def is_container(text: str) -> bool:
     """Whether the domain is a container, which has no firmware."""
-    return _parsed(text).findtext("os/type") == "exe"
+    return xml_domain.parse(text).findtext("os/type") == "exe"
 
 
 def device(text: str) -> str | None:
     """Return the first boot device, ``None`` if it is of another kind."""
-    root = _parsed(text)
+    root = xml_domain.parse(text)
     ordered = [(_order(element), element) for element in _bootable(root) if element.find("boot") is not None]
     if ordered:
         return _kind(min(ordered, key=lambda pair: pair[0])[1])
@@ -35,7 +40,7 @@ def device(text: str) -> str | None:
 
 def mode(text: str) -> str:
     """Return the kind of the firmware."""
-    root = _parsed(text)
+    root = xml_domain.parse(text)
     loader = root.find("os/loader")
     firmware = (root.find("os").get("firmware") if root.find("os") is not None else None) or ""
     return UEFI if firmware == "efi" or (loader is not None and loader.get("type") == "pflash") else BIOS
@@ -46,7 +51,7 @@ def with_device(text: str, wanted: str) -> str:
 
     :raises UnsupportedError: the domain has no such device.
     """
-    root = _parsed(text)
+    root = xml_domain.parse(text)
     bootable = list(_bootable(root))
     if wanted not in _LIBVIRT:
         raise UnsupportedError("boot_device", f"a VM boots from {', '.join(_LIBVIRT)}, not from {wanted}")
@@ -65,20 +70,16 @@ def with_device(text: str, wanted: str) -> str:
     return str(etree.tostring(root, encoding="unicode"))
 
 
-def _parsed(text: str) -> etree._Element:
-    return etree.fromstring(text.encode("utf-8"), etree.XMLParser(resolve_entities=False, no_network=True))
-
-
-def _bootable(root: etree._Element) -> t.Iterator[etree._Element]:
+def _bootable(root: t.Any) -> t.Iterator[t.Any]:
     for name in ("disk", "interface", "hostdev", "redirdev"):
         yield from root.iterfind(f"devices/{name}")
 
 
-def _order(element: etree._Element) -> int:
+def _order(element: t.Any) -> int:
     return int(element.find("boot").get("order") or 0)
 
 
-def _kind(element: etree._Element) -> str | None:
+def _kind(element: t.Any) -> str | None:
     if element.tag == "interface":
         return PXE
     return {"disk": DISK, "lun": DISK, "cdrom": CDROM}.get(element.get("device", "disk")) if element.tag == "disk" else None

@@ -11,7 +11,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power, model_redfish, plan_power, xml_boot
 
 OFF = model_power.Power("off", "disk", False, "uefi", {})
-RESET = {"target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset", "ResetType@Redfish.AllowableValues": ["On", "ForceOff", "GracefulShutdown", "PowerCycle"]}
+RESET = {
+    "target": "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset",
+    "ResetType@Redfish.AllowableValues": ["On", "ForceOff", "GracefulShutdown", "PowerCycle"],
+}
 SYSTEM = {
     "@odata.id": "/redfish/v1/Systems/1",
     "PowerState": "On",
@@ -65,7 +68,8 @@ def test_an_empty_request_is_refused(given: tuple[str | None, str | None, bool, 
 def test_a_system_is_read() -> None:
     power = model_redfish.power(SYSTEM)
     assert power[:4] == ("on", "none", False, "uefi") and power.unsupported == {}
-    once = {**SYSTEM, "PowerState": "PoweringOff", "Boot": {**SYSTEM["Boot"], "BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe"}}  # type: ignore[dict-item]
+    boot: dict[str, object] = {**SYSTEM["Boot"], "BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe"}  # type: ignore[dict-item]
+    once = {**SYSTEM, "PowerState": "PoweringOff", "Boot": boot}
     assert model_redfish.power(once)[:4] == ("transition", "pxe", True, "uefi")
     assert model_redfish.power({})[:4] == ("transition", None, False, None)
 
@@ -114,7 +118,7 @@ def test_messages_of_errors() -> None:
     assert model_redfish.message(["nonsense"]) == ""
 
 
-KINDS = "<domain><os><type>hvm</type><boot dev='hd'/><boot dev='cdrom'/></os><devices><disk device='disk'/><disk device='cdrom'/><interface/></devices></domain>"
+KINDS = "<domain><os><type>hvm</type><boot dev='hd'/><boot dev='cdrom'/></os>" + "<devices><disk device='disk'/><disk device='cdrom'/><interface/></devices></domain>"
 SINGLE = "<domain><os firmware='efi'><type>hvm</type></os><devices><disk><boot order='2'/></disk><interface><boot order='1'/></interface></devices></domain>"
 
 
