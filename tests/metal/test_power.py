@@ -27,7 +27,8 @@ PLAIN = {
 }  # fmt: skip
 CONTAINER = (
     "<domain type='lxc'><name>box</name><memory unit='MiB'>64</memory><vcpu>1</vcpu><os><type>exe</type><init>/bin/busybox</init>"
-    "<initarg>sleep</initarg><initarg>1000</initarg></os><devices><console type='pty'/><filesystem type='mount'><source dir='{root}'/><target dir='/'/></filesystem>"
+    "<initarg>sleep</initarg><initarg>1000</initarg></os><devices><console type='pty'/>"
+    "<filesystem type='mount'><source dir='{root}'/><target dir='/'/></filesystem>"
     "</devices></domain>"
 )
 

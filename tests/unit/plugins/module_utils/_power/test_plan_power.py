@@ -118,7 +118,8 @@ def test_messages_of_errors() -> None:
     assert model_redfish.message(["nonsense"]) == ""
 
 
-KINDS = "<domain><os><type>hvm</type><boot dev='hd'/><boot dev='cdrom'/></os>" + "<devices><disk device='disk'/><disk device='cdrom'/><interface/></devices></domain>"
+KINDS = "<domain><os><type>hvm</type><boot dev='hd'/><boot dev='cdrom'/></os>"
+KINDS += "<devices><disk device='disk'/><disk device='cdrom'/><interface/></devices></domain>"
 SINGLE = "<domain><os firmware='efi'><type>hvm</type></os><devices><disk><boot order='2'/></disk><interface><boot order='1'/></interface></devices></domain>"
 
 
