@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Power and boot device: servers at a real Redfish service, VMs and containers in a real libvirt, and secrets that nobody sees."""
+"""Power and boot device: servers at a real Redfish service, VMs and containers in a real libvirt, and secrets that are not disclosed."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ def test_invalid_input_ends_before_anything_is_changed(place: t.Any) -> None:
     assert not place.connection.lookupByUUIDString(uuid).isActive()
     result = run_power.read({**PLAIN, "bmc": {**bmc, "verify_ca": "false"}})
     assert result[1] == (run_power.UNTRUSTED,)
-    with pytest.raises(InputError, match="no VM named nobody"):
-        ensure(vm="nobody", uri=place.uri, state="on")
+    with pytest.raises(InputError, match="no VM named missing"):
+        ensure(vm="missing", uri=place.uri, state="on")
 
 
 def test_wrong_credentials_are_tried_once(place: t.Any) -> None:

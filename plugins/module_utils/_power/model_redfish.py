@@ -81,7 +81,7 @@ def choose(paths: t.Sequence[str], wanted: str | None, read: t.Callable[[str], R
 
     :arg wanted: its id, name or UUID; ``None`` for the only one.
     :arg read: reads the resource of a path.
-    :raises InputError: there is no such system.
+    :raises InputError: the controller does not have this system.
     :raises RefusedError: the controller has several, and none is named.
     """
     ids = {path: path.rstrip("/").rpartition("/")[2] for path in paths}

@@ -28,7 +28,7 @@ class Plan(t.NamedTuple):
     """Changes of the boot settings, then of the power.
 
     :arg power: ``on``, ``off``, ``soft`` or ``cycle``; ``None`` if nothing is changed.
-    :arg final: the power state to wait for, also if somebody else requested it.
+    :arg final: the power state to wait for, also if another client requested it.
     """
 
     boot: Boot | None

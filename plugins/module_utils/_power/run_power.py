@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc, model_power, plan_power
 
-UNTRUSTED = "The certificate of the BMC is not verified (verify_ca: false), so the password can be read by whoever answers at its address."
+UNTRUSTED = "The certificate of the BMC is not verified (verify_ca: false), so any machine that answers at its address receives the password."
 
 
 class Machine(t.Protocol):
