@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: add_server_steps
 short_description: List which controllers must be moved where, in order
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

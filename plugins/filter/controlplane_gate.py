@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: controlplane_gate
 short_description: Check whether a member of the control plane may be changed now
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

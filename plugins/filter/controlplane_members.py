@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: controlplane_members
 short_description: List the members of each service of the control plane
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

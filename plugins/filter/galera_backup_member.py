@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: galera_backup_member
 short_description: Choose the Galera member that is backed up
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

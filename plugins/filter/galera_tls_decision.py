@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: galera_tls_decision
 short_description: Decide whether the members of a Galera cluster use TLS, and in which steps
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

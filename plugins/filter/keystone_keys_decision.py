@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: keystone_keys_decision
 short_description: Decide the next step with the keys that keystone members share
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

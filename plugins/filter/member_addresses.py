@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: member_addresses
 short_description: List the addresses of the members of a service
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: plan_servers
 short_description: Build the servers of a plan from the inventory and facts
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: plan_vms
 short_description: Add the master's VM to the VM details of a plan
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

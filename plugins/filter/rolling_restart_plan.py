@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: rolling_restart_plan
 short_description: Plan a rolling restart or update of the control plane
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: status_html
 short_description: Show the status report of a footprint as an HTML page
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

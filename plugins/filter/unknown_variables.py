@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: unknown_variables
 short_description: Find variables with the prefix of a role of this collection that no role has
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

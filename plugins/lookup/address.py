@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: address
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Addresses at which a service of the control plane is reached
 description:
   - Returns the virtual address if the load balancer has a frontend for the service, otherwise the addresses of its members, one

@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: allow_list
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Allow-lists for the ports of control plane services
 description:
   - Returns the allow-lists of services, as M(reduced.footprint.service_allow_list) takes them.

@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: certificate
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Issue a certificate once and store it with its key on the control node
 description:
   - Returns the private key, the certificate and the CA certificate for a name, in PEM format. A missing certificate or CA is created

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 name: cloud_frontends
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Return the frontends of the cloud's services
 description:
   - Returns the frontends of all OpenStack services that have hosts and that C(footprint_components), if set, names, in the format of

@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: config_dump
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Effective settings of a host, with all layers merged and secrets masked
 description:
   - Returns the roles and services of a host in the control plane, and the settings of each service as its role uses

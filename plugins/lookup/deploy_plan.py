@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: deploy_plan
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Hosts and order of the deployment of services
 description:
   - Returns the steps of the playbook C(reduced.footprint.deploy_controllers), each service after those it depends on.

@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: hosts
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: A pattern for hosts that exist, in an inventory without errors
 description:
   - Returns the patterns that match a host, as one pattern, and fails if none does. Without it, Ansible skips a play whose hosts

@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: playbook_variables
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Variables of the playbooks of this collection
 description:
   - Returns the argument specification of playbooks, and messages about variables with invalid values and about variables that start with the name

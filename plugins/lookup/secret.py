@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: secret
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Generate a secret once and store it on the control node
 description:
   - Returns the secret with the given name. A missing secret is generated and stored on the control node, in a separate file

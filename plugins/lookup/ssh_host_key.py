@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 name: ssh_host_key
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Generate the SSH host key of a virtual machine once and store it on the control node
 description:
   - Returns the private ed25519 key with the given name, in OpenSSH format. A missing key is generated and stored on the

@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: vm_connection
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Addresses and host keys of virtual machines, as they are now
 description:
   - Returns the variables with which Ansible connects to virtual machines, that is, the address and the pinned ssh host key.

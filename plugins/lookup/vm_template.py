@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: vm_template
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Return a packaged template of vm_define
 description:
   - Returns a libvirt XML template of the collection, to read it or to start a custom template from it.

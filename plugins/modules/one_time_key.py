@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: one_time_key
 short_description: Place or withdraw the restricted ssh key of a migration or move
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

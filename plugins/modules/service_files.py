@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_files
 short_description: Write configuration files and restart or reload the services that read them
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: vm_define
 short_description: Create and update the virtual machines of a host from VM details and a template
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

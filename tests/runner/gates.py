@@ -26,6 +26,7 @@ import typing as t
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import cores
 import labs
 import workspace
 from engine import ASIDE, BESIDE, Gate, Step, run_all
@@ -177,6 +178,19 @@ def artifact() -> t.Iterator[Step]:
     yield Step(argv, place, env=alone, expect=[r"failed=0"], refuse=r"^\[WARNING\]")
 
 
+def newest_core() -> t.Iterator[Step]:
+    """Test with the newest ansible-core for which there is a Python, as it is published."""
+    yield from cores.build(workspace.CACHE / "build-cores")
+    yield from cores.steps(cores.newest(), workspace.CACHE / "build-cores", sanity=False)
+
+
+def all_cores() -> t.Iterator[Step]:
+    """Test with every supported ansible-core, with the tests of ansible-test that depend on it."""
+    yield from cores.build(workspace.CACHE / "build-cores")
+    for core in cores.CORES:
+        yield from cores.steps(core, workspace.CACHE / "build-cores", sanity=True)
+
+
 def execution_environment() -> t.Iterator[Step]:
     """Check the definitions of execution environments for AWX, and that ansible-builder finds the collection's requirements."""
     workspace.refresh()
@@ -277,6 +291,7 @@ LONG = (
     _matrix("kill", "a migration killed at random"),
     _matrix("options", "every combination of the migration's options"),
     with_lab(Gate("torture-e2e", "the whole flow, ROUNDS times", _flows, TORTURE)),
+    _long("e2e-trixie", "the whole flow with servers, controllers, guests and a master of Debian 13", "tests/e2e", timeout=5400, env={"LAB_RELEASE": "trixie"}),
 )
 
 
@@ -291,6 +306,8 @@ GATES = (
     Gate("docs", "documentation and changelog", docs, TEST, lane=ASIDE),
     Gate("site", "the documentation site is built without warning or network", site, TEST, lane=ASIDE),
     Gate("artifact", "build from a fresh clone, galaxy-importer, install and run", artifact, TEST, lane=ASIDE),
+    Gate("cores", "the newest ansible-core: plugins, every playbook, a run of the artifact", newest_core, TEST, lane=ASIDE),
+    Gate("torture-cores", "ansible-core 2.19, 2.20 and 2.21: plugins, every playbook, a run of the artifact, sanity", all_cores, TORTURE),
     Gate("ee", "execution environments: definitions and requirements", execution_environment, TEST, lane=ASIDE),
     Gate("ee-build", "the execution environment on Debian is built", execution_environment_build, TORTURE),
     Gate("awx", "jobs as AWX runs them: frozen inventory, lost files, flat variables", _folder("awx"), TEST, lane=ASIDE),

@@ -133,11 +133,14 @@ def _same(source: pathlib.Path, target: pathlib.Path) -> bool:
     return one.st_mtime_ns == other.st_mtime_ns or source.read_bytes() == target.read_bytes()
 
 
-def place_get_pip() -> None:
-    """Write the replacement under every name that this ansible-test may use."""
-    for source in BIN.parent.glob("lib/python3*/site-packages/ansible_test/_internal/python_requirements.py"):
+def place_get_pip(environment_of: pathlib.Path = BIN.parent, home: pathlib.Path = HOME) -> None:
+    """Write the replacement under every name that the ansible-test of a virtual environment may use.
+
+    :arg home: the user's home in its run.
+    """
+    for source in environment_of.glob("lib/python3*/site-packages/ansible_test/_internal/python_requirements.py"):
         for version in re.findall(r"pip='([0-9.]+)'", source.read_text(encoding="utf-8")):
-            target = HOME / ".ansible" / "test" / "cache" / f"get_pip_{version.replace('.', '_')}.py"
+            target = home / ".ansible" / "test" / "cache" / f"get_pip_{version.replace('.', '_')}.py"
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(GET_PIP, encoding="utf-8")
 
