@@ -59,6 +59,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import WITNESS, Service, known, parse_services
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_address import member_address
 
+# addresses of a server in addition to those of its services
+_OWN = ("ansible_host", "ovn_chassis_address", "compute_address")
+
 
 class LookupModule(LookupBase):
     """Map names of services to allow-lists."""
@@ -76,6 +79,7 @@ class LookupModule(LookupBase):
             hosts = {service.name: self._hosts(service) for service in real}
             witnesses = hosts.pop(WITNESS)
             plane = [address for host in dict.fromkeys(host for name in hosts for host in hosts[name]) for address in self._addresses(host, real)]
+            plane += [address for host in self._computes() for address in self._addresses(host, real)]
             clients = [*plane, *self._virtual(), *self._listed("footprint_allowed")]
             found = []
             for term in terms:
@@ -114,6 +118,11 @@ class LookupModule(LookupBase):
         chosen = self._value(f"{service.variable_prefix}_group")
         return plan_deploy_order.members(service, self.variables.get("groups") or {}, str(chosen) if chosen else None, self._cloud())
 
+    def _computes(self) -> list[str]:
+        """Return the servers that run the VMs of tenants, and gateways: clients of the queue and of the databases of OVN."""
+        groups = self.variables.get("groups") or {}
+        return [str(host) for host in dict.fromkeys((*groups.get("compute", ()), *groups.get("ovn_chassis", ())))] if self._cloud() else []
+
     def _cloud(self) -> bool:
         """Return whether controllers have the services of the cloud."""
         return boolean(self._value("footprint_cloud") or False)
@@ -133,7 +142,7 @@ class LookupModule(LookupBase):
         A host name cannot be listed; its addresses must then be in footprint_allowed or footprint_addresses.
         """
         own = self._of(host)
-        listed = [own.get(variable) for variable in ("ansible_host", *(f"{service.variable_prefix}_address" for service in services))]
+        listed = [own.get(variable) for variable in (*_OWN, *(f"{service.variable_prefix}_address" for service in services))]
         found = [str(address) for address in listed if address] or [host]
         # those in named networks
         found += map(str, (own.get(ADDRESSES) or {}).values())

@@ -46,9 +46,9 @@ options:
         default: []
         suboptions:
           protocol:
-            description: V(vrrp) has no ports.
+            description: V(vrrp) has no ports. Ports of V(udp) must be below 32768.
             type: str
-            choices: [tcp, vrrp]
+            choices: [tcp, udp, vrrp]
             default: tcp
           ports:
             description: >-
@@ -121,7 +121,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.run_all
 def main() -> None:
     """Run the module."""
     texts = {"type": "list", "elements": "str", "default": []}
-    rule = {"protocol": {"type": "str", "choices": ["tcp", "vrrp"], "default": "tcp"}, "ports": texts, "allowed": texts}
+    rule = {"protocol": {"type": "str", "choices": ["tcp", "udp", "vrrp"], "default": "tcp"}, "ports": texts, "allowed": texts}
     entry = {
         "name": {"type": "str", "required": True},
         "served": texts,

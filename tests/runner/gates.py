@@ -327,6 +327,7 @@ GATES = (
     with_lab(Gate("add_server", "a third server is added while a client writes: killed, completed, no row lost", _folder("add_server"), ASKED)),
     with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, disconnected, recovered, restored", _folder("controllers", 7200), ASKED)),
     with_lab(Gate("witness", "two servers and a vote: each of the three is lost while a client writes", _folder("witness", 5400), ASKED)),
+    with_lab(Gate("cloud", "a cloud on three servers: networks, instances, failures", _folder("cloud", 7200), ASKED)),
     with_lab(Gate("migrate", "an old master with UEFI, LVM and xfs is migrated into a VM", _folder("migrate", 5400), ASKED)),
     with_lab(Gate("rehearse", "rehearsals of the master's copy: successful, failing, killed, repeated", _folder("rehearse"), ASKED)),
     with_lab(Gate("guide", "the guide for the first footprint, literally, on VMs of a cloud image", _folder("guide", 7200), ASKED)),

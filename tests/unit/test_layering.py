@@ -42,6 +42,7 @@ SUBJECTS = (
     "_galera",
     "_rabbitmq",
     "_keystone",
+    "_ovn",
     "_topology",
     "_controlplane",
 )

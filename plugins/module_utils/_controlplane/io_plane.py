@@ -50,6 +50,13 @@ def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.
     return found
 
 
+def enabled_state(name: str, timeout: float = 20) -> str:
+    """Return the state of a unit, ``masked`` for one that must not run here."""
+    done = run(["systemctl", "show", "--property=LoadState,ActiveState", "--", name], timeout=timeout)
+    fields = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    return "masked" if fields.get("LoadState") == "masked" else fields.get("ActiveState", "unknown")
+
+
 def _number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
 

@@ -21,6 +21,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_health
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import plan_galera
+from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan_ovn
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import members, witnesses_of
@@ -203,6 +204,8 @@ def _disagreements(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any]], hold
         whole = max((len(view) for view in views), default=0)
         apart = [view for view in views if len(view) * 2 <= whole]
         return [f"a part of the cluster is partitioned: {', '.join(view)}" for view in sorted(apart)]
+    if name == "ovn_database":
+        return plan_ovn.separate({host: (part.get("facts") or {}).get("databases") or {} for host, part in parts.items()})
     if name == "load_balancer":
         return [f"{address} is on {' and '.join(names) or 'no host'}" for address, names in holders.items() if len(names) != 1]
     return []
@@ -239,6 +242,8 @@ def _position(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any] | None]) ->
         return f"at {ready[0]['cluster_uuid']}:{max(int(fact['seqno']) for fact in ready)}" if ready else ""
     if name == "rabbitmq" and facts:
         return f"{max(len(fact['running']) for fact in facts)} running in the cluster"
+    if name == "ovn_database" and facts:
+        return plan_ovn.leaders([fact.get("databases") or {} for fact in facts])
     return ""
 
 

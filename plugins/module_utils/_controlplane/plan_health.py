@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
+from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan_ovn
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 
 # Galera states of members that are not Synced yet.
@@ -54,6 +55,7 @@ SERVICES: t.Mapping[str, Service] = {
         Service("memcached", (("memcached.service",),)),
         Service("load_balancer", (("haproxy.service",), ("keepalived.service",))),
         Service("keystone", (("footprint-keystone.service", "keystone.service", "apache2.service", "httpd.service"),)),
+        Service("ovn_database", (("ovn-ovsdb-server-nb.service",), ("ovn-ovsdb-server-sb.service",)), majority=True),
         *(Service(one.name, tuple((unit,) for unit in one.units), majority=one.majority) for one in OPENSTACK.values()),
     )
 }
@@ -170,6 +172,15 @@ def _load_balancer(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
     return [f"its VRRP instance {name} is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)" for name in faults]
 
 
+def _ovn_database(seen: t.Mapping[str, t.Any], wanted: Wanted) -> list[str]:
+    facts = seen.get("facts")
+    if not facts:
+        return ["it does not answer"]
+    found = list(plan_ovn.problems(facts.get("databases") or {}, wanted.sizes.get("ovn_database")))
+    # masked on a witness
+    return found if facts.get("northd") in ("active", "masked") else [*found, f"ovn-northd.service is {facts.get('northd')}"]
+
+
 def _openstack(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
     """Each API reports whether it reaches its database, and which of the service's processes on this host report to it."""
     apis = (seen.get("facts") or {}).get("apis") or {}
@@ -183,6 +194,7 @@ _CHECKS: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], Wanted], list[str]]] 
     "memcached": _version,
     "load_balancer": _load_balancer,
     "keystone": _version,
+    "ovn_database": _ovn_database,
     **{name: _openstack for name in OPENSTACK},
 }
 

@@ -25,6 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
+from ansible_collections.reduced.footprint.plugins.module_utils._ovn import run_ovn
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import io_rabbitmq
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
@@ -121,6 +122,9 @@ class Host:
             address = io_listeners.reachable_at(api.default_port, io_listeners.listeners(), io_plane.virtual_addresses())
             apis[api.name] = io_listeners.http_problem(address, api.default_port, api.health or api.check, self.timeout) if address else "no listener"
         return {"apis": apis}
+
+    def _ovn_database(self) -> dict[str, t.Any]:
+        return {"databases": run_ovn.look(run_ovn.local_databases())["databases"], "northd": io_plane.enabled_state("ovn-northd.service")}
 
     def units(self, services: t.Sequence[str]) -> dict[str, dict[str, dict[str, t.Any]]]:
         """Return service → its units known to systemd."""

@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 
-PROTOCOLS = ("tcp", "vrrp")
+PROTOCOLS = ("tcp", "udp", "vrrp")
 _PORTS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?\Z")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}\Z")
 _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+\.(service|socket)\Z")
@@ -21,7 +21,7 @@ _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+\.(service|socket)\Z")
 class Rule(t.NamedTuple):
     """Ports, and the addresses that may reach them.
 
-    :arg protocol: ``tcp``, or ``vrrp``, which has no ports.
+    :arg protocol: ``tcp``, ``udp``, or ``vrrp``, which has no ports.
     :arg ports: first and last port of each range.
     :arg allowed: addresses and networks, normalized and sorted; this host itself is always allowed.
     """
@@ -80,8 +80,11 @@ def _rule(entry: t.Any, path: str) -> Rule:
     if protocol not in PROTOCOLS:
         raise model_errors.InputError(f"{model_errors.shown(protocol)} is not supported.", f"{path}.protocol", f"Use one of {', '.join(PROTOCOLS)}.")
     ports = tuple(sorted(port_range(port, f"{path}.ports[{index}]") for index, port in enumerate(entry.get("ports") or ())))
-    if (protocol == "tcp") != bool(ports):
-        raise model_errors.InputError(f"{protocol} {'requires' if protocol == 'tcp' else 'has no'} ports.", f"{path}.ports", "Set ports for tcp only.")
+    if (protocol != "vrrp") != bool(ports):
+        raise model_errors.InputError(f"{protocol} {'has no' if protocol == 'vrrp' else 'requires'} ports.", f"{path}.ports", "Set ports for tcp and udp only.")
+    if protocol == "udp" and ports[-1][1] >= 32768:
+        # replies to this host's own packets cannot be distinguished from new ones
+        raise model_errors.InputError("udp ports from 32768 cannot be restricted.", f"{path}.ports", "Use a lower port.")
     return Rule(protocol, ports, networks(entry.get("allowed"), f"{path}.allowed"))
 
 

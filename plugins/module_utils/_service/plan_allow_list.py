@@ -63,6 +63,11 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
             (Access(PEERS, ("load_balancer_peers_port:10240",)), Access(PEERS, protocol="vrrp")), ("haproxy.service", "keepalived.service")
         ),
         "keystone": Listening((Access(CLIENTS, ("keystone_port:5000",)),), ("keystone.service",)),
+        "ovn_database": Listening(
+            # 6643 and 6644 between members
+            (Access(PEERS, ("6643-6644",)), Access(CLIENTS, ("ovn_database_northbound_port:6641", "ovn_database_southbound_port:6642"))),
+            ("ovn-ovsdb-server-nb.service", "ovn-ovsdb-server-sb.service"),
+        ),
         **{
             one.name: Listening((Access(CLIENTS, tuple(api.port for api in one.apis)),), one.units) for one in OPENSTACK.values() if one.apis
         },
@@ -160,7 +165,7 @@ def _matches(rule: Rule, served: t.Sequence[str]) -> list[str]:
         ([one for one in rule.ports if one[0] >= EPHEMERAL], "tcp flags & (fin | syn | rst | ack) == syn "),
     ):
         if ports:
-            match = f"tcp dport {_set(f'{first}-{last}' if last > first else str(first) for first, last in ports)}"
+            match = f"{rule.protocol} dport {_set(f'{first}-{last}' if last > first else str(first) for first, last in ports)}"
             # other addresses of this host may be virtual ones, at which the load balancer serves all clients
             found += [f"ip daddr {_set(four)} {match} {syn}".rstrip()] if four else []
             found.append(f"meta nfproto ipv6 {match} {syn}".rstrip())
@@ -172,7 +177,7 @@ def _verdict(rule: Rule) -> list[str]:
     six = [address for address in rule.allowed if ":" in address]
     found = [f"ip saddr {_set(four)} accept"] if four else []
     found += [f"ip6 saddr {_set(six)} accept"] if six else []
-    return [*found, "counter drop" if rule.protocol == "vrrp" else "counter reject with tcp reset"]
+    return [*found, "counter reject with tcp reset" if rule.protocol == "tcp" else "counter drop"]
 
 
 def _set(entries: t.Iterable[str]) -> str:

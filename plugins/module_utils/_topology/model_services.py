@@ -83,6 +83,7 @@ BUILT_IN: t.Mapping[str, Service] = types.MappingProxyType(
             Service("memcached", "reduced.footprint.memcached", port=11211, scheme="memcached", memory=80),
             Service(LOAD_BALANCER, "reduced.footprint.load_balancer", depends=("database",), memory=60, check=True),
             Service("keystone", "reduced.footprint.keystone", depends=("database", "memcached", LOAD_BALANCER), port=5000, memory=250),
+            Service("ovn_database", "reduced.footprint.ovn_database", port=6641, scheme="ssl", memory=60, witnessed=True, cloud=True),
             *(
                 Service(one.name, f"reduced.footprint.{one.name}", depends=one.depends, port=one.port, memory=one.memory, cloud=True)
                 for one in OPENSTACK.values()

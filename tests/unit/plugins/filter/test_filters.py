@@ -46,6 +46,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ({"c1": {"x_address": "192.0.2.9", "ansible_host": "192.0.2.1"}, "c2": {"x_address": "", "ansible_host": "192.0.2.2"}, "c3": {}}, "x_address"),
         lambda found: found == ["192.0.2.9", "192.0.2.2", "c3", "c4"],
     ),
+    "ovn_database_decision": (
+        {"c1": {"databases": {"OVN_Northbound": {}, "OVN_Southbound": {}}}},
+        ({"c1": "192.0.2.1"},),
+        lambda found: found["begin"] == {"c1": {"OVN_Northbound": {"create": True}, "OVN_Southbound": {"create": True}}} and not found["refused"],
+    ),
     "plan_servers": (
         HOSTVARS,
         (["metal1"], FOUND, {"metal1": {"libvirt": True, "networks": [{"name": "br-admin", "active": True}]}}),

@@ -98,7 +98,9 @@ def test_members_follow_the_rule_of_the_roles() -> None:
     groups = {"controller": ["c1", "c2"], "galera": ["d1"], "bus": ["b1"], "rabbitmq": []}
     found = members_of(groups, {"c1": {"memcached_group": "bus"}, "c2": {}})
     both = ["c1", "c2"]
-    assert found == {"galera": ["d1"], "rabbitmq": both, "witness": [], "memcached": ["b1"], "load_balancer": both, "keystone": both}
+    # without footprint_cloud no service of the cloud has members
+    named = {name: hosts for name, hosts in found.items() if hosts}
+    assert named == {"galera": ["d1"], "rabbitmq": both, "memcached": ["b1"], "load_balancer": both, "keystone": both}
     assert members_of({}, {}) == dict.fromkeys(SERVICES, [])
 
 

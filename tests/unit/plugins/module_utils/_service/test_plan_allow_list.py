@@ -79,6 +79,11 @@ def test_empty_list_allows_no_client():
     assert "saddr" not in text and "counter reject" in text
 
 
+def test_udp_of_other_hosts_is_dropped():
+    text = ruleset(rules=[{"protocol": "udp", "ports": ["6081"], "allowed": PEERS}])
+    assert "udp dport { 6081 } jump rule_0" in text and "counter drop" in text and "reset" not in text
+
+
 def test_vrrp_of_other_hosts_is_dropped():
     text = ruleset(rules=[{"protocol": "vrrp", "allowed": PEERS}])
     assert "meta l4proto vrrp jump rule_0" in text and "counter drop" in text and "daddr" not in text

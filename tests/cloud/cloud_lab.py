@@ -1,0 +1,47 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A cloud on the lab's own servers, which run Debian 13."""
+
+from __future__ import annotations
+
+import typing as t
+
+from controllers_lab import SERVERS, ControllersLab
+from rflab.plays import PlayRun
+
+OVN = "/etc/reduced.footprint/ovn"
+DATABASES = {"nb": "OVN_Northbound", "sb": "OVN_Southbound"}
+PORTS = {"nb": 6641, "sb": 6642}
+
+
+class CloudLab(ControllersLab):
+    """The lab with groups of a cloud."""
+
+    def succeeds(self, name: str | t.Sequence[t.Mapping[str, t.Any]], **options: t.Any) -> PlayRun:
+        """Run a playbook, which has to succeed."""
+        done = self.play(name, **options)
+        assert done.rc == 0, f"{name} failed:\n{done.output[-6000:]}"
+        return done
+
+    # OVN ----------------------------------------------------------------------------------------------------------------
+
+    def cluster(self, host: str, short: str) -> dict[str, str]:
+        """The fields of ``cluster/status`` of a database on a member, and its number of servers."""
+        text = self.run(host, ["ovn-appctl", "--timeout=5", "-t", f"/run/ovn/ovn{short}_db.ctl", "cluster/status", DATABASES[short]], check=False)
+        fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line and not line.startswith(" "))
+        return {**fields, "servers": str(sum(1 for line in text.splitlines() if " at ssl:" in line))}
+
+    def leader(self, short: str, hosts: t.Sequence[str] = SERVERS) -> str:
+        """The member that leads a database."""
+        return next((host for host in hosts if self.cluster(host, short).get("Role") == "leader"), "")
+
+    def remotes(self, short: str, hosts: t.Sequence[str] = SERVERS) -> str:
+        """The addresses of the members for clients."""
+        return ",".join(f"ssl:{self.addresses[host]}:{PORTS[short]}" for host in hosts)
+
+    def nbctl(self, host: str, *words: str, check: bool = True, directory: str = OVN) -> str:
+        """Run a command of a client of the Northbound database that follows its leader."""
+        keys = ["-p", f"{directory}/key.pem", "-c", f"{directory}/certificate.pem", "-C", f"{directory}/ca.pem"]
+        return self.run(host, ["ovn-nbctl", "--timeout=3", f"--db={self.remotes('nb')}", *keys, *words], check=check)

@@ -1,0 +1,176 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan_ovn
+from ansible_collections.reduced.footprint.plugins.module_utils._ovn.plan_ovn import CLUSTERED, NORTHBOUND, SOUTHBOUND, STANDALONE, Look
+
+ADDRESSES = {"a": "192.0.2.1", "b": "192.0.2.2", "c": "192.0.2.3"}
+RAFT = {name: f"ssl:{address}:6643" for name, address in ADDRESSES.items()}
+ALL = tuple(RAFT.values())
+LEADER = """133b
+Name: OVN_Northbound
+Cluster ID: 5efa (5efa4e92-fd76-4ca4-9ecb-679bb86e0b8f)
+Server ID: 133b (133b66c4-4bec-4869-a209-f752538cbea4)
+Address: ssl:192.0.2.1:6643
+Status: cluster member
+Role: leader
+Term: 4
+Leader: self
+Vote: self
+
+Last Election won: 51091 ms ago
+Election timer: 1000
+Connections: <-edf4 ->edf4 <-7e12 ->7e12
+Servers:
+    7e12 (7e12 at ssl:192.0.2.3:6643) next_index=7 match_index=6 last msg 66 ms ago
+    133b (133b at ssl:192.0.2.1:6643) (self) next_index=2 match_index=6
+    edf4 (edf4 at ssl:192.0.2.2:6643) next_index=7 match_index=6 last msg 9081 ms ago
+"""
+
+
+def serving(cluster="one", servers=ALL, leader=RAFT["a"]):
+    return Look(CLUSTERED, cluster, True, leader, tuple(servers))
+
+
+def decide(looks, **options):
+    return plan_ovn.decide(looks, ADDRESSES, NORTHBOUND, **options)
+
+
+def test_the_status_of_a_leader():
+    found = plan_ovn.parse_status(LEADER)
+    assert found == {
+        "status": "cluster member",
+        "role": "leader",
+        "term": 4,
+        "leader": RAFT["a"],
+        "servers": sorted(ALL),
+        "silent": [RAFT["b"]],
+    }
+
+
+def test_the_status_without_a_majority_and_without_an_answer():
+    found = plan_ovn.parse_status(LEADER.replace("Role: leader", "Role: candidate").replace("Leader: self", "Leader: unknown"))
+    assert (found["leader"], found["role"], found["silent"]) == ("", "candidate", [])
+    assert plan_ovn.parse_status("")["servers"] == []
+
+
+def test_the_first_member_creates_and_the_others_join():
+    found = decide({name: Look() for name in ADDRESSES})
+    assert (found.action, found.create, found.join, found.seeds) == ("create", "a", ("b", "c"), (RAFT["a"],))
+
+
+def test_a_database_that_is_not_clustered_is_converted():
+    found = decide({"a": Look(), "b": Look(STANDALONE), "c": Look()})
+    assert (found.create, found.join) == ("b", ("a", "c"))
+
+
+@pytest.mark.parametrize(
+    "looks, words",
+    [
+        ({}, "no members"),
+        ({"a": Look(), "b": None, "c": Look()}, "b does not answer: it may have it"),
+        ({"a": Look(STANDALONE), "b": Look(STANDALONE), "c": Look()}, "a, b each have"),
+        ({"a": serving(), "b": Look(STANDALONE), "c": serving()}, "b is not clustered"),
+        ({"a": serving(), "b": serving("two"), "c": serving()}, "2 clusters of OVN_Northbound: one on a, c; two on b"),
+        ({"a": serving(servers=(*ALL, "ssl:192.0.2.9:6643")), "b": serving(), "c": serving()}, "ssl:192.0.2.9:6643, which is not in the inventory"),
+        ({"a": serving(leader=""), "b": None, "c": Look()}, "1 of 3 servers are not a majority (b does not answer; c lost the data)"),
+    ],
+)
+def test_refused(looks, words):
+    found = decide(looks)
+    assert found.action == "refuse" and words in found.reason and found.hint
+
+
+def test_a_lost_disk_is_replaced():
+    found = decide({"a": serving(), "b": Look(), "c": serving()})
+    assert (found.action, found.join, found.kick, found.kicker) == ("join", ("b",), (RAFT["b"],), "a")
+    # a member that was removed before the run was killed is only joined
+    left = (RAFT["a"], RAFT["c"])
+    assert decide({"a": serving(servers=left), "b": Look(), "c": serving(servers=left)}).kick == ()
+
+
+def test_a_new_member_joins_while_another_is_down():
+    pair = (RAFT["a"], RAFT["b"])
+    found = decide({"a": serving(servers=pair), "b": None, "c": Look()})
+    assert (found.action, found.join, found.kick) == ("join", ("c",), ())
+    assert found.warnings == ("b does not answer.",)
+
+
+def test_members_that_left_are_removed():
+    looks = {"a": serving(servers=(*ALL, "ssl:192.0.2.9:6643")), "b": serving(), "c": serving()}
+    found = decide(looks, gone=["192.0.2.9"])
+    assert (found.action, found.kick, found.join) == ("kick", ("ssl:192.0.2.9:6643",), ())
+
+
+def test_stopped_members_start():
+    assert decide({"a": serving(), "b": Look(CLUSTERED, "one"), "c": serving()}).action == "start"
+    assert decide({name: Look(CLUSTERED, "one") for name in ADDRESSES}).action == "start"
+    assert decide({name: serving() for name in ADDRESSES}).action == "none"
+
+
+def test_a_forced_member_starts_a_new_cluster():
+    looks = {"a": Look(), "b": serving(leader=""), "c": Look(CLUSTERED, "one")}
+    found = decide(looks, force="b")
+    assert (found.action, found.force, found.join, found.discard) == ("force", "b", ("a", "c"), ("c",))
+    # killed after that: the others still have the old cluster
+    later = decide({**looks, "b": serving("two", servers=(RAFT["b"],), leader=RAFT["b"])}, force="b")
+    assert (later.action, later.join, later.discard, later.seeds) == ("join", ("a", "c"), ("c",), (RAFT["b"],))
+    assert later.force == ""
+
+
+def test_a_forced_member_never_overrules_a_leader():
+    assert decide({name: serving() for name in ADDRESSES}, force="b").action == "none"
+
+
+@pytest.mark.parametrize("force, words", [("x", "is not a member that answers"), ("c", "has no data of it")])
+def test_a_wrong_forced_member_is_refused(force, words):
+    assert words in decide({"a": serving(leader=""), "b": None, "c": Look()}, force=force).reason
+
+
+def test_decisions_of_both_databases():
+    empty = {"file": "none"}
+    full = {"file": CLUSTERED, "cluster": "one", "running": True, "leader": RAFT["a"], "servers": list(ALL)}
+    facts = {name: {NORTHBOUND: full, SOUTHBOUND: empty} for name in ADDRESSES}
+    facts["b"] = {NORTHBOUND: {**full, "running": False, "leader": "", "servers": []}, SOUTHBOUND: empty}
+    found = plan_ovn.decide_all(facts, ADDRESSES)
+    assert found["refused"] == "" and found["start"] == ["b"]
+    assert found["begin"] == {"a": {SOUTHBOUND: {"create": True}}}
+    assert found["steps"]["b"] == {NORTHBOUND: {}, SOUTHBOUND: {"join": ["ssl:192.0.2.1:6644"]}}
+    assert found["kick"] == {}
+
+
+def test_the_refusals_of_both_databases_are_shown():
+    found = plan_ovn.decide_all({"a": {NORTHBOUND: {}, SOUTHBOUND: {}}, "b": None}, ADDRESSES)
+    assert "OVN_Northbound" in found["refused"] and "OVN_Southbound" in found["refused"]
+
+
+def test_kicks_name_the_member_that_removes():
+    full = {"file": CLUSTERED, "cluster": "one", "running": True, "leader": RAFT["a"], "servers": list(ALL)}
+    south = {**full, "servers": [one.replace("6643", "6644") for one in ALL], "leader": "ssl:192.0.2.1:6644"}
+    facts = {"a": {NORTHBOUND: full, SOUTHBOUND: south}, "b": {NORTHBOUND: full, SOUTHBOUND: {"file": "none"}}, "c": {NORTHBOUND: full, SOUTHBOUND: south}}
+    assert plan_ovn.decide_all(facts, ADDRESSES)["kick"] == {SOUTHBOUND: {"host": "a", "addresses": ["ssl:192.0.2.2:6644"]}}
+
+
+def test_problems():
+    ok = {"running": True, "status": "cluster member", "leader": RAFT["a"], "servers": list(ALL)}
+    assert plan_ovn.problems({NORTHBOUND: ok}, 3) == ()
+    assert plan_ovn.problems({NORTHBOUND: ok}, 2) == ("OVN_Northbound has 3 of 2 servers",)
+    assert plan_ovn.problems({NORTHBOUND: {**ok, "leader": ""}}) == ("OVN_Northbound has no leader: a majority is missing",)
+    assert plan_ovn.problems({NORTHBOUND: {**ok, "status": "joining cluster"}}) == ("OVN_Northbound is joining cluster",)
+    assert plan_ovn.problems({NORTHBOUND: {"running": False}}) == ("OVN_Northbound is not running",)
+
+
+def test_separate_clusters_and_leaders():
+    part = {NORTHBOUND: {"cluster": "one", "leader": RAFT["a"], "term": 3}, SOUTHBOUND: {"cluster": "x", "leader": "", "term": 1}}
+    other = {NORTHBOUND: {"cluster": "two", "leader": RAFT["b"], "term": 4}, SOUTHBOUND: {"cluster": "x", "leader": "", "term": 1}}
+    assert plan_ovn.separate({"a": part, "b": part}) == []
+    assert plan_ovn.separate({"a": part, "b": other}) == ["there are 2 separate clusters of OVN_Northbound: one, two"]
+    assert plan_ovn.leaders([part, other]) == "OVN_Northbound is led by 192.0.2.2"
+
+
+def test_addresses_of_ipv6_members():
+    assert plan_ovn.raft_address("2001:db8::1", SOUTHBOUND) == "ssl:[2001:db8::1]:6644"
