@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import subprocess
 import typing as t
@@ -64,7 +65,7 @@ class Site:
         del self.variables["expert_mode"]
         options = "-o UserKnownHostsFile=/runner/project/inventory/known_hosts.txt -o StrictHostKeyChecking=yes"
         self.variables["ansible_ssh_common_args"] = options
-        self.variables["galera_users"][0]["password"] = (self.state / "app-password").read_text("utf-8").split()[0]
+        self.variables["galera_users"][0]["password"] = secrets.token_hex(16)
         self.variables["galera_backup_directory"] = "/footprint/backups"
 
     def settings(self, known_hosts: str | None, **variables: t.Any) -> None:
@@ -98,10 +99,10 @@ class Site:
 
 @pytest.fixture(scope="module", name="site")
 def fixture_site(tmp_path_factory: pytest.TempPathFactory, reuse_lab: bool, keep_lab: bool) -> t.Iterator[Site]:
-    """The execution environment, and a fresh lab."""
+    """The execution environment, and a fresh lab; both as they are if the lab is reused."""
     shutil.rmtree(LOGS, ignore_errors=True)
-    subprocess.run([str(ROOT / "scripts" / "execution-environment"), IMAGE], check=True)
     if not reuse_lab:
+        subprocess.run([str(ROOT / "scripts" / "execution-environment"), IMAGE], check=True)
         lab("down")
         lab("up")
         lab("writer", "start")
@@ -208,10 +209,10 @@ def test_refusal_of_a_playbook_fails_the_job(site: Site, playbook: str, answers:
 
 
 def test_secrets_in_the_project_are_encrypted_and_read(site: Site) -> None:
-    secrets = site.inventory / ".secrets" / site.nodes["cluster"]
-    shutil.copytree(site.mounted / "secrets", secrets)
-    shutil.copy(site.mounted / "known_hosts.txt", secrets)
-    files = [str(path) for path in secrets.rglob("*") if path.is_file() and path.name != "known_hosts.txt"]
+    kept = site.inventory / ".secrets" / site.nodes["cluster"]
+    shutil.copytree(site.mounted / "secrets", kept)
+    shutil.copy(site.mounted / "known_hosts.txt", kept)
+    files = [str(path) for path in kept.rglob("*") if path.is_file() and path.name != "known_hosts.txt"]
     (site.awx.folder / "password").write_text(PASSWORD, "utf-8")
     subprocess.run([str(BIN / "ansible-vault"), "encrypt", "--vault-password-file", str(site.awx.folder / "password"), *files], check=True)
     site.awx.mounts = {}
